@@ -1,0 +1,81 @@
+# Every target sets up what it needs: only Python 3.11+ and make are assumed.
+# Another interpreter: make PYTHON=python3.13 test
+
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+
+SHELL := /bin/sh
+PY := .venv/bin/python
+CODE := src tests $(wildcard bench demo) $(wildcard docs/*.py)
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
+
+# An interpreter elsewhere must not leak into ours.
+unexport PYTHONHOME PYTHONPATH
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench docs soak clean
+
+# $(call quietly,what is being done,command): one line, and the command's output only if it fails.
+define quietly
+	@echo "- $(1)"
+	@mkdir -p .cache
+	@{ $(2); } > .cache/setup.log 2>&1 || { cat .cache/setup.log; echo "error: failed while $(1)" >&2; exit 1; }
+endef
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.demo ## record a small run, show it, damage a copy, see what verify says
+	@$(PY) demo/demo.py $(ARGS)
+
+test: check ## everything: check, then the whole test suite in random order
+	@$(PYTEST) $(ARGS)
+
+check: .venv/.dev ## fast checks: lint, format, types, floors
+	@failed=0; \
+	$(PY) -m ruff check $(CODE) || failed=1; \
+	$(PY) -m ruff format --check $(CODE) || failed=1; \
+	$(PY) -m mypy $(CODE) || failed=1; \
+	if PYTHONUTF8=1 .venv/bin/lint-imports --cache-dir .cache/import-linter > .cache/floors.log 2>&1; \
+	then tail -n 1 .cache/floors.log; else cat .cache/floors.log; failed=1; fi; \
+	exit $$failed
+
+soak: .venv/.dev ## the tests that repeat, with large counts (long)
+	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)
+
+bench: .venv/.bench ## the promised speeds, as ratios measured in one run
+	@$(PY) -m bench $(ARGS)
+
+docs: .venv/.dev ## write the generated pages of docs/ anew
+	@$(PY) docs/build.py $(ARGS)
+
+clean: ## remove environments, caches and what was built
+	@rm -rf .venv .cache build dist
+	@find src tests bench demo docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A symlink to an interpreter that has since gone counts as missing, and is made anew.
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: $(PYTHON) is missing or older than Python 3.11" >&2; \
+	  echo "hint: name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: $(PYTHON) cannot make virtual environments" >&2; \
+	  echo "hint: on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(call quietly,creating .venv,$(PYTHON) -m venv --clear .venv)
+
+.venv/.demo: pyproject.toml constraints.txt $(PY)
+	$(call quietly,installing reenact into .venv,$(PY) -m pip install -e '.[all]' -c constraints.txt)
+	@touch $@
+
+# The wheels are kept so that the wheel and README tests install offline.
+.venv/.dev: pyproject.toml constraints.txt $(PY)
+	$(call quietly,installing reenact and its tools into .venv,$(PY) -m pip install -e '.[dev]' -c constraints.txt)
+	$(call quietly,keeping wheels for the installation tests,rm -rf .cache/wheels && $(PY) -m pip wheel '.[all]' -c constraints.txt --no-build-isolation -w .cache/wheels && rm -f .cache/wheels/reenact-*)
+	@touch .venv/.demo $@
+
+.venv/.bench: pyproject.toml constraints.txt $(PY)
+	$(call quietly,installing the peers for comparison into .venv,$(PY) -m pip install -e '.[bench]' -c constraints.txt)
+	@touch .venv/.demo $@

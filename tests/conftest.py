@@ -1,0 +1,62 @@
+"""What holds for every test: no user settings, no user secrets, bounded or soaking counts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis.configuration import set_hypothesis_home_dir
+
+ROOT = Path(__file__).resolve().parent.parent
+SOAK = os.environ.get("REENACT_SOAK", "") not in ("", "0")
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH", re.IGNORECASE)
+
+set_hypothesis_home_dir(ROOT / ".cache" / "hypothesis")
+# No deadline: the machines are shared and noisy, and a slow example is not a wrong one.
+_COMMON = settings(
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("ci", _COMMON, max_examples=60)
+settings.register_profile("soak", _COMMON, max_examples=3_000)
+settings.load_profile("soak" if SOAK else "ci")
+
+
+def _foreign(name: str) -> bool:
+    ours = name.startswith("REENACT_") and name != "REENACT_SOAK"
+    return ours or _SECRET_NAME.search(name) is not None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test, nor any process it starts, sees the user's Reenact settings or secrets.
+
+    Secrets matter because redaction looks for the values of variables with secret names: a short
+    one in somebody's shell would change what the tests record.
+    """
+    before = dict(os.environ)
+    for name in filter(_foreign, before):
+        del os.environ[name]
+    os.environ["REENACT_CONFIG_DIR"] = str(tmp_path_factory.mktemp("config"))
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="session")
+def rounds() -> Callable[[int, int], int]:
+    """`rounds(few, many)`: how often a repeating test repeats, in `make test` and in `make soak`."""
+    return lambda few, many: many if SOAK else few
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every law soaks: Hypothesis tests take part in `make soak` without saying so themselves."""
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.soak)
