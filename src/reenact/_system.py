@@ -1,0 +1,46 @@
+"""The real clock and randomness, for Reenact's own use.
+
+Grabbed by name when this module is imported, before any boundary can patch the standard library,
+so that a recording is stamped with real time while the program sees re-enacted time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Clock", "Now", "entropy", "start_clock"]
+
+Now = Callable[[], int]
+"""Milliseconds since the epoch."""
+
+_time_ns = time.time_ns
+_monotonic_ns = time.monotonic_ns
+_urandom = os.urandom
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Wall time that never runs backwards: an epoch anchor plus the system-wide monotonic clock.
+
+    All processes of one capture share the anchor, so their time stamps can be compared even when
+    somebody sets the machine's clock in the middle of a run.
+    """
+
+    wall_ns: int
+    monotonic_ns: int
+
+    def __call__(self) -> int:
+        return (self.wall_ns + _monotonic_ns() - self.monotonic_ns) // 1_000_000
+
+
+def start_clock() -> Clock:
+    """A clock anchored now."""
+    return Clock(_time_ns(), _monotonic_ns())
+
+
+def entropy(size: int) -> bytes:
+    """Real random bytes, never drawn from (or recorded in) the program's own stream."""
+    return _urandom(size)

@@ -1,0 +1,333 @@
+"""JSON that is the same bytes for the same value.
+
+Two encodings, one walk:
+
+- *canonical* is RFC 8785 (JCS) with one extension: integers beyond 2^53 keep their exact digits.
+  Keys and comparisons use it; it says 1 and 1.0 are the same.
+- *exact* is what goes on disk: sorted keys, no spaces, and floats stay floats (``1.0`` is read
+  back as ``1.0``), because a replayed tool must return what the recorded one returned.
+
+Both turn bytes into ``{"$bytes": "<base64>"}`` and put one more ``$`` before a reserved key of the
+recorded object itself (``$blob`` becomes ``$$blob``), so that any recorded object survives.
+
+Refused with the path, never silently changed: NaN, infinities, lone surrogates, keys that are not
+strings, integers of more than 4,300 digits, objects that JSON does not know, nesting beyond 200.
+Both C encoders at hand write ``null`` for NaN, hence the walk before them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import orjson
+
+from reenact.errors import ValueRefused
+from reenact.format.paths import Path, join
+
+__all__ = [
+    "MAX_DEPTH",
+    "canonical",
+    "decode",
+    "digest",
+    "digest_bytes",
+    "exact",
+    "plain",
+    "stored",
+]
+
+MAX_DEPTH = 200
+RESERVED = frozenset({"bytes", "blob", "delta"})
+
+_SORTED = orjson.OPT_SORT_KEYS
+_decode_any = msgspec.json.decode
+
+# What a look over a value found. Anything but _CLEAN (or _WHOLE, for the exact encoding) takes
+# the slow way through _normalise, which knows the paths.
+_CLEAN = 0
+_WHOLE = 1
+_ODD = 2
+
+
+def _survey(value: dict[str, Any] | list[Any], room: int) -> int:
+    """Does ``value`` need normalising? Written for speed: it is on the path of every event."""
+    if room <= 0:
+        return _ODD
+    found = _CLEAN
+    items: Iterable[Any] = value.values() if type(value) is dict else value
+    for item in items:
+        kind: type = type(item)
+        if kind is str or kind is int or kind is bool or item is None:
+            continue
+        if kind is dict or kind is list:
+            found |= _survey(item, room - 1)
+        elif kind is float:
+            # Inside this range RFC 8785, repr() and orjson agree on every digit.
+            if not (1e-5 <= item < 1e16 or -1e16 < item <= -1e-5):
+                found |= _ODD
+            elif item.is_integer():
+                found |= _WHOLE
+        else:
+            found |= _ODD
+    return found
+
+
+def exact(value: Any) -> bytes:
+    """The bytes that are stored for ``value``. Raises :class:`ValueRefused`."""
+    return _encode(value, accept=_WHOLE, jcs=False, escape=True)
+
+
+def stored(value: Any) -> bytes:
+    """Encode again what :func:`decode` read from stored bytes: its marks stay as they are."""
+    return _encode(value, accept=_WHOLE, jcs=False, escape=False)
+
+
+def canonical(value: Any) -> bytes:
+    """The canonical form of ``value`` for keys and comparisons. Raises :class:`ValueRefused`."""
+    return _encode(value, accept=_CLEAN, jcs=True, escape=True)
+
+
+def _encode(value: Any, *, accept: int, jcs: bool, escape: bool) -> bytes:
+    if (type(value) is dict or type(value) is list) and _survey(value, MAX_DEPTH) <= accept:
+        try:
+            encoded = orjson.dumps(value, option=_SORTED)
+        except TypeError:  # says what but not where; the slow way says both
+            return _encode_slowly(value, jcs, escape)
+        # A reserved key must be escaped, and UTF-16 order differs from code point order only
+        # when a key has a character beyond U+FFFF (a four-byte sequence in UTF-8).
+        if (not escape or b'"$' not in encoded) and not (jcs and _has_wide(encoded)):
+            return encoded
+    return _encode_slowly(value, jcs, escape)
+
+
+def _has_wide(encoded: bytes) -> bool:
+    return not encoded.isascii() and any(
+        lead in encoded for lead in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
+    )
+
+
+def _encode_slowly(value: Any, jcs: bool, escape: bool) -> bytes:
+    normal = _normalise(value, (), jcs, escape)
+    try:
+        return orjson.dumps(normal)
+    except TypeError as error:
+        raise ValueRefused(str(error)) from None
+
+
+def _normalise(value: Any, path: Path, jcs: bool, escape: bool) -> Any:
+    """A copy of ``value`` that orjson writes as we want it, or :class:`ValueRefused`."""
+    if len(path) > MAX_DEPTH:
+        raise ValueRefused(
+            f"nested deeper than {MAX_DEPTH}",
+            join(path[:8]) + "…",
+            hint="flatten the value, or record a reference to it",
+        )
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value, path)
+    if isinstance(value, int):
+        return _integer(int(value), path)
+    if isinstance(value, float):
+        return _float(float(value), path, jcs)
+    if isinstance(value, dict):
+        return _object(value, path, jcs, escape)
+    if isinstance(value, (list, tuple)):
+        return [_normalise(item, (*path, index), jcs, escape) for index, item in enumerate(value)]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {"$bytes": b64encode(value).decode("ascii")}
+    raise ValueRefused(
+        f"a {type(value).__name__} is not a JSON value",
+        join(path),
+        hint="convert it to text, numbers, lists and objects first",
+    )
+
+
+def _text(value: str, path: Path) -> str:
+    plain_text = str.__str__(value)
+    try:
+        plain_text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueRefused(
+            f"lone surrogate at character {error.start}",
+            join(path),
+            hint="encode it as bytes (errors='surrogatepass') first",
+        ) from None
+    return plain_text
+
+
+def _integer(value: int, path: Path) -> Any:
+    if -(2**63) <= value < 2**64:
+        return value
+    try:
+        return orjson.Fragment(str(value))
+    except ValueError:
+        raise ValueRefused("an integer of more than 4,300 digits", join(path)) from None
+
+
+def _float(value: float, path: Path, jcs: bool) -> Any:
+    if not math.isfinite(value):
+        raise ValueRefused(
+            f"{value} is not a JSON number",
+            join(path),
+            hint="record it as text, or as null with a field that says why",
+        )
+    if 1e-5 <= abs(value) < 1e16 and not value.is_integer():
+        return value
+    return orjson.Fragment(_ecmascript(value) if jcs else repr(value))
+
+
+def _ecmascript(value: float) -> str:
+    """``Number::toString`` of ECMAScript, which RFC 8785 prescribes."""
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if len(digits) <= point <= 21:
+        return sign + digits + "0" * (point - len(digits))
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
+
+
+def _object(value: dict[Any, Any], path: Path, jcs: bool, escape: bool) -> dict[str, Any]:
+    for key in value:
+        if not isinstance(key, str):
+            raise ValueRefused(f"the key {key!r} is not a string", join(path))
+    named = {_text(key, path): item for key, item in value.items()}
+    # In the order of the names as stored: encoding again what was read gives the same bytes.
+    stored_as = {_escape(name) if escape else name: name for name in named}
+    return {
+        name: _normalise(named[stored_as[name]], (*path, stored_as[name]), jcs, escape)
+        for name in (sorted(stored_as, key=_utf16) if jcs else sorted(stored_as))
+    }
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be")
+
+
+def _escape(key: str) -> str:
+    return f"${key}" if key.startswith("$") and key.lstrip("$") in RESERVED else key
+
+
+def plain(value: Any) -> Any:
+    """Undo the storage marks of :func:`exact`: real bytes, reserved keys as they were."""
+    if isinstance(value, dict):
+        if len(value) == 1 and "$bytes" in value:
+            return _bytes(value["$bytes"])
+        return {_unescape(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return b64decode(value, validate=True)
+    except (Base64Error, TypeError, ValueError):
+        raise ValueRefused("a $bytes value is not base64") from None
+
+
+def _unescape(key: str) -> str:
+    return key[1:] if key.startswith("$$") and key.lstrip("$") in RESERVED else key
+
+
+def decode(encoded: bytes, *, deepest: int = MAX_DEPTH) -> Any:
+    """Read JSON strictly: duplicate keys, NaN, lone surrogates and over-deep nesting are refused.
+
+    Storage marks are left in place: see :func:`plain`.
+    """
+    try:
+        value = _decode_any(encoded)
+        if orjson.dumps(value, option=_SORTED) == encoded and not _is_deeper(
+            encoded, value, deepest
+        ):
+            return value  # sorted and unique by construction: nothing more to check
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+        pass  # the strict reader knows what to say about it
+    return _decode_strictly(encoded, deepest)
+
+
+def _is_deeper(encoded: bytes, value: Any, deepest: int) -> bool:
+    if encoded.count(b"[") + encoded.count(b"{") <= deepest:
+        return False
+    return _reaches(value, deepest)
+
+
+def _reaches(value: Any, room: int) -> bool:
+    if type(value) is not dict and type(value) is not list:
+        return False
+    if room == 0:
+        return bool(value)
+    items = value.values() if type(value) is dict else value
+    return any(_reaches(item, room - 1) for item in items)
+
+
+def _decode_strictly(encoded: bytes, deepest: int) -> Any:
+    try:
+        text = str(encoded, "utf-8")
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+    except RecursionError:
+        raise ValueRefused(f"nested deeper than {deepest}") from None
+    except UnicodeDecodeError as error:
+        raise ValueRefused(f"not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise ValueRefused(f"not JSON: {error.msg} at character {error.pos}") from None
+    except ValueError as error:  # the interpreter's own limit on digits
+        raise ValueRefused(f"not JSON: {error}") from None
+    _check_read(value, (), deepest)
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueRefused(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise ValueRefused(f"{name} is not a JSON number")
+
+
+def _check_read(value: Any, path: Path, deepest: int) -> None:
+    if len(path) > deepest:
+        raise ValueRefused(f"nested deeper than {deepest}", join(path[:8]) + "…")
+    if isinstance(value, str):
+        _text(value, path)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueRefused("a number too large for a float", join(path))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _text(key, path)
+            _check_read(item, (*path, key), deepest)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_read(item, (*path, index), deepest)
+
+
+def digest_bytes(data: bytes) -> str:
+    """``sha256:<64 hex>`` of raw bytes."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def digest(value: Any) -> str:
+    """``sha256:<64 hex>`` of the canonical form of ``value``."""
+    return digest_bytes(canonical(value))

@@ -1,0 +1,83 @@
+"""The content hash: one string that says whether two runs did the same.
+
+Events ordered by (lane, position in lane), without seq, ts, run ids, and without the parts of the
+data that are allowed to differ: its ``timing`` field (time offsets) and the paths it lists itself
+in ``volatile``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from reenact.errors import UsageError
+from reenact.format import lane as lanes
+from reenact.format.canonical import decode, stored
+from reenact.format.paths import Path, parse
+
+__all__ = ["ContentHash"]
+
+_MARKS = (b'"timing":', b'"volatile":')
+
+
+class ContentHash:
+    """Fed with payloads in any order of lanes, in program order inside each."""
+
+    __slots__ = ("_lanes",)
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, Any] = {}
+
+    def add(self, lane: str, kind: str, payload: bytes, digest: bytes) -> None:
+        """Count one event in. ``digest`` is the sha256 of its whole stored payload."""
+        if _MARKS[0] in payload or _MARKS[1] in payload:
+            digest = hashlib.sha256(_stable(payload)).digest()
+        running = self._lanes.get(lane)
+        if running is None:
+            running = self._lanes[lane] = hashlib.sha256()
+        running.update(b"%b\0%b" % (kind.encode(), digest))
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes have been seen."""
+        return len(self._lanes)
+
+    def digest(self) -> str:
+        total = hashlib.sha256()
+        for lane in sorted(self._lanes, key=lanes.order):
+            total.update(b"%b\0%b" % (lane.encode(), self._lanes[lane].digest()))
+        return f"sha256:{total.hexdigest()}"
+
+
+def _stable(payload: bytes) -> bytes:
+    data = decode(payload)
+    if not isinstance(data, dict):
+        return payload
+    data.pop("timing", None)
+    listed = data.pop("volatile", None)
+    for text in listed if isinstance(listed, list) else ():
+        _drop(data, text)
+    return stored(data)
+
+
+def _drop(data: dict[str, Any], text: Any) -> None:
+    try:
+        path = parse(text) if isinstance(text, str) else ()
+    except UsageError:
+        return
+    _remove(data, path)
+
+
+def _remove(value: Any, path: Path) -> None:
+    for step in path[:-1]:
+        if not _has(value, step):
+            return
+        value = value[step]
+    if path and _has(value, path[-1]):
+        value[path[-1]] = None
+
+
+def _has(value: Any, step: str | int) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and step < len(value)

@@ -1,0 +1,170 @@
+"""Repetition: a payload as what changed against an earlier one.
+
+A delta is a list of operations that rebuild the target from left to right: ``[start, length]``
+copies bytes of the base, a string is inserted. Agent conversations resend their whole history, so
+almost everything is a copy. The digest of the result is stored beside it: a delta either rebuilds
+the exact bytes or is noticed.
+
+Roads not taken: pooling repeated values by hash (the references themselves grow with the square
+of the number of turns), and a suffix-array diff (exact but far too slow in pure Python). The
+greedy scan below costs a few slices per difference, not per byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["Op", "apply", "diff"]
+
+Op = list[int] | str
+
+_PROBE = 32
+_SLACK = 2048
+
+
+def diff(base: bytes, target: bytes, side: bytes = b"") -> list[Op]:
+    """Operations that turn ``base + side`` into ``target``. All three are UTF-8 text.
+
+    ``base`` is what the target is a new edition of (the previous request); ``side`` is where its
+    new parts may come from (the answer to that request).
+    """
+    end = _same_back(base, len(base), target, len(target), min(len(base), len(target)))
+    base_end, target_end = len(base) - end, len(target) - end
+    copies = _Copies(base, side)
+    home, done = 0, 0
+    while done < target_end:
+        run = _same(base, home, base_end, target, done, target_end)
+        copies.copy(home, run)
+        home, done = home + run, done + run
+        if done >= target_end:
+            break
+        found = _resume(base, home, base_end, side, target, done, target_end)
+        if found is None:
+            copies.insert(target[done:target_end])
+            break
+        copies.insert(target[done : found.target])
+        done = found.target
+        if found.aside:
+            run = _same(side, found.place, len(side), target, done, target_end)
+            copies.copy(len(base) + found.place, run)
+            done += run
+        else:
+            home = found.place
+    copies.copy(base_end, end)
+    return copies.ops()
+
+
+def _same(a: bytes, i: int, i_end: int, b: bytes, j: int, j_end: int) -> int:
+    """Length of the common run that starts at a[i] and b[j]."""
+    limit = min(i_end - i, j_end - j)
+    good, step = 0, 64
+    while step:
+        step = min(step, limit - good)
+        if step and a[i + good : i + good + step] == b[j + good : j + good + step]:
+            good += step
+            step *= 2
+        else:
+            return good + _narrow(a, i + good, b, j + good, step)
+    return good
+
+
+def _narrow(a: bytes, i: int, b: bytes, j: int, size: int) -> int:
+    """Like _same, for a stretch of ``size`` that is known to differ somewhere (binary search)."""
+    low, high = 0, size
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[i + low : i + middle] == b[j + low : j + middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _same_back(a: bytes, i: int, b: bytes, j: int, limit: int) -> int:
+    """Length of the common run that ends before a[i] and b[j], at most ``limit``."""
+    good, step = 0, 64
+    while step:
+        step = min(step, limit - good)
+        if step and a[i - good - step : i - good] == b[j - good - step : j - good]:
+            good += step
+            step *= 2
+        elif step <= 1:
+            return good
+        else:
+            step //= 2
+            limit = min(limit, good + 2 * step)
+    return good
+
+
+class _Meeting(NamedTuple):
+    place: int
+    target: int
+    aside: bool
+
+
+def _resume(
+    base: bytes, home: int, base_end: int, side: bytes, target: bytes, done: int, target_end: int
+) -> _Meeting | None:
+    """Where the target runs together with the base (or the side) again."""
+    ahead = 0
+    while done + ahead + _PROBE <= target_end:
+        there = done + ahead
+        probe = target[there : there + _PROBE]
+        place = base.find(probe, home, min(base_end, home + 2 * ahead + _SLACK))
+        if place >= 0:
+            back = _same_back(base, place, target, there, min(ahead, place - home))
+            return _Meeting(place - back, there - back, aside=False)
+        place = side.find(probe)
+        if place >= 0:
+            back = _same_back(side, place, target, there, min(ahead, place))
+            return _Meeting(place - back, there - back, aside=True)
+        ahead += max(8, ahead // 4)
+    return None
+
+
+class _Copies:
+    """Collects operations, and gives back to the inserts the characters that a copy would cut."""
+
+    def __init__(self, base: bytes, side: bytes) -> None:
+        self._whole = base + side if side else base
+        self._pieces: list[bytes | list[int]] = []
+
+    def copy(self, start: int, length: int) -> None:
+        whole, stop = self._whole, start + length
+        first, last = start, stop
+        while first < stop and whole[first] & 0xC0 == 0x80:
+            first += 1
+        while first < last < len(whole) and whole[last] & 0xC0 == 0x80:
+            last -= 1
+        self.insert(whole[start:first])
+        if last > first:
+            self._pieces.append([first, last - first])
+        self.insert(whole[last:stop])
+
+    def insert(self, text: bytes) -> None:
+        if not text:
+            return
+        previous = self._pieces[-1] if self._pieces else None
+        if isinstance(previous, bytes):
+            self._pieces[-1] = previous + text
+        else:
+            self._pieces.append(text)
+
+    def ops(self) -> list[Op]:
+        return [piece.decode() if isinstance(piece, bytes) else piece for piece in self._pieces]
+
+
+def apply(base: bytes, ops: list[Any]) -> bytes:
+    """Rebuild the target. Raises ValueError when an operation does not fit ``base``."""
+    parts: list[bytes] = []
+    for op in ops:
+        if isinstance(op, str):
+            parts.append(op.encode())
+            continue
+        if not (isinstance(op, list) and len(op) == 2 and all(type(n) is int for n in op)):
+            raise ValueError("neither text nor [start, length]")
+        start, length = op
+        if start < 0 or length < 0 or start + length > len(base):
+            raise ValueError(f"copies {start}+{length} of {len(base)} bytes")
+        parts.append(base[start : start + length])
+    return b"".join(parts)

@@ -1,0 +1,187 @@
+"""The event envelope, version 1, and the line it is written as.
+
+The order of the fields is fixed and ``data`` comes last, so that a writer encodes the payload once
+and splices it in, and a reader can skip it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from reenact.errors import ValueRefused
+from reenact.format import lane as lanes
+from reenact.format.canonical import MAX_DEPTH, decode, plain, stored
+
+__all__ = [
+    "TYPES",
+    "VERSION",
+    "Draft",
+    "Envelope",
+    "Event",
+    "Prefix",
+    "decode_line",
+    "parse",
+    "unknown_fields",
+]
+
+VERSION: Final = 1
+
+TYPES: Final = (
+    "run_start",
+    "run_end",
+    "llm_request",
+    "llm_response",
+    "tool_call",
+    "tool_result",
+    "state_mutation",
+    "nondeterministic",
+)
+
+Data = dict[str, Any]
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that has not been given its place yet: what a sink takes.
+
+    ``ts`` is milliseconds since the epoch, ``parent`` the seq of the enclosing call. ``op`` names
+    the operation (tool name, endpoint, model …); it is not stored, it only tells the writer which
+    earlier event this one is likely to repeat. ``extra`` are envelope fields of a later minor
+    version, kept when a recording is rewritten.
+    """
+
+    type: str
+    data: Data
+    ts: int
+    lane: str = lanes.ROOT
+    parent: int | None = None
+    op: str = ""
+    extra: dict[str, Any] = {}
+
+
+class Envelope(msgspec.Struct, frozen=True, rename="camel"):
+    """One line of the log as it stands there; ``data`` is not decoded."""
+
+    version: int
+    capture_id: str
+    run_id: str
+    seq: int
+    ts: int
+    type: str
+    data: msgspec.Raw
+    lane: str = lanes.ROOT
+    parent: int | None = None
+
+
+class Event:
+    """A recorded event. ``data`` is loaded (and its blobs verified) when it is first looked at.
+
+    ``load`` returns the whole payload in its stored encoding, with every reference resolved.
+    """
+
+    __slots__ = ("_data", "_load", "capture_id", "lane", "parent", "run_id", "seq", "ts", "type")
+
+    def __init__(self, line: Envelope, load: Callable[[], bytes]) -> None:
+        self.capture_id = line.capture_id
+        self.run_id = line.run_id
+        self.seq = line.seq
+        self.ts = line.ts
+        self.type = line.type
+        self.lane = line.lane
+        self.parent = line.parent
+        self._load = load
+        self._data: Data | None = None
+
+    version: Final = VERSION
+
+    @property
+    def data(self) -> Data:
+        """The payload as recorded: bytes are bytes, blobs and deltas are resolved."""
+        if self._data is None:
+            self._data = parse(self._load())
+        return self._data
+
+    @property
+    def payload(self) -> bytes:
+        """The payload in its stored encoding, whole."""
+        return self._load()
+
+    def to_json(self) -> dict[str, Any]:
+        """The envelope with its payload, in the documented order and JSON names."""
+        whole: dict[str, Any] = {
+            "version": self.version,
+            "captureId": self.capture_id,
+            "runId": self.run_id,
+            "seq": self.seq,
+            "ts": self.ts,
+            "type": self.type,
+        }
+        if self.lane != lanes.ROOT:
+            whole["lane"] = self.lane
+        if self.parent is not None:
+            whole["parent"] = self.parent
+        whole["data"] = decode(self.payload)
+        return whole
+
+    def __repr__(self) -> str:
+        return f"<Event {self.seq} {self.type} lane {self.lane}>"
+
+
+def parse(payload: bytes) -> Data:
+    """The data that a stored payload stands for."""
+    data = decode(payload)
+    if not isinstance(data, dict):
+        raise ValueRefused("the data of an event is an object", "$.data")
+    found: Data = plain(data) if b'"$' in payload else data
+    return found
+
+
+def decode_line(line: bytes) -> Any:
+    """Read a whole line strictly. A payload may be as deep as any value, and stands one deeper."""
+    return decode(line, deepest=MAX_DEPTH + 1)
+
+
+def unknown_fields(line: bytes) -> dict[str, Any]:
+    """The envelope fields of ``line`` that this version does not know."""
+    known = {field.encode_name for field in msgspec.structs.fields(Envelope)}
+    return {name: item for name, item in decode_line(line).items() if name not in known}
+
+
+class Prefix:
+    """Writes the part of a line before its payload, for one run.
+
+    ``ids=False`` leaves out what a tape's header line already says, so that re-recording a tape
+    does not change every line of it.
+    """
+
+    __slots__ = ("_known", "_start")
+
+    def __init__(self, capture_id: str, run_id: str, *, ids: bool = True) -> None:
+        head = orjson.dumps({"version": VERSION, "captureId": capture_id, "runId": run_id})
+        self._start = head[:-1] + b"," if ids else b"{"
+        self._known = {name: orjson.dumps(name) for name in TYPES}
+
+    def line(self, seq: int, draft: Draft, payload: bytes) -> bytes:
+        """The complete line, newline included."""
+        return self.head(seq, draft) + payload + b"}\n"
+
+    def head(self, seq: int, draft: Draft) -> bytes:
+        """What comes before the payload. Raises :class:`ValueRefused` for a bad envelope."""
+        kind = self._known.get(draft.type) or orjson.dumps(draft.type)
+        middle = b""
+        if draft.lane != lanes.ROOT:
+            middle = b',"lane":"%b"' % lanes.check(draft.lane).encode()
+        if draft.parent is not None:
+            middle += b',"parent":%d' % draft.parent
+        if draft.extra:
+            middle += b"," + stored(draft.extra)[1:-1]
+        return b'%b"seq":%d,"ts":%d,"type":%b%b,"data":' % (
+            self._start,
+            seq,
+            draft.ts,
+            kind,
+            middle,
+        )

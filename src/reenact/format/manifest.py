@@ -1,0 +1,235 @@
+"""The manifest: what a recording says about itself, and what proves that it is whole."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final, Literal, Self
+
+import msgspec
+
+from reenact.errors import RecordingDamaged, RecordingOutdated, RecordingTooNew, ValueRefused
+from reenact.format.canonical import decode, digest
+
+__all__ = [
+    "FORMAT",
+    "MAJOR",
+    "BlobTotals",
+    "Checkpoints",
+    "Flag",
+    "Format",
+    "Integrity",
+    "Manifest",
+    "Model",
+    "Origin",
+    "PolicyRef",
+    "RedactionInfo",
+    "Seed",
+    "check_version",
+]
+
+MAJOR: Final = 1
+MINOR: Final = 0
+Profile = Literal["none", "default", "strict"]
+
+
+class Flag(IntEnum):
+    """Numbered behaviours. A recording lists those it relies on; a reader refuses unknown ones."""
+
+    DELTAS = 1
+    """Some payloads are stored as what changed against an earlier event."""
+    SEALED = 2
+    """Some redacted values are kept, encrypted, beside the events."""
+
+
+class Format(msgspec.Struct, frozen=True):
+    """Name and ``major.minor`` version of the format."""
+
+    name: str = "reenact"
+    version: str = f"{MAJOR}.{MINOR}"
+
+
+FORMAT: Final = Format()
+
+
+class Model(msgspec.Struct, frozen=True):
+    """The model a run was about; empty for a program without one."""
+
+    provider: str = ""
+    model: str = ""
+
+
+class RedactionInfo(msgspec.Struct, frozen=True):
+    """How the events were redacted before they were written."""
+
+    enabled: bool
+    profile: Profile
+
+
+class PolicyRef(msgspec.Struct, frozen=True):
+    """The policy in force, pinned by its digest."""
+
+    id: str
+    digest: str
+
+
+class Origin(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a fork or a replay comes from."""
+
+    capture_id: str
+    seq: int
+
+
+class Checkpoints(msgspec.Struct, frozen=True):
+    """The first 8 hex digits of the running hash after every ``every`` lines, one after another."""
+
+    every: int
+    hashes: str
+
+
+class Integrity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """``events_hash``: sha256 of the log as it lies there (``sha256sum`` gives the same).
+
+    ``content_hash`` compares runs: see :mod:`reenact.format.content`. ``manifest_hash`` covers
+    every other field of the manifest.
+    """
+
+    algorithm: Literal["sha256"]
+    events_hash: str
+    content_hash: str
+    checkpoints: Checkpoints
+    manifest_hash: str = ""
+
+
+class BlobTotals(msgspec.Struct, frozen=True):
+    """How many blobs there are, and their size together."""
+
+    count: int
+    bytes: int
+
+
+class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is known when a recording starts. Times are milliseconds since the epoch."""
+
+    version: int
+    format: Format
+    capture_id: str
+    run_id: str
+    created_at: int
+    mode: Literal["capture", "replay"]
+    model: Model
+    event_log_path: str
+    redaction: RedactionInfo
+    environment: dict[str, str]
+    policy: PolicyRef | None = None
+    parent: Origin | None = None
+
+
+class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A complete manifest. ``extra`` keeps fields that a later minor version added."""
+
+    event_count: int
+    lanes: int
+    integrity: Integrity
+    blobs: BlobTotals
+    status: Literal["ok", "error", "recovered"]
+    completed_at: int | None = None
+    error: str | None = None
+    flags: list[int] = []
+    sealed: dict[str, str] | None = None
+    extra: dict[str, Any] = {}
+
+    @classmethod
+    def close(cls, seed: Seed, **final: Any) -> Self:
+        """The manifest of a recording that began with ``seed``, with its own hash filled in."""
+        begun = {name: getattr(seed, name) for name in seed.__struct_fields__}
+        open_ended = cls(**{**begun, **final})
+        integrity = msgspec.structs.replace(
+            open_ended.integrity, manifest_hash=_self_hash(open_ended.to_json())
+        )
+        return msgspec.structs.replace(open_ended, integrity=integrity)
+
+    def to_json(self) -> dict[str, Any]:
+        known: dict[str, Any] = msgspec.to_builtins(self)
+        extra = known.pop("extra", {})
+        return {**known, **extra}
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any], *, place: str) -> Self:
+        """Check version, own hash and fields, in that order. ``place`` names the file in errors."""
+        check_version(raw, place)
+        found = raw.get("integrity")
+        if not isinstance(found, dict) or found.get("manifestHash") != _self_hash(raw):
+            raise RecordingDamaged(
+                f"{place} is not what was written: its own hash does not match",
+                place=place,
+                hint="restore it from a copy; an edited manifest cannot be trusted",
+            )
+        names = {field.encode_name for field in msgspec.structs.fields(cls)} - {"extra"}
+        extra = {name: item for name, item in raw.items() if name not in names}
+        try:
+            manifest = msgspec.convert({**raw, "extra": extra}, cls)
+        except msgspec.ValidationError as error:
+            raise RecordingDamaged(f"{place}: {error}", place=place) from None
+        _check_flags(manifest.flags, place)
+        return manifest
+
+
+def _self_hash(raw: dict[str, Any]) -> str:
+    integrity = raw.get("integrity")
+    if isinstance(integrity, dict):
+        integrity = {name: item for name, item in integrity.items() if name != "manifestHash"}
+    try:
+        return digest({**raw, "integrity": integrity})
+    except ValueRefused:
+        return ""
+
+
+def check_version(raw: dict[str, Any], place: str) -> None:
+    """Refuse what this version cannot read: too new, or older and in need of migration."""
+    form = raw.get("format")
+    if form is None:
+        if raw.get("version") == 1 and "captureId" in raw:
+            raise RecordingOutdated(
+                f"{place} has no format field: it was written before format 1",
+                hint="reenact migrate OLD NEW",
+            )
+        raise RecordingDamaged(f"{place} does not say what format it is", place=place)
+    text = form.get("version") if isinstance(form, dict) else None
+    major, _, minor = str(text).partition(".")
+    if not (major.isdecimal() and minor.isdecimal()) or form.get("name") != FORMAT.name:
+        raise RecordingDamaged(f"{place} names no format of ours", place=place)
+    if int(major) > MAJOR:
+        raise RecordingTooNew(
+            f"{place} has format {text}; this version reads {MAJOR}.x",
+            hint="pip install --upgrade reenact",
+        )
+    if int(major) < MAJOR:
+        raise RecordingOutdated(
+            f"{place} has format {text}; this version reads {MAJOR}.x",
+            hint="reenact migrate OLD NEW",
+        )
+
+
+def _check_flags(flags: list[int], place: str) -> None:
+    known = set(map(int, Flag))
+    unknown = [flag for flag in flags if flag not in known]
+    if unknown:
+        raise RecordingTooNew(
+            f"{place} relies on behaviour flags {unknown} that this version does not know",
+            hint="pip install --upgrade reenact",
+        )
+
+
+def parse(encoded: bytes, *, place: str) -> dict[str, Any]:
+    """The JSON object in ``encoded``, or :class:`RecordingDamaged`."""
+    try:
+        raw = decode(encoded)
+    except ValueRefused as error:
+        raise RecordingDamaged(
+            f"{place} cannot be read: {error.message}",
+            place=place,
+            hint="restore it from a copy",
+        ) from None
+    if not isinstance(raw, dict):
+        raise RecordingDamaged(f"{place} is not a JSON object", place=place)
+    return raw

@@ -1,0 +1,67 @@
+"""Paths into JSON values: ``$.messages[0].content``, as people read and type them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reenact.errors import UsageError
+
+__all__ = ["Path", "join", "lookup", "parse"]
+
+Path = tuple[str | int, ...]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_STEP = re.compile(
+    r"""\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)
+      | \[(?P<index>[0-9]{1,18})\]
+      | \['(?P<quoted>(?:[^'\\]|\\.)*)'\]""",
+    re.VERBOSE,
+)
+
+
+def join(path: Path) -> str:
+    """``("a", 0, "b c")`` as ``$.a[0]['b c']``."""
+    return "$" + "".join(map(_step, path))
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    if _NAME.fullmatch(step):
+        return f".{step}"
+    quoted = step.replace("\\", "\\\\").replace("'", "\\'")
+    return f"['{quoted}']"
+
+
+def parse(text: str) -> Path:
+    """The inverse of :func:`join`. Raises :class:`UsageError` with the place of the mistake."""
+    if not text.startswith("$"):
+        raise UsageError(f"a path starts with '$', this one is {text!r}", hint="e.g. $.a[0].b")
+    steps: list[str | int] = []
+    place = 1
+    while place < len(text):
+        match = _STEP.match(text, place)
+        if match is None:
+            raise UsageError(f"cannot read the path {text!r} at character {place}")
+        place = match.end()
+        steps.append(_read(match))
+    return tuple(steps)
+
+
+def _read(match: re.Match[str]) -> str | int:
+    if match["index"] is not None:
+        return int(match["index"])
+    if match["name"] is not None:
+        return match["name"]
+    return re.sub(r"\\(.)", r"\1", match["quoted"], flags=re.DOTALL)
+
+
+def lookup(value: Any, path: Path) -> Any:
+    """What stands at ``path``. Raises :class:`LookupError` when there is nothing."""
+    for step in path:
+        if isinstance(value, dict) if isinstance(step, str) else isinstance(value, list):
+            value = value[step]
+        else:
+            raise LookupError(join(path))
+    return value
