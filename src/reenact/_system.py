@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Clock", "Now", "entropy", "start_clock"]
+__all__ = ["Clock", "Now", "entropy", "monotonic", "pause", "start_clock"]
 
 Now = Callable[[], int]
 """Milliseconds since the epoch."""
@@ -19,6 +19,7 @@ Now = Callable[[], int]
 _time_ns = time.time_ns
 _monotonic_ns = time.monotonic_ns
 _urandom = os.urandom
+_sleep = time.sleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,16 @@ class Clock:
 def start_clock() -> Clock:
     """A clock anchored now."""
     return Clock(_time_ns(), _monotonic_ns())
+
+
+def monotonic() -> float:
+    """Seconds on the system-wide monotonic clock."""
+    return _monotonic_ns() / 1e9
+
+
+def pause(seconds: float) -> None:
+    """Really wait."""
+    _sleep(seconds)
 
 
 def entropy(size: int) -> bytes:

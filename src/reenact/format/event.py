@@ -7,14 +7,14 @@ and splices it in, and a reader can skip it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 import orjson
 
 from reenact.errors import ValueRefused
 from reenact.format import lane as lanes
-from reenact.format.canonical import MAX_DEPTH, decode, plain, stored
+from reenact.format.canonical import MAX_DEPTH, decode, has_marks, plain, stored
 
 __all__ = [
     "TYPES",
@@ -62,8 +62,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = {}
 
 
-class Envelope(msgspec.Struct, frozen=True, rename="camel"):
-    """One line of the log as it stands there; ``data`` is not decoded."""
+class Head(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """One line of the log up to its data."""
 
     version: int
     capture_id: str
@@ -71,43 +71,69 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     seq: int
     ts: int
     type: str
-    data: msgspec.Raw
     lane: str = lanes.ROOT
     parent: int | None = None
 
 
-class Event:
+class Envelope(Head, frozen=True, kw_only=True, rename="camel", gc=False):
+    """One line of the log as it stands there; ``data`` is not decoded."""
+
+    data: msgspec.Raw
+
+
+class Event(msgspec.Struct, eq=False):
     """A recorded event. ``data`` is loaded (and its blobs verified) when it is first looked at.
 
-    ``load`` returns the whole payload in its stored encoding, with every reference resolved.
+    ``whole(seq, stored)`` returns the payload with every reference resolved. (A Struct, because
+    a replay makes one per event and Python takes three times as long to make a plain object.)
     """
 
-    __slots__ = ("_data", "_load", "capture_id", "lane", "parent", "run_id", "seq", "ts", "type")
+    _head: Head
+    _stored: bytes
+    _whole: Callable[[int, bytes], bytes]
+    _data: Data | None = None
 
-    def __init__(self, line: Envelope, load: Callable[[], bytes]) -> None:
-        self.capture_id = line.capture_id
-        self.run_id = line.run_id
-        self.seq = line.seq
-        self.ts = line.ts
-        self.type = line.type
-        self.lane = line.lane
-        self.parent = line.parent
-        self._load = load
-        self._data: Data | None = None
+    version: ClassVar[int] = VERSION
 
-    version: Final = VERSION
+    @property
+    def capture_id(self) -> str:
+        return self._head.capture_id
+
+    @property
+    def run_id(self) -> str:
+        return self._head.run_id
+
+    @property
+    def seq(self) -> int:
+        return self._head.seq
+
+    @property
+    def ts(self) -> int:
+        return self._head.ts
+
+    @property
+    def type(self) -> str:
+        return self._head.type
+
+    @property
+    def lane(self) -> str:
+        return self._head.lane
+
+    @property
+    def parent(self) -> int | None:
+        return self._head.parent
 
     @property
     def data(self) -> Data:
         """The payload as recorded: bytes are bytes, blobs and deltas are resolved."""
         if self._data is None:
-            self._data = parse(self._load())
+            self._data = parse(self.payload)
         return self._data
 
     @property
     def payload(self) -> bytes:
         """The payload in its stored encoding, whole."""
-        return self._load()
+        return self._whole(self._head.seq, self._stored)
 
     def to_json(self) -> dict[str, Any]:
         """The envelope with its payload, in the documented order and JSON names."""
@@ -135,7 +161,7 @@ def parse(payload: bytes) -> Data:
     data = decode(payload)
     if not isinstance(data, dict):
         raise ValueRefused("the data of an event is an object", "$.data")
-    found: Data = plain(data) if b'"$' in payload else data
+    found: Data = plain(data) if has_marks(payload) else data
     return found
 
 

@@ -108,7 +108,10 @@ class BlobTotals(msgspec.Struct, frozen=True):
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is known when a recording starts. Times are milliseconds since the epoch."""
+    """What is known when a recording starts. Times are milliseconds since the epoch.
+
+    ``extra`` keeps fields that a later minor version added.
+    """
 
     version: int
     format: Format
@@ -122,10 +125,24 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     environment: dict[str, str]
     policy: PolicyRef | None = None
     parent: Origin | None = None
+    extra: dict[str, Any] = {}
+
+    @classmethod
+    def read(cls, raw: dict[str, Any]) -> Self:
+        """The fields of ``raw``, unchecked otherwise. Raises :class:`msgspec.ValidationError`."""
+        known = {field.encode_name for field in msgspec.structs.fields(Manifest)} - {"extra"}
+        extra = {name: item for name, item in raw.items() if name not in known}
+        return msgspec.convert({**raw, "extra": extra}, cls)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, ``extra`` merged in."""
+        known: dict[str, Any] = msgspec.to_builtins(self)
+        extra = known.pop("extra", {})
+        return {**known, **extra}
 
 
 class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A complete manifest. ``extra`` keeps fields that a later minor version added."""
+    """A complete manifest."""
 
     event_count: int
     lanes: int
@@ -136,7 +153,6 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     error: str | None = None
     flags: list[int] = []
     sealed: dict[str, str] | None = None
-    extra: dict[str, Any] = {}
 
     @classmethod
     def close(cls, seed: Seed, **final: Any) -> Self:
@@ -147,11 +163,6 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
             open_ended.integrity, manifest_hash=_self_hash(open_ended.to_json())
         )
         return msgspec.structs.replace(open_ended, integrity=integrity)
-
-    def to_json(self) -> dict[str, Any]:
-        known: dict[str, Any] = msgspec.to_builtins(self)
-        extra = known.pop("extra", {})
-        return {**known, **extra}
 
     @classmethod
     def from_json(cls, raw: dict[str, Any], *, place: str) -> Self:
@@ -164,10 +175,8 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
                 place=place,
                 hint="restore it from a copy; an edited manifest cannot be trusted",
             )
-        names = {field.encode_name for field in msgspec.structs.fields(cls)} - {"extra"}
-        extra = {name: item for name, item in raw.items() if name not in names}
         try:
-            manifest = msgspec.convert({**raw, "extra": extra}, cls)
+            manifest = cls.read(raw)
         except msgspec.ValidationError as error:
             raise RecordingDamaged(f"{place}: {error}", place=place) from None
         _check_flags(manifest.flags, place)

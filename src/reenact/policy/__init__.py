@@ -1,0 +1,1 @@
+"""What is allowed, and what must not be kept."""

@@ -1,0 +1,88 @@
+"""Secrets in text that are recognised by the name before them.
+
+``"password": …`` in JSON at any depth, ``{'token': …}`` in a ``repr``, ``API_KEY=…`` in an
+environment or a form, ``?token=…`` in a URL, ``--api-key …`` on a command line, ``Cookie: …`` in a
+header, fields of ``multipart/form-data``, pairs ``["authorization", …]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reenact.policy.behind import (
+    BEHIND_BARE,
+    BEHIND_QUOTED,
+    Finding,
+    Found,
+    argument,
+    part_body,
+)
+from reenact.policy.names import CASELESS, TAIL, Names
+
+__all__ = ["Assignments"]
+
+_DELIMITER = r"(?:[ \t]{0,6}[:=]|(?P<run>\\*)(?P<quote>[\"']))"
+_NAME_BEFORE = re.compile(r"[A-Za-z0-9_.\-\[\]+~$]{0,100}\Z")
+_PART = re.compile(r"form-data\s{0,4};[^\r\n]{0,200}?name=([^\s\"';\\]{1,100})", CASELESS)
+_FLAG = re.compile(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
+
+
+class Assignments:
+    """Finds them for one set of names. Stateless apart from compiled patterns."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._stems = [
+            (stem.needs, re.compile(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS))
+            for stem in names.stems
+        ]
+
+    def find(self, text: str, low: str) -> Iterator[Finding]:
+        """Every secret behind a name in ``text``, whose lower-case form is ``low``."""
+        matches: list[re.Match[str]] = []
+        for needs, pattern in self._stems:
+            if all(need in low for need in needs):
+                matches += pattern.finditer(text)
+        done = 0
+        for match in sorted(matches, key=re.Match.start):
+            # Inside a value that is replaced as a whole; also what keeps hostile nesting linear.
+            if match.start() >= done:
+                findings, upto = self._at(text, match)
+                done = max(done, upto)
+                yield from findings
+        if "--" in text:
+            yield from self._flags(text)
+        if "form-data" in low:
+            yield from self._parts(text)
+
+    def _at(self, text: str, match: re.Match[str]) -> Found:
+        name, opening = _quoted_name(text, match) if match["quote"] else _bare_name(text, match)
+        if not name or not self._names.secret(name):
+            return [], 0
+        for follow in BEHIND_QUOTED if match["quote"] else BEHIND_BARE:
+            found = follow(text, opening, match.end(), name)
+            if found is not None:
+                return found
+        return [], 0
+
+    def _flags(self, text: str) -> Iterator[Finding]:
+        for flag in _FLAG.finditer(text):
+            if self._names.secret(flag[1]):
+                yield from argument(text, flag.end(), flag[1])[0]
+
+    def _parts(self, text: str) -> Iterator[Finding]:
+        for part in _PART.finditer(text):
+            if self._names.secret(part[1]) and (found := part_body(text, part.end())):
+                yield from found[0]
+
+
+def _quoted_name(text: str, match: re.Match[str]) -> tuple[str, int]:
+    opening = text.rfind(match["quote"], max(0, match.start() - 120), match.start())
+    return (text[opening + 1 : match.start("run")], opening) if opening >= 0 else ("", 0)
+
+
+def _bare_name(text: str, match: re.Match[str]) -> tuple[str, int]:
+    before = _NAME_BEFORE.search(text, max(0, match.start() - 100), match.start())
+    start = before.start() if before else match.start()
+    return text[start : match.end() - 1].strip(), start

@@ -1,0 +1,228 @@
+"""What stands behind a secret name in text, in each way of writing names and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reenact.policy.literals import Literal, cookies, leaves, literal, string
+from reenact.policy.names import CASELESS, is_cookie, normalise
+
+__all__ = ["BEHIND_BARE", "BEHIND_QUOTED", "Finding", "Follow", "Found", "argument", "part_body"]
+
+_ASSIGN = re.compile(r"\\*\]?[ \t\r\n]{0,256}(?::(?![:/])|=>|=(?![=~]))[ \t\r\n]{0,256}")
+_COMMA = re.compile(r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}")
+_BARE = re.compile(r"[^&\"'<>\\`\x00-\x20\x7f]+")
+_NOT_A_VALUE = re.compile(
+    r"(?:none|null|true|false|undefined|\$[A-Z_][A-Z0-9_]*|\$?\{[^{}]*\}|\{\{[^{}]*\}\})[,;)\]}]*\Z",
+    CASELESS,
+)
+# A pair in a list of pairs: `["password", "name"]` alone may be any two words.
+_PAIR_OPENS = re.compile(r"[\[(,][ \t\r\n]{0,256}[\[(][ \t\r\n]{0,256}[bBuU]?\\*\Z")
+_PAIR_CLOSES = re.compile(r"[ \t\r\n]{0,256},?[ \t\r\n]{0,256}[\])]")
+_NAMED_BEFORE = re.compile(
+    r"[\"'](?:name|key|header|field)\\*[\"'][ \t\r\n]{0,256}:[ \t\r\n]{0,256}\\*\Z", CASELESS
+)
+_NAMED_AFTER = re.compile(
+    r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}\\*[\"']value\\*[\"'][ \t\r\n]{0,256}:[ \t\r\n]{0,256}",
+    CASELESS,
+)
+_LOG_PROBABILITY_BEFORE = re.compile(
+    r"log_?prob[a-z]*\\*[\"']\s{0,16}:\s{0,16}-?[0-9.eE+\-]{1,40}\s{0,16},\s{0,16}\\*\Z", CASELESS
+)
+_LOG_PROBABILITY_AFTER = re.compile(r"\s{0,16},\s{0,16}\\*[\"']log_?prob", CASELESS)
+_PART_NAME_BEFORE = re.compile(r"name\*?=\\*\Z", CASELESS)
+_PART_HEADERS = re.compile(r"[^\r\n]{0,400}(?:\r?\n[^\r\n]{1,400}){0,8}\r?\n\r?\n")
+_PART_END = re.compile(r"\r?\n--|\Z")
+_CLOSING = re.compile(r"(?P<quote>\\*[\"'])(?:[\s,}\]):;\"'\\+]|\Z)")
+_REACH = 10_000
+_CODE = re.compile(
+    r"[A-Za-z_]\w*(?:\.\w+)*[(\[]|(?:self|this|os|process|settings|config|args|ctx|env)\.[A-Za-z_]",
+    re.ASCII,
+)
+_HTML_VALUE = re.compile(r"[ \t\r\n]{1,8}value=", CASELESS)
+_LINE = re.compile(r"[ \t]{0,8}(?P<value>[^\r\n]*)")
+_WORD = re.compile(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
+_LINE_NAMES = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie", "xapikey"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A secret at ``start`` to ``end``; ``quote`` must be put around what replaces it.
+
+    ``bare``: no quote ends it, only the character behind it.
+    """
+
+    start: int
+    end: int
+    rule: str
+    quote: str = ""
+    bare: bool = False
+
+
+Found = tuple[list[Finding], int]
+"""Findings, and the place up to which the text is accounted for."""
+
+Follow = Callable[[str, int, int, str], Found | None]
+"""Looks behind a secret name: the text, where the name starts, the place behind it, the name."""
+
+
+def _bare_equals(text: str, opening: int, place: int, name: str) -> Found | None:
+    if text[place - 1] == ":":
+        if text[place : place + 1] != "=":
+            return None
+        place += 1
+    if text[place : place + 1] in ("=", "~"):
+        return None
+    value = _skip(text, place + (text[place : place + 1] == ">"))
+    if text[opening - 1 : opening] in tuple(" \t(,{") and _is_code(text, value, name):
+        return [], 0
+    return argument(text, value, name)
+
+
+def _bare_colon(text: str, opening: int, place: int, name: str) -> Found | None:
+    if text[place - 1] != ":" or text[place : place + 1] == "=":
+        return None
+    quoted = _skip(text, place, " \t\r\n")
+    found = None if _is_closing(text, quoted) else string(text, quoted)
+    if found is not None:
+        return _secret(text, found, name)
+    whole_line = normalise(name) in _LINE_NAMES
+    value = (_LINE if whole_line else _WORD).match(text, place)
+    if value is None or _NOT_A_VALUE.match(value["value"]):
+        return None
+    start, end = value.span("value")
+    end = _before_quote(text, start, end)
+    return _secret(text, Literal(start, end, end), name)
+
+
+def _assigned(text: str, opening: int, place: int, name: str) -> Found | None:
+    operator = _ASSIGN.match(text, place)
+    if operator is None:
+        return None
+    if _is_piece_of_text(text, opening, operator.end(), name):
+        return [], 0
+    return _value(text, operator.end(), name, _quote_before(text, place))
+
+
+def _named(text: str, opening: int, place: int, name: str) -> Found | None:
+    behind = _NAMED_AFTER.match(text, place)
+    if behind is None or not _NAMED_BEFORE.search(text, max(0, opening - 600), opening):
+        return None
+    return _value(text, behind.end(), name, _quote_before(text, place))
+
+
+def _paired(text: str, opening: int, place: int, name: str) -> Found | None:
+    comma = _COMMA.match(text, place)
+    found = string(text, comma.end()) if comma else None
+    if found is None:
+        return None
+    is_pair = _PAIR_OPENS.search(text, max(0, opening - 600), opening) and _PAIR_CLOSES.match(
+        text, found.after
+    )
+    return _secret(text, found, name) if is_pair or name.startswith("--") else None
+
+
+def _html(text: str, opening: int, place: int, name: str) -> Found | None:
+    value = _HTML_VALUE.match(text, place)
+    found = string(text, value.end()) if value else None
+    return _secret(text, found, name) if found else None
+
+
+def _multipart(text: str, opening: int, place: int, name: str) -> Found | None:
+    if not _PART_NAME_BEFORE.search(text, max(0, opening - 40), opening):
+        return None
+    return part_body(text, place)
+
+
+BEHIND_BARE: tuple[Follow, ...] = (_bare_colon, _bare_equals)
+BEHIND_QUOTED: tuple[Follow, ...] = (_assigned, _named, _paired, _html, _multipart)
+
+
+def argument(text: str, place: int, name: str) -> Found:
+    """What stands behind ``=`` or a flag: a quoted string, or all up to a blank, ``&`` or quote."""
+    found = None if _is_closing(text, place) else string(text, place)
+    if found is not None:
+        return _secret(text, found, name)
+    value = _BARE.match(text, place)
+    if value is None or _NOT_A_VALUE.match(value[0]):
+        return [], 0
+    return [Finding(value.start(), value.end(), "name", bare=True)], value.end()
+
+
+def _value(text: str, place: int, name: str, quote: str) -> Found:
+    """What stands behind the colon of JSON or of a ``repr``: every leaf of it is secret."""
+    if text[place : place + 1] in ("{", "[", "("):
+        found, end = leaves(text, place, quote)
+        return [finding for leaf in found for finding in _secret(text, leaf, "")[0]], end
+    one = literal(text, place, quote)
+    return _secret(text, one, name) if one else ([], 0)
+
+
+def part_body(text: str, place: int) -> Found | None:
+    headers = _PART_HEADERS.match(text, place)
+    if headers is None:
+        return None
+    end = _PART_END.search(text, headers.end())
+    stop = end.start() if end else len(text)
+    return _secret(text, Literal(headers.end(), stop, stop), "")
+
+
+def _secret(text: str, found: Literal, name: str) -> Found:
+    if found.start >= found.end:
+        return [], found.after
+    if is_cookie(name) and "=" in text[found.start : found.end]:
+        spans = cookies(text, found.start, found.end)
+        return [Finding(start, end, "cookie") for start, end in spans], found.after
+    return [Finding(found.start, found.end, "name", found.quote)], found.after
+
+
+def _is_piece_of_text(text: str, opening: int, place: int, name: str) -> bool:
+    """Whether this is the ``token`` of a log probability."""
+    if normalise(name) != "token":
+        return False
+    if _LOG_PROBABILITY_BEFORE.search(text, max(0, opening - 600), opening):
+        return True
+    found = string(text, place)
+    return bool(found and _LOG_PROBABILITY_AFTER.match(text, found.after))
+
+
+def _is_code(text: str, place: int, name: str) -> bool:
+    """Whether source code stands here: ``token=self.token``, ``api_key=os.environ["…"]``."""
+    word = _BARE.match(text, place)
+    if word is None:
+        return False
+    return _CODE.match(word[0]) is not None or normalise(word[0]) == normalise(name)
+
+
+def _quote_before(text: str, place: int) -> str:
+    start = place - 1
+    while start > 0 and text[start - 1] == "\\":
+        start -= 1
+    return text[start:place]
+
+
+def _is_closing(text: str, place: int) -> bool:
+    """Whether a quote here ends the string that the name is in: ``"Enter the password:", …``."""
+    closing = _CLOSING.match(text, place)
+    if closing is None:
+        return False
+    quote = closing["quote"]
+    before = text[max(0, place - _REACH) : place]
+    return (before.count(quote) - before.count("\\" + quote)) % 2 == 1
+
+
+def _skip(text: str, place: int, blanks: str = " \t") -> int:
+    while place < len(text) and text[place] in blanks:
+        place += 1
+    return place
+
+
+def _before_quote(text: str, start: int, end: int) -> int:
+    """The end of a header inside a quoted string: ``-H 'Cookie: a=b'``, a line of JSON."""
+    ends = [place for quote in "\"'" if (place := text.find(quote, start, end)) >= 0]
+    end = min(ends, default=end)
+    while end > start and text[end - 1] in "\\ \t":
+        end -= 1
+    return end

@@ -1,0 +1,93 @@
+"""A text as its last reader will see it, with the way back to the characters that are there.
+
+A secret inside JSON inside a string may be written ``\\u0073k-…``, a line break before it ``\\n``,
+a quote around it ``\\u0022``; inside a URL it may be percent-encoded. The patterns would need a
+variant for each. Instead they run on *views* in which such escapes are undone; what they find is
+mapped back, so that everything around a secret stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["View", "fold", "unquote"]
+
+# A run of backslashes of any length: text that was written as JSON several times over.
+_ESCAPE = re.compile(
+    r"(?P<run>\\+)(?:(?P<short>[nrtbf/])|u(?P<wide>[0-9A-Fa-f]{4})|x(?P<byte>[0189A-Fa-f][0-9A-Fa-f]))"
+)
+_SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
+_BACKSLASH = 0x5C
+_QUOTE = 0x22
+_PERCENT = re.compile(r"%([2-7][0-9A-Fa-f])")
+
+
+@dataclass(slots=True)
+class View:
+    """``text``, and for each piece of it where the piece starts in the original."""
+
+    text: str
+    _here: list[int] = field(default_factory=lambda: [0])
+    _there: list[int] = field(default_factory=lambda: [0])
+    _below: View | None = None
+
+    def original(self, place: int) -> int:
+        """The place in the original text of a place in this one (an end is a place, too)."""
+        piece = bisect_right(self._here, place) - 1
+        there = self._there[piece] + place - self._here[piece]
+        if piece + 1 < len(self._there):
+            there = min(there, self._there[piece + 1])
+        return self._below.original(there) if self._below else there
+
+
+def fold(text: str) -> View:
+    """``text`` with the escapes of JSON and of ``repr`` undone, except the one before a quote.
+
+    That one says how deep the quote is nested. Escaped backslashes stay for the same reason, and
+    bytes written ``\\x00`` become NUL: they only matter as the edge of what follows.
+    """
+    if "\\" not in text:
+        return View(text)
+    return _rewrite(text, _ESCAPE, _unescaped)
+
+
+def unquote(view: View) -> View | None:
+    """``view`` with percent-encoded ASCII undone, or None when there is none."""
+    if "%" not in view.text or not _PERCENT.search(view.text):
+        return None
+    plain = _rewrite(view.text, _PERCENT, lambda match: chr(int(match[1], 16)))
+    plain._below = view
+    return plain
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match["short"]:
+        return _SHORT[match["short"]]
+    if match["byte"]:
+        return "\0"
+    code = int(match["wide"], 16)
+    if code == _QUOTE:
+        return "\\" * (2 * len(match["run"]) - 1) + '"'
+    if code == _BACKSLASH or 0xD800 <= code < 0xE000:
+        return match[0]
+    return chr(code)
+
+
+def _rewrite(text: str, pattern: re.Pattern[str], plain: Callable[[re.Match[str]], str]) -> View:
+    pieces: list[str] = []
+    view = View("")
+    here = done = 0
+    for match in pattern.finditer(text):
+        before, new = text[done : match.start()], plain(match)
+        pieces += (before, new)
+        here += len(before)
+        view._here += (here, here + len(new))
+        view._there += (match.start(), match.end())
+        here += len(new)
+        done = match.end()
+    pieces.append(text[done:])
+    view.text = "".join(pieces)
+    return view

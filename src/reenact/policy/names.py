@@ -1,0 +1,174 @@
+"""Which names of keys, headers, fields, parameters, flags and variables stand before a secret.
+
+A name is secret when it *ends* in one of the stems (``OPENAI_API_KEY``, ``client[secret]``,
+``x-amz-security-token``), whatever its case and separators, and is not on the list of names that
+only look it. The stems also drive the gate and the search for names inside text, so that the three
+cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["CASELESS", "TAIL", "Names", "Stem", "is_cookie", "is_log_probability", "normalise"]
+
+CASELESS = re.IGNORECASE | re.ASCII
+"""Flags of every pattern that the gate repeats: without ASCII, ``K`` would also be KELVIN SIGN."""
+
+_GAP = r"[-_. +\[\]]{0,2}"
+TAIL = r"[-_. +\[\]0-9]{0,6}"
+"""What may follow the stem inside the name: ``password_2``, ``user[password][0]``."""
+
+_GATE_GAP = r"(?:[-_. +\[\]]|%2[0b]){0,2}"
+_GATE_TAIL = r"(?:[-_. +\[\]0-9]|%2[0b]){0,6}"
+
+_NOT_ALNUM = re.compile(r"[^0-9A-Za-z]+")
+_CACHE_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Stem:
+    """The end of a secret name. ``needs`` are lower-case texts without which it cannot match."""
+
+    needs: tuple[str, ...]
+    pattern: str
+
+    def gate(self) -> str:
+        """The pattern with its tail, for text that may be percent-encoded."""
+        return f"(?:{self.pattern.replace(_GAP, _GATE_GAP)}){_GATE_TAIL}"
+
+
+def _stem(words: str, ending: str = "") -> Stem:
+    """``"api key"`` matches ``apikey``, ``api_key``, ``API-Key`` …; ``ending`` is a pattern."""
+    parts = words.split()
+    return Stem(tuple(parts), _GAP.join(map(re.escape, parts)) + ending)
+
+
+_STEMS = (
+    _stem("pass word", rf"s?(?:{_GAP}(?:confirmation|confirm|again|hash|verify|old|new))?"),
+    _stem("passwd"),
+    _stem("pwd"),
+    _stem("pass phrase"),
+    _stem("secret", rf"s?(?:{_GAP}(?:value|text|string|key|access{_GAP}key))?"),
+    _stem("token", rf"(?:{_GAP}(?:value|secret))?"),
+    _stem("access tokens"),
+    _stem("refresh tokens"),
+    _stem("auth tokens"),
+    _stem("session tokens"),
+    _stem("api tokens"),
+    _stem("api key", "s?"),
+    _stem("access key", "s?"),
+    _stem("private key", rf"s?(?:{_GAP}(?:pem|data))?"),
+    _stem("account key"),
+    _stem("auth key"),
+    _stem("deploy key"),
+    _stem("encryption key"),
+    _stem("functions key"),
+    _stem("license key"),
+    _stem("master key"),
+    _stem("service role key"),
+    _stem("shared key"),
+    _stem("signing key"),
+    _stem("ssh key"),
+    _stem("subscription key"),
+    _stem("webhook url"),
+    _stem("connection string"),
+    _stem("credential", "s?"),
+    _stem("creds"),
+    _stem("authorization"),
+    _stem("basic auth"),
+    _stem("cookie", "s?2?"),
+    _stem("csrf"),
+    _stem("xsrf"),
+    _stem("code verifier"),
+    _stem("device code"),
+    _stem("client assertion"),
+    _stem("amz signature"),
+    _stem("goog signature"),
+    Stem(("pat",), r"[-_]pat"),
+)
+
+# Too short to be trusted at the end of a longer name.
+_WHOLE = (_stem("bearer"), _stem("dpop"), _stem("jwt"), _stem("otp"), _stem("totp"))
+
+_NOT_SECRET = frozenset(
+    """
+    tokentype sessionkey sessionid idempotencykey idempotencytoken clientrequesttoken progresstoken
+    cancellationtoken partialresulttoken workdonetoken googleapplicationcredentials oldpwd
+    accesscontrolallowcredentials credentials_mode acceptcookies nocookies
+    """.split()
+)
+
+# A token that is a place in a list, a unit of text, or a price, not a credential.
+_NOT_SECRET_ENDINGS = tuple(
+    f"{word}token"
+    for word in """
+    page next prev previous continuation sync pagination cursor skip resume start starting end
+    stop eos bos eot pad unk sep cls mask special image audio video first last max min num per
+    each every by top input output prompt completion cached reasoning sampled decoded text
+    """.split()
+)
+
+_COOKIE_HEADERS = frozenset({"cookie", "setcookie", "cookie2", "setcookie2"})
+
+
+def normalise(name: str) -> str:
+    """Lower-case, letters and digits of ASCII only."""
+    return _NOT_ALNUM.sub("", name).lower()
+
+
+def is_cookie(name: str) -> bool:
+    """Whether the value has cookie syntax, so that its names and attributes can be kept."""
+    return normalise(name) in _COOKIE_HEADERS
+
+
+def is_log_probability(name: str) -> bool:
+    """Whether a ``token`` beside this name is a piece of text."""
+    return normalise(name).startswith("logprob")
+
+
+class Names:
+    """The decision, with the caller's own names. Holds a bounded cache; safe to share."""
+
+    def __init__(self, secret: Iterable[str] = (), not_secret: Iterable[str] = ()) -> None:
+        own = sorted({normalise(name) for name in secret} - {""})
+        self._own = frozenset(own)
+        self._not_secret = frozenset(map(normalise, not_secret))
+        self.stems = _STEMS + _WHOLE + tuple(map(_spelled, own))
+        """Every stem in force; a secret name always ends in one of them plus ``TAIL``."""
+        ending = "|".join(stem.pattern for stem in self.stems)
+        self._ending = re.compile(rf"(?:{ending}){TAIL}\Z", CASELESS)
+        whole = "|".join(stem.pattern for stem in _WHOLE)
+        self._only_whole = re.compile(rf"(?:{whole})[0-9]*\Z", CASELESS)
+        rest = "|".join(stem.pattern for stem in _STEMS)
+        self._default = re.compile(rf"(?:{rest}){TAIL}\Z", CASELESS)
+        self._cache: dict[str, bool] = {}
+
+    def secret(self, name: str) -> bool:
+        """Whether what stands under ``name`` is a secret."""
+        known = self._cache.get(name)
+        if known is None:
+            if len(self._cache) >= _CACHE_LIMIT:
+                self._cache.clear()
+            known = self._cache[name] = self._decide(name)
+        return known
+
+    def _decide(self, name: str) -> bool:
+        end = name[-120:]
+        if not self._ending.search(end):
+            return False
+        plain = normalise(name)
+        if plain in self._not_secret:
+            return False
+        if plain in self._own:
+            return True
+        if plain in _NOT_SECRET or plain.endswith(_NOT_SECRET_ENDINGS) or name == "PWD":
+            return False
+        return bool(self._default.search(end) or self._only_whole.fullmatch(plain))
+
+
+def _spelled(plain: str) -> Stem:
+    """A caller's name, with separators allowed anywhere: ``xcorppin`` is also ``x-Corp-Pin``."""
+    return Stem((plain[:1],), _GAP.join(map(re.escape, plain)))

@@ -1,0 +1,69 @@
+"""What stands where a secret stood, and how to recognise it again."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import Any
+
+__all__ = ["PLACEHOLDER", "blind", "essence", "is_mark", "pseudonym"]
+
+PLACEHOLDER = "***REDACTED***"
+
+_MARK = re.compile(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
+_PSEUDONYM = re.compile(r"\*\*\*REDACTED:[0-9a-f]{12}\*\*\*")
+_PSEUDONYM_BYTES = re.compile(_PSEUDONYM.pattern.encode())
+_PLACEHOLDER_BYTES = PLACEHOLDER.encode()
+_SCHEME = re.compile(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.ASCII)
+
+
+def is_mark(text: str) -> bool:
+    """Whether ``text`` is exactly one placeholder or pseudonym."""
+    return _MARK.fullmatch(text) is not None
+
+
+def essence(secret: str) -> str:
+    """The secret without its authorization scheme: ``Bearer x`` and ``x`` are the same secret."""
+    scheme = _SCHEME.match(secret)
+    return secret[scheme.end() :] if scheme else secret
+
+
+def pseudonym(salt: bytes | None, secret: str) -> str:
+    """The replacement of ``secret``: the constant, or with a salt a name that only equals share."""
+    if salt is None:
+        return PLACEHOLDER
+    plain = essence(secret).encode("utf-8", "surrogatepass")
+    return f"***REDACTED:{hmac.new(salt, plain, hashlib.sha256).hexdigest()[:12]}***"
+
+
+def blind(value: Any) -> Any:
+    """``value`` with every pseudonym replaced by the constant, keys of objects included.
+
+    For matching redacted against redacted: a replay has other credentials, or none. What does not
+    change is shared with the input, which is never mutated.
+    """
+    if isinstance(value, str):
+        return _PSEUDONYM.sub(PLACEHOLDER, value) if "***REDACTED:" in value else value
+    if isinstance(value, bytes):
+        if b"***REDACTED:" not in value:
+            return value
+        return _PSEUDONYM_BYTES.sub(_PLACEHOLDER_BYTES, value)
+    if isinstance(value, dict):
+        return _blind_object(value)
+    if isinstance(value, (list, tuple)):
+        items = [blind(item) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return tuple(items) if isinstance(value, tuple) else items
+    return value
+
+
+def _blind_object(value: dict[Any, Any]) -> dict[Any, Any]:
+    changed = False
+    result: dict[Any, Any] = {}
+    for key, item in value.items():
+        new_key, new_item = blind(key), blind(item)
+        changed = changed or new_key is not key or new_item is not item
+        result[new_key] = new_item
+    return result if changed else value

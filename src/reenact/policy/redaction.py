@@ -1,0 +1,142 @@
+"""Taking the secrets out of a value before it leaves the process.
+
+The gate (fast, over-approximating) decides whether the exact pass needs to run; the exact pass
+replaces; a last scan of the encoded bytes looks for survivors, so that what slipped through is
+refused rather than written. A replacement is always whole: never a partial mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal
+
+from reenact.errors import UsageError
+from reenact.policy.gate import Engine, Gate, Verdict
+from reenact.policy.known import Known
+from reenact.policy.names import Names
+from reenact.policy.payloads import embedded, streams
+from reenact.policy.placeholder import PLACEHOLDER, blind
+from reenact.policy.shapes import SHAPES
+from reenact.policy.structure import Leaf
+from reenact.policy.texts import Texts, replace
+from reenact.policy.walk import Walk
+
+__all__ = ["PLACEHOLDER", "Mark", "Profile", "Redacted", "Redactor", "blind"]
+
+Profile = Literal["none", "default", "strict"]
+
+_PROFILES = ("none", "default", "strict")
+_RULES = ("name", "cookie", "url.userinfo", "declared", "env")
+_STRICT_RULES = ("email", "entropy", "header")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One leaf that was changed. ``original`` is the whole leaf: memory only, never in a repr."""
+
+    path: str
+    rule: str
+    original: Leaf = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """``value`` shares with the input what did not change; ``marks`` are in walking order."""
+
+    value: Any
+    marks: tuple[Mark, ...]
+
+
+class Redactor:
+    """The redaction of one session. Immutable after construction; safe to share between threads.
+
+    ``declared`` are secret values; ``environ`` is searched for variables with secret names, whose
+    values are then secret wherever they appear; the two lists of names extend the built-in ones.
+    With ``salt`` equal secrets get equal pseudonyms. Raises :class:`UsageError` for an unknown
+    profile and for a declared value that is too short to be searched for.
+    """
+
+    def __init__(
+        self,
+        profile: Profile = "default",
+        *,
+        salt: bytes | None = None,
+        declared: Iterable[str] = (),
+        environ: Mapping[str, str] | None = None,
+        not_secret_names: Iterable[str] = (),
+        secret_names: Iterable[str] = (),
+        engine: Engine = "auto",
+    ) -> None:
+        if profile not in _PROFILES:
+            raise UsageError(
+                f"there is no redaction profile {profile!r}", hint=f"one of {', '.join(_PROFILES)}"
+            )
+        self.profile: Profile = profile
+        self._salt = salt
+        self._names = Names(secret_names, not_secret_names)
+        self._known = Known(declared, environ or {}, self._names)
+        self._gate = Gate(self._names, engine=engine)
+        self._texts = Texts(self._names, self._known, strict=profile == "strict")
+
+    def suspects(self, encoded: bytes) -> bool:
+        """False proves that :meth:`redact` changes nothing in the value encoded here.
+
+        ``encoded`` is canonical JSON (bytes as ``{"$bytes": base64}``) or the raw bytes of a leaf.
+        """
+        if self.profile != "default":
+            return self.profile == "strict"
+        verdict = self._gate.look(encoded)
+        if verdict is Verdict.SUSPECT or self._known.suspects(encoded):
+            return True
+        joined = streams(encoded) if verdict is Verdict.STREAMS else ()
+        return any(map(self._is_suspect, chain(embedded(encoded), joined)))
+
+    def redact(self, value: Any) -> Redacted:
+        """The exact pass. ``value`` is made of dict, list, tuple, str, bytes, numbers, bool, None.
+
+        Idempotent: placeholders and pseudonyms are left alone. Dict keys are never changed. Raises
+        :class:`ValueRefused` for a value that is nested deeper than a recording can hold.
+        """
+        if self.profile == "none":
+            return Redacted(value, ())
+        walk = Walk(self._names, self._known, self._texts, self._salt, gate=self._leaf_gate())
+        new = walk.value(value)
+        return Redacted(new, tuple(Mark(*change) for change in walk.changes))
+
+    def text(self, text: str) -> str:
+        """``text`` without its secrets: for log lines, exception texts and the screen."""
+        if self.profile == "none":
+            return text
+        return replace(text, self._texts.find(text), self._salt)
+
+    def survivors(self, encoded: bytes) -> tuple[str, ...]:
+        """The ids of token shapes and known values that are still in ``encoded``, sorted.
+
+        Looks everywhere, also into the keys of objects, which the exact pass leaves alone. Anything
+        but an empty answer means: do not write this.
+        """
+        if self.profile == "none":
+            return ()
+        found: set[str] = set()
+        for data in (encoded, *embedded(encoded)):
+            if self._is_suspect(data):
+                found.update(
+                    one.rule for one in self._texts.tokens(data.decode("utf-8", "replace"))
+                )
+        return tuple(sorted(found))
+
+    def describe(self) -> tuple[str, ...]:
+        """The ids of the rules in force."""
+        if self.profile == "none":
+            return ()
+        shapes = tuple(shape.id for shape in SHAPES)
+        return _RULES + shapes + (_STRICT_RULES if self.profile == "strict" else ())
+
+    def _is_suspect(self, data: bytes) -> bool:
+        return self._gate.suspects(data) or self._known.suspects(data)
+
+    def _leaf_gate(self) -> Any:
+        """Leaves that cannot hold a secret are not searched; under strict any might."""
+        return None if self.profile == "strict" else self._is_suspect

@@ -1,0 +1,84 @@
+"""What the parts of a recorded value are: leaves, pairs, arguments, schemas."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reenact.policy.names import is_log_probability, normalise
+from reenact.policy.streams import decoded
+
+__all__ = [
+    "SCHEMA_VALUES",
+    "Leaf",
+    "if_changed",
+    "is_argument",
+    "is_pair",
+    "is_piece_of_text",
+    "is_schema",
+    "leaf_text",
+    "like",
+    "pair_name",
+]
+
+Leaf = str | bytes | int | float
+
+SCHEMA_VALUES = frozenset({"default", "const", "example", "examples"})
+"""Where a JSON schema holds values instead of describing them."""
+
+_SCHEMA_TYPES = frozenset("string integer number boolean object array null".split())
+_SCHEMA_KEYS = ("$ref", "anyOf", "oneOf", "allOf")
+_FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_.\-]*\Z")
+
+
+def is_argument(flag: Any, value: Any) -> bool:
+    """Whether ``value`` is what ``flag``, the item before it, takes: ``["--token", "x"]``."""
+    return (
+        isinstance(value, str)
+        and isinstance(flag, str)
+        and _FLAG.match(flag) is not None
+        and not value.startswith("-")
+    )
+
+
+def leaf_text(value: Leaf) -> tuple[str, str]:
+    """A leaf as text, and its encoding if it was bytes."""
+    if isinstance(value, bytes):
+        return decoded(value)
+    return (value, "") if isinstance(value, str) else (str(value), "")
+
+
+def like(old: list[Any] | tuple[Any, ...], new: list[Any]) -> Any:
+    """``new`` in the type of ``old``, or ``old`` itself when nothing changed."""
+    if all(fresh is item for fresh, item in zip(new, old, strict=True)):
+        return old
+    return tuple(new) if isinstance(old, tuple) else new
+
+
+def if_changed(old: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
+    return new if any(new[key] is not old[key] for key in old) else old
+
+
+def is_pair(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], (str, bytes))
+
+
+def pair_name(name: str | bytes) -> str:
+    return name if isinstance(name, str) else name.decode("latin-1")
+
+
+def is_piece_of_text(owner: dict[Any, Any], key: str) -> bool:
+    """Whether this is the ``token`` of a log probability."""
+    return normalise(key) == "token" and any(
+        isinstance(other, str) and is_log_probability(other) for other in owner
+    )
+
+
+def is_schema(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return any(isinstance(k, str) and k in _SCHEMA_TYPES for k in kinds) or any(
+        key in value for key in _SCHEMA_KEYS
+    )

@@ -1,0 +1,233 @@
+"""The exact pass over a value: names decide over what stands under them, texts are searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reenact.errors import ValueRefused
+from reenact.format.paths import Path, join
+from reenact.policy.behind import Finding
+from reenact.policy.known import Known
+from reenact.policy.literals import cookies
+from reenact.policy.names import Names, is_cookie
+from reenact.policy.placeholder import is_mark, pseudonym
+from reenact.policy.streams import CHUNKS, payload_key, pieces, rejoin
+from reenact.policy.strict import is_allowed_header, is_protocol_id
+from reenact.policy.structure import (
+    SCHEMA_VALUES,
+    Leaf,
+    if_changed,
+    is_argument,
+    is_pair,
+    is_piece_of_text,
+    is_schema,
+    leaf_text,
+    like,
+    pair_name,
+)
+from reenact.policy.texts import Texts, replace
+
+__all__ = ["Walk"]
+
+_DEEPEST = 200
+_NAME_KEYS = ("name", "key", "header", "field")
+_HEADERS = ("headers", "trailers")
+
+
+class Walk:
+    """One pass. ``changes`` grows by (path, rule, original leaf) for each leaf that is replaced.
+
+    ``gate`` says whether some text, encoded, needs a search at all; None means always.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        known: Known,
+        texts: Texts,
+        salt: bytes | None,
+        *,
+        gate: Callable[[bytes], bool] | None,
+    ) -> None:
+        self._names = names
+        self._known = known
+        self._texts = texts
+        self._salt = salt
+        self._gate = gate
+        self.changes: list[tuple[str, str, Leaf]] = []
+
+    def value(self, value: Any, path: Path = ()) -> Any:
+        """``value`` without its secrets; the same object when it has none."""
+        if isinstance(value, (str, bytes)):
+            return self._text(value, path)
+        if isinstance(value, dict):
+            return self._object(value, path)
+        if isinstance(value, (list, tuple)):
+            return self._array(value, path)
+        if isinstance(value, int) and not isinstance(value, bool):
+            rule = self._known.is_number(value)
+            return self._cover(value, path, "", rule) if rule else value
+        return value
+
+    def _text(self, value: str | bytes, path: Path) -> Any:
+        text, encoding = leaf_text(value)
+        opaque = self._texts.strict and bool(path) and is_protocol_id(str(path[-1]))
+        found = self._search(text, opaque=opaque)
+        if not found:
+            return value
+        new = replace(text, found, self._salt)
+        return self._noted(value, new.encode(encoding) if encoding else new, path, found[0].rule)
+
+    def _object(self, value: dict[Any, Any], path: Path) -> dict[Any, Any]:
+        _check_depth(path)
+        named = self._secret_of_named(value)
+        new = {
+            key: self._cover(item, (*path, str(key)), named)
+            if named and key == "value"
+            else self._member(value, key, item, path)
+            for key, item in value.items()
+        }
+        return if_changed(value, new)
+
+    def _secret_of_named(self, value: dict[Any, Any]) -> str | None:
+        """The secret name in ``{"name": …, "value": …}``."""
+        if "value" not in value:
+            return None
+        names = (value.get(key) for key in _NAME_KEYS)
+        return next((n for n in names if isinstance(n, str) and self._names.secret(n)), None)
+
+    def _member(self, owner: dict[Any, Any], key: Any, item: Any, path: Path) -> Any:
+        here = (*path, str(key))
+        if isinstance(key, str) and self._names.secret(key) and not is_piece_of_text(owner, key):
+            if path and path[-1] == "properties" and is_schema(item):
+                return self._schema(item, here)
+            return self._cover(item, here, key)
+        if key == CHUNKS and isinstance(item, (list, tuple)):
+            return self._chunks(item, here)
+        if self._texts.strict and str(key).lower().endswith(_HEADERS):
+            return self._headers(item, here)
+        return self.value(item, here)
+
+    def _array(self, value: list[Any] | tuple[Any, ...], path: Path) -> Any:
+        _check_depth(path)
+        item = self._pair if value and all(map(is_pair, value)) else self._item
+        return like(value, [item(value, index, path) for index in range(len(value))])
+
+    def _item(self, owner: Sequence[Any], index: int, path: Path) -> Any:
+        item, here = owner[index], (*path, index)
+        before: Any = owner[index - 1] if index else None
+        if is_argument(before, item) and self._names.secret(before):
+            return self._cover(item, here, before)
+        return self.value(item, here)
+
+    def _pair(self, owner: Sequence[Any], index: int, path: Path) -> Any:
+        pair, here = owner[index], (*path, index)
+        name = pair_name(pair[0])
+        if not self._names.secret(name):
+            return self.value(pair, here)
+        return like(pair, [pair[0], self._cover(pair[1], (*here, 1), name)])
+
+    def _schema(self, value: dict[Any, Any], path: Path) -> dict[Any, Any]:
+        """A JSON schema of a secret describes it; only its defaults and examples may be one."""
+        new = {
+            key: (self._cover if key in SCHEMA_VALUES else self._plain)(item, (*path, str(key)), "")
+            for key, item in value.items()
+        }
+        return if_changed(value, new)
+
+    def _plain(self, value: Any, path: Path, _name: str) -> Any:
+        return self.value(value, path)
+
+    def _headers(self, value: Any, path: Path) -> Any:
+        """Under strict, every header that is not on the list of harmless ones."""
+        if isinstance(value, dict):
+            new = {
+                key: self._header(str(key), item, (*path, str(key))) for key, item in value.items()
+            }
+            return if_changed(value, new)
+        if isinstance(value, (list, tuple)):
+            return like(value, [self._one_header(x, (*path, i)) for i, x in enumerate(value)])
+        return self.value(value, path)
+
+    def _one_header(self, item: Any, path: Path) -> Any:
+        if is_pair(item):
+            return like(item, [item[0], self._header(pair_name(item[0]), item[1], (*path, 1))])
+        if isinstance(item, dict) and "value" in item and isinstance(item.get("name"), str):
+            new = self._header(item["name"], item["value"], (*path, "value"))
+            return item if new is item["value"] else {**item, "value": new}
+        return self.value(item, path)
+
+    def _header(self, name: str, item: Any, path: Path) -> Any:
+        if is_allowed_header(name):
+            return self.value(item, path)
+        secret = self._names.secret(name)
+        return self._cover(item, path, name if secret else "", "name" if secret else "header")
+
+    def _chunks(self, chunks: list[Any] | tuple[Any, ...], path: Path) -> Any:
+        parts = pieces(chunks)
+        if parts is None:
+            return self.value(chunks, path)
+        new, rule = rejoin(parts, self._search, self._salt)
+        return like(
+            chunks,
+            [
+                self._chunk(chunk, (*path, index), new[index], rule)
+                for index, chunk in enumerate(chunks)
+            ],
+        )
+
+    def _chunk(self, chunk: Any, path: Path, new: str | bytes, rule: str) -> Any:
+        if isinstance(chunk, (str, bytes)):
+            return self._noted(chunk, new, path, rule)
+        owner: dict[Any, Any] = chunk
+        payload = payload_key(owner)
+        fresh = {
+            key: self._noted(item, new, (*path, key), rule)
+            if key == payload
+            else self._member(owner, key, item, path)
+            for key, item in owner.items()
+        }
+        return if_changed(owner, fresh)
+
+    def _cover(self, value: Any, path: Path, name: str, rule: str = "name") -> Any:
+        """``value`` with every leaf replaced, because ``name`` says so. Empty leaves tell nothing."""
+        if isinstance(value, dict):
+            covered = {k: self._cover(v, (*path, str(k)), "", rule) for k, v in value.items()}
+            return if_changed(value, covered)
+        if isinstance(value, (list, tuple)):
+            items = (self._cover(x, (*path, i), name, rule) for i, x in enumerate(value))
+            return like(value, list(items))
+        if value is None or isinstance(value, bool) or value in ("", b""):
+            return value
+        text, encoding = leaf_text(value)
+        if is_mark(text):
+            return value
+        new = pseudonym(self._salt, text)
+        if is_cookie(name) and "=" in text:
+            rule = "cookie"
+            spans = (Finding(*span, rule) for span in cookies(text, 0, len(text)))
+            new = replace(
+                text, [x for x in spans if not is_mark(text[x.start : x.end])], self._salt
+            )
+        return self._noted(value, new.encode(encoding) if encoding else new, path, rule)
+
+    def _search(self, text: str, *, opaque: bool = False) -> list[Finding]:
+        if self._gate is not None and not self._gate(text.encode("utf-8", "surrogatepass")):
+            return []
+        return self._texts.find(text, opaque=opaque)
+
+    def _noted(self, old: Leaf, new: str | bytes, path: Path, rule: str) -> Leaf:
+        """``new``, remembered as a change, or ``old`` when it is the same."""
+        if new == old:
+            return old
+        where = join(path)
+        # A key may itself be a token. Then the payload is refused, and its path must not tell.
+        shown = replace(where, self._texts.tokens(where), None)
+        self.changes.append((shown, rule, old))
+        return new
+
+
+def _check_depth(path: Path) -> None:
+    if len(path) > _DEEPEST:
+        raise ValueRefused(f"nested deeper than {_DEEPEST}", join(path[:8]) + "…")
