@@ -5,11 +5,12 @@ The names below are loaded when they are first used, so that ``import reenact`` 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from reenact._version import __version__
 
+TYPE_CHECKING = False  # typing itself would be a third of what ``reenact --help`` costs
 if TYPE_CHECKING:
+    from typing import Any
+
     from reenact.errors import (
         PolicyRefused,
         RecordingDamaged,

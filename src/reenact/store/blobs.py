@@ -1,0 +1,78 @@
+"""Large payloads, stored once under their own digest."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from reenact.errors import RecordingDamaged
+from reenact.format.canonical import digest_bytes
+
+__all__ = ["Blobs"]
+
+_HEX = frozenset("0123456789abcdef")
+_counter = itertools.count()
+
+
+class Blobs:
+    """A folder of ``<first two hex>/<digest>``. Safe for several processes at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, digest: str) -> Path:
+        """Where ``digest`` lies. Refuses anything that is not a digest: it names a file."""
+        algorithm, _, name = digest.partition(":")
+        if algorithm != "sha256" or len(name) != 64 or not _HEX.issuperset(name):
+            raise RecordingDamaged(
+                f"{digest[:80]!r} is not a digest", place=f"blob {digest[:80]!r}"
+            )
+        return self.folder / name[:2] / name
+
+    def put(self, content: bytes, *, sync: bool = False) -> tuple[str, Path | None]:
+        """Store ``content``. Returns its digest and, if it was not there before, its file."""
+        digest = digest_bytes(content)
+        target = self.path(digest)
+        if target.exists():
+            return digest, None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f"{target.name}.{os.getpid()}-{next(_counter)}.tmp")
+        try:
+            with beside.open("xb") as file:
+                file.write(content)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            beside.replace(target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+            raise
+        return digest, target
+
+    def get(self, digest: str) -> bytes:
+        """The content, verified. Raises :class:`RecordingDamaged`."""
+        try:
+            content = self.path(digest).read_bytes()
+        except OSError as error:
+            raise RecordingDamaged(
+                f"blob {digest} cannot be read: {error.strerror}",
+                place=f"blob {digest}",
+                hint="restore the blobs folder from a copy of the whole recording",
+            ) from None
+        if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
+            raise RecordingDamaged(
+                f"blob {digest} has other content than its name says",
+                place=f"blob {digest}",
+                hint="restore the blobs folder from a copy of the whole recording",
+            )
+        return content
+
+    def files(self) -> Iterator[Path]:
+        """Every file below the folder, in a stable order."""
+        if self.folder.is_dir():
+            yield from sorted(path for path in self.folder.rglob("*") if not path.is_dir())

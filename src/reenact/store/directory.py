@@ -1,0 +1,315 @@
+"""Writing a capture directory: ``manifest.json``, ``events.jsonl``, ``blobs/``, ``sealed``.
+
+While it is being written there is ``open.json`` instead of a manifest: the seed, and the lock of
+the writing process. The first process writes ``events.jsonl`` in its final form; every other
+process of the capture writes ``segments/<name>.jsonl``, and finalising merges them. A directory
+with a valid manifest is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import msgspec
+
+from reenact._system import Clock, monotonic, pause
+from reenact.errors import RecordingExists, SinkError, UsageError, WriterBusy
+from reenact.format.event import Draft, Prefix
+from reenact.format.manifest import Manifest, Seed
+from reenact.store.blobs import Blobs
+from reenact.store.files import claimed, create_claimed, replace_file, unwritable
+from reenact.store.layout import (
+    BLOBS,
+    EVENTS,
+    MANIFEST,
+    OPEN,
+    SEALED,
+    SEGMENTS,
+    looks_recorded,
+    segment_files,
+)
+from reenact.store.lines import Lines
+from reenact.store.log import Log
+from reenact.store.sealed import SealedValues
+from reenact.store.segments import merge
+from reenact.store.sink import Options, Status, Writer, watch_forks
+from reenact.store.sums import Sums, blob_totals, close_manifest, encode_manifest, scan
+from reenact.store.torn import set_orphans_aside
+
+__all__ = ["DirectorySink", "Open", "finish_swap", "join_directory", "read_open"]
+
+
+class Open(msgspec.Struct, frozen=True, rename="camel"):
+    """What ``open.json`` holds: enough to recover, and for other processes to join."""
+
+    seed: Seed
+    pid: int
+    clock: Clock
+
+
+class DirectorySink:
+    """Writes a capture directory. See :class:`reenact.store.sink.Sink` for the contract.
+
+    With ``replace`` an existing recording is replaced at the end, in one step: until then, and if
+    the run fails to finish, the old one stays as it is.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock,
+        options: Options | None = None,
+        replace: bool = False,
+        patience: float = 10.0,
+    ) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._options = options or Options()
+        self._replace = replace
+        self._patience = patience
+        self._folder = self.path
+        self._writer: Writer | None = None
+        self._seed: Seed | None = None
+        self._lock_fd = -1
+        self._manifest: Manifest | None = None
+        self._forked = False
+        self._joining = threading.Lock()
+
+    def start(self, seed: Seed) -> None:
+        if self._writer is not None:
+            raise UsageError("this sink has been started already")
+        self._folder = self._claim_place()
+        self._seed = seed
+        try:
+            self._open(seed)
+        except OSError as error:
+            self._undo_open()
+            raise unwritable(self.path, error) from None
+        watch_forks(self)
+
+    def _undo_open(self) -> None:
+        """Leave nothing behind at a place that turned out not to be writable."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+            for name in (EVENTS, OPEN):
+                (self._folder / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._folder.rmdir()
+
+    def _claim_place(self) -> Path:
+        if not self.path.exists():
+            return self.path
+        if not self.path.is_dir():
+            raise RecordingExists(f"{self.path} is a file, not a capture directory")
+        if not any(self.path.iterdir()):
+            return self.path
+        if claimed(self.path / OPEN):
+            raise _busy(self.path)
+        if not self._replace:
+            raise _exists(self.path)
+        if not looks_recorded(self.path):
+            raise RecordingExists(
+                f"{self.path} holds other files than a recording; it will not be replaced",
+                hint="choose an empty or new directory",
+            )
+        beside = self.path.with_name(f"{self.path.name}.new")
+        if claimed(beside / OPEN):
+            raise _busy(beside)
+        shutil.rmtree(beside, ignore_errors=True)
+        return beside
+
+    def _open(self, seed: Seed) -> None:
+        folder = self._folder
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            fd = create_claimed(folder / OPEN)
+        except FileExistsError:
+            raise _busy(folder) from None
+        self._lock_fd = fd
+        begun = Open(seed, os.getpid(), self._clock)
+        os.write(fd, msgspec.json.encode(begun) + b"\n")
+        self._writer = _new_writer(folder / EVENTS, folder, seed, self._options)
+
+    def append(self, event: Draft) -> int:
+        return (self._writer or self._join()).append(event)
+
+    def _join(self) -> Writer:
+        if not self._forked:
+            raise UsageError("start the sink before appending to it")
+        with self._joining:
+            if self._writer is None:
+                name = f"p{os.getpid()}"
+                self._writer = join_directory(self._folder, name, self._options)
+            return self._writer
+
+    def after_fork(self) -> None:
+        """In a forked child: leave the parent's files alone, write a segment of our own."""
+        if self._writer is None or self._manifest is not None:
+            return
+        self._forked = True
+        self._joining = threading.Lock()
+        self._writer.release()
+        self._writer = None
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
+        if self._manifest is not None:
+            return self._manifest
+        if self._forked:
+            self.leave()
+            raise SinkError("a forked child does not finalise its parent's recording")
+        if self._writer is None or self._seed is None:
+            raise UsageError("start the sink before finalising it")
+        self._writer.close()
+        self._await_segments()
+        status, error = self._writer.outcome(status, error)
+        try:
+            self._manifest = self._close(self._writer, self._seed, status, error)
+        except OSError as problem:
+            raise unwritable(self.path, problem) from None
+        return self._manifest
+
+    def leave(self) -> None:
+        """In a forked child: this process has no more to add."""
+        if self._forked and self._writer is not None:
+            self._writer.close()
+            self._writer.release()
+            self._writer = None
+
+    def _await_segments(self) -> None:
+        """Other processes of this capture may still be writing: give them a moment to end."""
+        deadline = monotonic() + self._patience
+        while busy := [path for path in segment_files(self._folder) if claimed(path)]:
+            if monotonic() > deadline:
+                raise WriterBusy(
+                    f"{len(busy)} other process(es) still write to {self._folder}, "
+                    f"e.g. {SEGMENTS}/{busy[0].name}",
+                    hint=f"when they have ended: reenact recover {self._folder}",
+                )
+            pause(0.02)
+
+    def _close(self, writer: Writer, seed: Seed, status: Status, error: str | None) -> Manifest:
+        sums = merge(self._folder) if segment_files(self._folder) else writer.sums()
+        if writer.untidy:
+            set_orphans_aside(self._folder)
+        manifest = close_manifest(
+            seed,
+            sums,
+            blobs=blob_totals(Blobs(self._folder / BLOBS)),
+            completed_at=self._clock(),
+            status=status,
+            error=error,
+        )
+        sync = self._options.durability != "none"
+        replace_file(self._folder / MANIFEST, encode_manifest(manifest), sync=sync)
+        (self._folder / OPEN).unlink()
+        writer.release()
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+        if self._folder != self.path:
+            _swap(self._folder, self.path)
+        return manifest
+
+
+def _new_writer(log: Path, folder: Path, seed: Seed, options: Options) -> Writer:
+    fd = create_claimed(log)
+    sealed = None
+    if options.seal is not None:
+        name = SEALED if log.parent == folder else f"{SEGMENTS}/{log.stem}.{SEALED}"
+        sealed = SealedValues(folder / name, options.seal, seed.capture_id)
+    blobs = Blobs(folder / BLOBS)
+    return Writer(
+        Log(fd, log),
+        Prefix(seed.capture_id, seed.run_id),
+        blobs,
+        sealed,
+        options,
+        lambda: _scan(log, blobs),
+    )
+
+
+def _scan(log: Path, blobs: Blobs) -> Sums:
+    lines = Lines(log, blobs)
+    try:
+        return scan(lines)
+    finally:
+        lines.close()
+
+
+def join_directory(folder: Path, name: str, options: Options) -> Writer:
+    """Another process's end of a capture that is being written: its own segment and lock.
+
+    ``name`` is a wish (a lane, a pid); a number is added when it is taken.
+    """
+    begun = read_open(folder)
+    if begun is None:
+        raise SinkError(
+            f"{folder} is not being recorded",
+            hint="join a capture between its start and its finalisation",
+        )
+    segments = folder / SEGMENTS
+    try:
+        segments.mkdir(exist_ok=True)
+        for number in range(1_000_000):
+            wish = f"{name}-{number}" if number else name
+            with contextlib.suppress(FileExistsError):
+                return _new_writer(segments / f"{wish}.jsonl", folder, begun.seed, options)
+    except OSError as error:
+        raise unwritable(segments, error) from None
+    raise SinkError(f"no free segment name for {name} in {segments}")
+
+
+def read_open(folder: Path) -> Open | None:
+    """The contents of ``open.json``, or None when it is missing or was never written whole."""
+    try:
+        return msgspec.json.decode((folder / OPEN).read_bytes(), type=Open)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _busy(folder: Path) -> WriterBusy:
+    begun = read_open(folder)
+    who = f"process {begun.pid}" if begun else "another process"
+    return WriterBusy(
+        f"{folder} is being written by {who}",
+        hint="wait for it to end, or record to another directory",
+    )
+
+
+def _exists(path: Path) -> RecordingExists:
+    if (path / MANIFEST).exists():
+        return RecordingExists(
+            f"{path} already holds a recording", hint="choose another place, or say overwrite"
+        )
+    if looks_recorded(path):
+        return RecordingExists(
+            f"{path} holds a recording that was never finished",
+            hint=f"reenact recover {path}, or say overwrite to give it up",
+        )
+    return RecordingExists(f"{path} is not empty", hint="choose an empty or new directory")
+
+
+def finish_swap(path: Path) -> None:
+    """The last step of a replacement that was killed in the middle: the new one takes the place."""
+    new, aside = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.old")
+    if (new / MANIFEST).exists() and aside.is_dir():
+        new.rename(path)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _swap(new: Path, old: Path) -> None:
+    """Put ``new`` where ``old`` is. A kill between the two renames leaves both, whole, and
+    ``recover`` takes the last step."""
+    aside = old.with_name(f"{old.name}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    old.rename(aside)
+    new.rename(old)
+    shutil.rmtree(aside, ignore_errors=True)

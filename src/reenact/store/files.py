@@ -1,0 +1,89 @@
+"""Small files written whole or not at all, and claims on files that end with their process."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from reenact.errors import SinkUnwritable
+from reenact.store.log import sync_file
+
+__all__ = ["alone_in", "claim", "claimed", "create_claimed", "replace_file", "unwritable"]
+
+
+def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Write beside, sync, rename."""
+    beside = path.with_name(f"{path.name}.tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_file(path.parent)
+
+
+def claim(fd: int) -> bool:
+    """Take the exclusive lock on an open file; False when another process has it.
+
+    The kernel frees it when the last copy of ``fd`` is closed, so a killed writer leaves none.
+    """
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def create_claimed(path: Path) -> int:
+    """Create a file that must not exist, open for appending, with its lock taken.
+
+    The file is ours by its creation, so the lock is waited for: all that can hold it is somebody
+    who just asks whether it is held.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder for the duration; yields False when another process has it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield claim(fd)
+    finally:
+        os.close(fd)
+
+
+def claimed(path: Path) -> bool:
+    """Does a living process hold the claim on ``path``?"""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not claim(fd)
+    finally:
+        os.close(fd)
+
+
+def unwritable(path: Path, error: OSError) -> SinkUnwritable:
+    """The refusal for a place that cannot be written."""
+    return SinkUnwritable(
+        f"cannot write a recording at {path}: {error.strerror or error}",
+        hint="choose a place that exists, has room and is yours to write",
+        errno=error.errno,
+    )

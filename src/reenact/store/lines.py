@@ -1,0 +1,176 @@
+"""Random access to the lines of a log, indexed only as far as it has been read."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from itertools import accumulate
+from pathlib import Path
+
+import msgspec
+
+from reenact.errors import RecordingDamaged, ValueRefused
+from reenact.format import lane as lanes
+from reenact.format.event import VERSION, Envelope, Event, Head
+from reenact.store.blobs import Blobs
+from reenact.store.packing import Resolver
+
+__all__ = ["Lines"]
+
+
+class _TapeLine(msgspec.Struct, frozen=True):
+    """A line of a tape, whose header says the rest."""
+
+    seq: int
+    ts: int
+    type: str
+    data: msgspec.Raw
+    lane: str = lanes.ROOT
+    parent: int | None = None
+
+
+_full = msgspec.json.Decoder(Envelope)
+_head = msgspec.json.Decoder(Head)
+_short = msgspec.json.Decoder(_TapeLine)
+
+_BATCH = 1 << 16
+
+
+class Lines:
+    """Event lines of one file, from ``start`` to ``stop``; with ``ids`` (captureId, runId) the
+    lines are a tape's. Not thread-safe: each reader opens its own.
+
+    The index costs 8 bytes per event that has been passed, nothing per event that has not.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        blobs: Blobs,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        ids: tuple[str, str] | None = None,
+    ) -> None:
+        self.name = path.name
+        self._file = path.open("rb", buffering=_BATCH)
+        self._file.seek(start)
+        self._ends = array("Q", [start])
+        self._batch: list[bytes] = []
+        self._first = 1
+        self._stop = stop
+        self._ids = ids
+        self._header_lines = 1 if ids else 0
+        self._whole = Resolver(blobs, self._stored).whole
+
+    def close(self) -> None:
+        self._file.close()
+
+    def line(self, seq: int) -> bytes | None:
+        """The whole line of event ``seq``, or None behind the last complete one."""
+        ends = self._ends
+        while len(ends) <= seq:
+            if not self._read_on():
+                return None
+        place = seq - self._first
+        if 0 <= place < len(self._batch):
+            return self._batch[place]
+        return os.pread(self._file.fileno(), ends[seq] - ends[seq - 1], ends[seq - 1])
+
+    def _read_on(self) -> bool:
+        """Read the next lines; False when there is no complete one."""
+        ends = self._ends
+        end = ends[-1]
+        batch = self._file.readlines(_BATCH) if end != self._stop else []
+        while batch and self._stop is not None and end + sum(map(len, batch)) > self._stop:
+            batch.pop()
+        if batch and not batch[-1].endswith(b"\n"):
+            batch.pop()  # a torn tail, or a line that is still being written
+            self._file.seek(end + sum(map(len, batch)))
+        if not batch:
+            return False
+        self._first, self._batch = len(ends), batch
+        ends.pop()
+        ends.extend(accumulate(map(len, batch), initial=end))
+        return True
+
+    def end(self, seq: int) -> int:
+        """The offset behind event ``seq``, which must have been read."""
+        return self._ends[seq]
+
+    def envelope(self, seq: int) -> Envelope | None:
+        """Event ``seq`` with its data as stored. Raises :class:`RecordingDamaged`."""
+        line = self.line(seq)
+        return None if line is None else self.parse(line, seq)
+
+    def parse(self, line: bytes, seq: int) -> Envelope:
+        """Read a line that must hold event ``seq``."""
+        try:
+            found = self._decode(line)
+            lanes.check(found.lane)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueRefused) as error:
+            place = self.place(seq)
+            raise RecordingDamaged(f"{place} is not an event: {error}", place=place) from None
+        if found.seq != seq or found.version != VERSION:
+            place = self.place(seq)
+            raise RecordingDamaged(
+                f"{place} is event {found.seq} of version {found.version}, "
+                f"expected event {seq} of version {VERSION}",
+                place=f"{place}, field seq" if found.seq != seq else f"{place}, field version",
+            )
+        return found
+
+    def place(self, seq: int) -> str:
+        """How people are told where event ``seq`` stands."""
+        return f"{self.name} line {seq + self._header_lines}"
+
+    def _decode(self, line: bytes) -> Envelope:
+        if self._ids is None:
+            return _full.decode(line)
+        short = _short.decode(line)
+        capture_id, run_id = self._ids
+        return Envelope(
+            version=VERSION,
+            capture_id=capture_id,
+            run_id=run_id,
+            seq=short.seq,
+            ts=short.ts,
+            type=short.type,
+            data=short.data,
+            lane=short.lane,
+            parent=short.parent,
+        )
+
+    def event(self, found: Envelope) -> Event:
+        """The event of an envelope of this log; its payload is loaded when it is looked at."""
+        return Event(found, bytes(found.data), self._whole)
+
+    def verified_event(self, seq: int) -> Event | None:
+        """Event ``seq`` of a log whose hash has been checked: its data is not even skimmed.
+
+        None behind the last one. Raises :class:`RecordingDamaged`.
+        """
+        line = self.line(seq)
+        if line is None:
+            return None
+        if self._ids is None and line.endswith(b"}}\n"):
+            # ``data`` comes last, and cut anywhere else the head would not be JSON.
+            start, _, data = line.partition(b',"data":')
+            try:
+                head = _head.decode(start + b"}")
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass  # parse() says what is wrong with it
+            else:
+                if head.seq == seq and head.version == VERSION and head.lane == lanes.ROOT:
+                    return Event(head, data[:-2], self._whole)
+        return self.event(self.parse(line, seq))
+
+    def payload(self, found: Envelope) -> bytes:
+        """The whole payload, every reference resolved and verified."""
+        return self._whole(found.seq, bytes(found.data))
+
+    def _stored(self, seq: int) -> bytes:
+        found = self.envelope(seq)
+        if found is None:
+            raise RecordingDamaged(f"event {seq} is not there", place=self.place(seq))
+        return bytes(found.data)

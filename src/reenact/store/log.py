@@ -1,0 +1,182 @@
+"""An append-only file of complete lines, and the sums that prove it whole."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from reenact.format.manifest import Checkpoints
+
+__all__ = [
+    "Durability",
+    "Log",
+    "Syncer",
+    "Tally",
+    "sync_file",
+    "whole_lines",
+    "whole_size",
+]
+
+Durability = Literal["none", "interval", "event"]
+
+_CHUNK = 1 << 20
+
+
+class Tally:
+    """Count, size and running hash of lines, with checkpoints that tell *where* a log differs.
+
+    Checkpoints start at every line; when there are too many, every second one is dropped.
+    """
+
+    MOST_CHECKPOINTS = 256
+
+    __slots__ = ("_checkpoints", "_every", "_hash", "lines", "size")
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._every = 1
+        self._checkpoints: list[str] = []
+        self.lines = 0
+        self.size = 0
+
+    def add(self, line: bytes) -> None:
+        self._hash.update(line)
+        self.size += len(line)
+        self.lines += 1
+        if self.lines % self._every == 0:
+            self._checkpoints.append(self.short_digest())
+            if len(self._checkpoints) > self.MOST_CHECKPOINTS:
+                self._every *= 2
+                self._checkpoints = self._checkpoints[1::2]
+
+    def digest(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"
+
+    def short_digest(self) -> str:
+        """The form in which checkpoints are kept."""
+        return self._hash.hexdigest()[:8]
+
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self._every, " ".join(self._checkpoints))
+
+
+class Log:
+    """The file itself. ``append`` is one write of one whole line; the caller holds the lock.
+
+    A write that fails or comes out short is cut off again, so the file holds whole lines only,
+    whatever the disk says. (A kill can still tear the last one; readers drop such a tail.)
+    """
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self.fd = fd
+        self.path = path
+        self.tally = Tally()
+
+    def append(self, line: bytes) -> None:
+        try:
+            written = os.write(self.fd, line)
+            while written < len(line):
+                written += os.write(self.fd, line[written:])
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self.fd, self.tally.size)
+            raise
+        self.tally.add(line)
+
+    def cut_tail(self) -> None:
+        """Cut off an unterminated last line."""
+        os.ftruncate(self.fd, whole_size(self.path))
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Syncer:
+    """Group commit: a background thread makes what was written durable, every ``interval``.
+
+    ``touch`` costs an attribute look-up while a commit is already due.
+    """
+
+    def __init__(self, fd: int, files: list[Path], *, interval: float = 0.1) -> None:
+        self._fd = fd
+        self._files = files
+        self._interval = interval
+        self._due = threading.Event()
+        self._stop = threading.Event()
+        self._pending = False
+        self._thread: threading.Thread | None = None
+
+    def touch(self) -> None:
+        if self._pending:
+            return
+        self._pending = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="reenact-sync", daemon=True)
+            self._thread.start()
+        self._due.set()
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            stopping = self._stop.wait(self._interval)
+            self._due.clear()
+            self._pending = False
+            self.commit()
+            if stopping:
+                return
+
+    def commit(self) -> None:
+        """Make everything written so far durable, as far as the disk lets us."""
+        while self._files:
+            with contextlib.suppress(OSError):
+                sync_file(self._files.pop())
+        with contextlib.suppress(OSError):
+            os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        """Stop the thread; returns when it no longer touches the file."""
+        self._stop.set()
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+def sync_file(path: Path) -> None:
+    """Make the contents of a file (on POSIX also: the entries of a folder) durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def whole_size(path: Path) -> int:
+    """How many bytes of ``path`` are complete lines."""
+    with path.open("rb") as file:
+        place = file.seek(0, os.SEEK_END)
+        while place > 0:
+            start = max(0, place - _CHUNK)
+            file.seek(start)
+            newline = file.read(place - start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            place = start
+    return 0
+
+
+def whole_lines(path: Path, size: int | None = None) -> Iterator[bytes]:
+    """The complete lines in the first ``size`` bytes; an unterminated tail is left out."""
+    left = size if size is not None else sys.maxsize
+    with path.open("rb", buffering=_CHUNK) as file:
+        for line in file:
+            left -= len(line)
+            if left >= 0 and line.endswith(b"\n"):
+                yield line

@@ -1,0 +1,152 @@
+"""One portable file: a capture directory or tape as a compressed tar, verified on both sides.
+
+The standard library's xz, so that a recipient needs nothing but Python (or ``tar -xJf``). Sealed
+values stay at home; so does what recovery set aside.
+"""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, SinkError
+from reenact.store.files import unwritable
+from reenact.store.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
+from reenact.store.log import sync_file
+from reenact.store.sign import signature_path
+from reenact.store.tape import tape_blobs
+from reenact.store.verify import Report, verify
+
+__all__ = ["pack", "unpack"]
+
+_TAPE = "tape.jsonl"
+_ALLOWED = frozenset({MANIFEST, EVENTS, SIGNATURE, _TAPE, f"{_TAPE}.sig"})
+_BLOB_FOLDERS = (BLOBS, f"{_TAPE}.blobs")
+
+
+def pack(recording: Path, target: Path) -> Report:
+    """Verify ``recording``, write it to ``target``, and verify what was written."""
+    report = verify(recording)
+    if target.exists():
+        raise RecordingExists(f"{target} already exists", hint="choose another name")
+    beside = target.with_name(f"{target.name}.tmp")
+    try:
+        with lzma.open(beside, "wb", preset=6) as out, tarfile.open(fileobj=out, mode="w") as tar:
+            for name, file in _members(recording):
+                _add(tar, name, file)
+        _check_packed(beside, report)
+        sync_file(beside)
+        beside.replace(target)
+    except OSError as error:
+        raise unwritable(target, error) from None
+    finally:
+        beside.unlink(missing_ok=True)
+    return report
+
+
+def _members(recording: Path) -> Iterator[tuple[str, Path]]:
+    if recording.is_dir():
+        yield MANIFEST, recording / MANIFEST
+        yield EVENTS, recording / EVENTS
+        folder, signature = recording / BLOBS, SIGNATURE
+        files = folder.rglob("*") if folder.is_dir() else iter(())
+    else:
+        yield _TAPE, recording
+        folder, signature = tape_blobs(recording).folder, f"{_TAPE}.sig"
+        files = tape_blobs(recording).files()
+    if signature_path(recording).exists():
+        yield signature, signature_path(recording)
+    blobs = BLOBS if recording.is_dir() else f"{_TAPE}.blobs"
+    for file in sorted(files):
+        if file.is_file():
+            yield f"{blobs}/{file.relative_to(folder).as_posix()}", file
+
+
+def _add(tar: tarfile.TarFile, name: str, file: Path) -> None:
+    """Names and sizes only: the same recording always packs to the same bytes."""
+    entry = tarfile.TarInfo(name)
+    entry.size = file.stat().st_size
+    entry.mode = 0o644
+    with file.open("rb") as content:
+        tar.addfile(entry, content)
+
+
+def _check_packed(packed: Path, report: Report) -> None:
+    """Unpack what was just written and compare, before it gets its name."""
+    trial = packed.with_name(f"{packed.name}.check")
+    shutil.rmtree(trial, ignore_errors=True)
+    try:
+        again = _extract(packed, trial)
+        if again.manifest != report.manifest:
+            raise SinkError(f"{packed} does not hold what was packed", hint="try again")
+    finally:
+        shutil.rmtree(trial, ignore_errors=True)
+
+
+def unpack(packed: Path, target: Path) -> Report:
+    """Extract into ``target`` (a directory, or a file for a tape) and verify it there."""
+    if not packed.is_file():
+        raise RecordingMissing(f"there is no packed recording at {packed}", hint="check the path")
+    if target.exists():
+        raise RecordingExists(f"{target} already exists", hint="choose another name")
+    beside = target.with_name(f"{target.name}.unpacking")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        _extract(packed, beside)
+        _publish(beside, target)
+    except OSError as error:
+        raise unwritable(target, error) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return verify(target)
+
+
+def _publish(beside: Path, target: Path) -> None:
+    if not (beside / _TAPE).exists():
+        beside.rename(target)
+        return
+    for suffix in (".blobs", ".sig", ""):  # the tape itself last: it makes the rest valid
+        file = beside / f"{_TAPE}{suffix}"
+        if file.exists():
+            file.rename(target.with_name(f"{target.name}{suffix}"))
+
+
+def _extract(packed: Path, folder: Path) -> Report:
+    """Write out the members, none of which may stand anywhere else, and verify the result."""
+    folder.mkdir(parents=True)
+    try:
+        with lzma.open(packed, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            for entry in tar:
+                _write_member(tar, entry, folder)
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        raise RecordingDamaged(
+            f"{packed} is not a packed recording, or was cut short: {error}",
+            place=f"file {packed.name}",
+            hint="get another copy",
+        ) from None
+    return verify(folder / _TAPE if (folder / _TAPE).exists() else folder)
+
+
+def _write_member(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
+    parts = PurePosixPath(entry.name).parts
+    is_blob = len(parts) == 3 and parts[0] in _BLOB_FOLDERS and ".." not in parts
+    content = tar.extractfile(entry) if entry.isreg() else None
+    if content is None or not (entry.name in _ALLOWED or is_blob):
+        raise RecordingDamaged(
+            f"the packed file holds {entry.name!r}, which no recording has",
+            place=f"member {entry.name!r}",
+            hint="do not trust this file",
+        )
+    target = folder.joinpath(*parts)
+    if target.exists():
+        raise RecordingDamaged(
+            f"the packed file holds {entry.name!r} twice",
+            place=f"member {entry.name!r}",
+            hint="do not trust this file",
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as out:
+        shutil.copyfileobj(content, out, 1 << 20)

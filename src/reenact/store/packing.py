@@ -1,0 +1,340 @@
+"""How one payload is stored: inline, as a delta on earlier payloads, or with blobs.
+
+``Packer`` belongs to a writer, ``Resolver`` to a reader. What goes in and what comes out are the
+same bytes: the exact encoding of the event's data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from reenact.errors import RecordingDamaged, ValueRefused
+from reenact.format import delta
+from reenact.format.canonical import decode, stored
+from reenact.format.event import Draft
+from reenact.store.blobs import Blobs
+
+__all__ = ["BLOB_THRESHOLD", "Packer", "Resolver", "blob_references", "is_delta"]
+
+BLOB_THRESHOLD = 64 * 1024
+_DELTA_START = b'{"$delta":'
+_BLOB_MARK = b'"$blob":'
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last payload of one (type, lane, operation)."""
+
+    seq: int
+    payload: bytes
+    depth: int = 0
+    misses: int = 0
+    skip: int = 0
+
+
+class Packer:
+    """Decides how each payload is stored. Not thread-safe: the writer's lock covers it."""
+
+    SMALLEST = 512
+    """Payloads below this are never worth a reference."""
+    DEEPEST = 1000
+    """A chain of deltas ends here, so that reading one event never costs more than this."""
+    KEPT_BYTES = 32 * 1024 * 1024
+    SIDE_BYTES = 64 * 1024
+
+    def __init__(
+        self,
+        blobs: Blobs,
+        *,
+        threshold: int = BLOB_THRESHOLD,
+        deltas: bool = True,
+        sync_blobs: bool = False,
+    ) -> None:
+        self._blobs = blobs
+        self._threshold = threshold
+        self._deltas = deltas
+        self._sync = sync_blobs
+        self.smallest = min(self.SMALLEST, threshold + 1)
+        """Payloads below this are stored as they are: no need to call :meth:`pack`."""
+        self._last: OrderedDict[tuple[str, str, str], _Last] = OrderedDict()
+        self._side: OrderedDict[tuple[str, str], _Last] = OrderedDict()
+        self._kept = 0
+        self.new_files: list[Path] = []
+        self.used_deltas = False
+
+    def pack(
+        self, seq: int, draft: Draft, payload: bytes, digest: bytes, key: str | None = None
+    ) -> bytes:
+        """What to write as the data of event ``seq``. Raises OSError when a blob cannot be.
+
+        ``key`` stays readable in a delta; it must be the redacted one. Nothing is ever taken from
+        ``draft.data``, which has not been redacted.
+        """
+        result = None
+        if self._deltas and len(payload) >= self.SMALLEST:
+            result = self._delta(seq, draft, payload, digest, key)
+        if result is None:
+            result = self._with_blobs(payload) if len(payload) > self._threshold else payload
+        return result
+
+    def forget(self) -> None:
+        """Refer to nothing that was written so far."""
+        self._last.clear()
+        self._side.clear()
+        self._kept = 0
+
+    # Repetition
+
+    def _delta(
+        self, seq: int, draft: Draft, payload: bytes, digest: bytes, key: str | None
+    ) -> bytes | None:
+        kin = (draft.type, draft.lane, draft.op)
+        last = self._last.get(kin)
+        mine = _Last(seq, payload)
+        result = None
+        if last is not None:
+            mine.misses, mine.skip = last.misses, last.skip
+            result = self._try(last, mine, kin[1:], digest, key)
+        self._keep(kin, mine)
+        return result
+
+    def _try(
+        self, last: _Last, mine: _Last, kin: tuple[str, str], digest: bytes, key: str | None
+    ) -> bytes | None:
+        if last.depth >= self.DEEPEST:
+            return None
+        if mine.skip:
+            mine.skip -= 1
+            return None
+        bases = [last]
+        side = self._side.get(kin)
+        if side is not None and side.seq > last.seq and self._is_handy(side):
+            bases.append(side)
+        ops = delta.diff(last.payload, mine.payload, *(base.payload for base in bases[1:]))
+        content: dict[str, Any] = {
+            "$delta": {
+                "digest": f"sha256:{digest.hex()}",
+                "of": [base.seq for base in bases],
+                "ops": ops,
+            }
+        }
+        if key is not None:
+            content["key"] = key  # readers index by it without resolving anything
+        result = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+        if len(result) > len(mine.payload) * 3 // 4:
+            # What never repeats is not tried every time: 1, 2, 4 … up to 64 events are left out.
+            mine.misses = min(mine.misses + 1, 6)
+            mine.skip = 2**mine.misses
+            return None
+        mine.misses = 0
+        mine.depth = 1 + max(base.depth for base in bases)
+        self.used_deltas = True
+        return result
+
+    def _is_handy(self, side: _Last) -> bool:
+        return len(side.payload) <= self.SIDE_BYTES and side.depth < self.DEEPEST
+
+    def _keep(self, kin: tuple[str, str, str], mine: _Last) -> None:
+        old = self._last.pop(kin, None)
+        self._kept += len(mine.payload) - (len(old.payload) if old else 0)
+        self._last[kin] = mine
+        self._side[kin[1:]] = mine
+        self._side.move_to_end(kin[1:])
+        while self._kept > self.KEPT_BYTES and len(self._last) > 1:
+            _, dropped = self._last.popitem(last=False)
+            self._kept -= len(dropped.payload)
+        while len(self._side) > len(self._last):
+            self._side.popitem(last=False)
+
+    # Blobs
+
+    def _with_blobs(self, payload: bytes) -> bytes:
+        data = decode(payload)
+        return stored({name: self._shrink(item) for name, item in data.items()})
+
+    def _shrink(self, value: Any) -> Any:
+        if isinstance(value, str):
+            content = value.encode()
+            return self._blob(content, "text") if len(content) > self._threshold else value
+        if not isinstance(value, (dict, list)):
+            return value
+        if len(stored(value)) <= self._threshold:
+            return value
+        if isinstance(value, dict) and len(value) == 1 and "$bytes" in value:
+            return self._blob(_raw(value), "bytes")
+        if isinstance(value, dict):
+            value = {name: self._shrink(item) for name, item in value.items()}
+        else:
+            value = [self._shrink(item) for item in value]
+        content = stored(value)
+        return self._blob(content, "json") if len(content) > self._threshold else value
+
+    def _blob(self, content: bytes, kind: str) -> dict[str, Any]:
+        digest, file = self._blobs.put(content, sync=self._sync)
+        if file is not None:
+            self.new_files.append(file)
+        return {"$blob": digest, "kind": kind, "size": len(content)}
+
+
+def _raw(mark: dict[str, Any]) -> bytes:
+    return msgspec.convert(mark["$bytes"], bytes)
+
+
+def is_delta(data: bytes) -> bool:
+    """Is this stored data what changed against earlier events?"""
+    return data.startswith(_DELTA_START)
+
+
+class _Delta(msgspec.Struct):
+    digest: str
+    of: list[int]
+    ops: list[Any]
+
+
+class _DeltaData(msgspec.Struct):
+    delta: _Delta = msgspec.field(name="$delta")
+
+
+_read_delta = msgspec.json.Decoder(_DeltaData)
+
+
+class Resolver:
+    """Gives payloads back whole.
+
+    ``fetch(seq)`` returns what is stored as the data of event ``seq``. A few recent payloads are
+    remembered, so that reading in order applies one delta per event.
+    """
+
+    REMEMBERED = 16
+
+    def __init__(self, blobs: Blobs, fetch: Callable[[int], bytes]) -> None:
+        self._blobs = blobs
+        self._fetch = fetch
+        self._recent: OrderedDict[int, bytes] = OrderedDict()
+
+    def whole(self, seq: int, data: bytes) -> bytes:
+        """The whole payload of event ``seq``, whose stored data is ``data``."""
+        if is_delta(data):
+            return self._undo(seq, data)
+        if _BLOB_MARK in data:
+            return self._inline(seq, data)
+        return data
+
+    def _undo(self, seq: int, data: bytes) -> bytes:
+        """Apply the chain that ends in ``seq``, oldest first, without recursion."""
+        known = self._recent.get(seq)
+        if known is not None:
+            return known
+        chain = self._chain(seq, data)
+        last_use: dict[int, int] = {}
+        for number in sorted(chain):
+            step = chain[number]
+            last_use.update(dict.fromkeys(step.of if isinstance(step, _Delta) else (), number))
+        have = {base: self._recent[base] for base in last_use if base in self._recent}
+        for number in sorted(chain):
+            step = chain[number]
+            if isinstance(step, _Delta):
+                have[number] = _apply(number, step, have)
+                for base in step.of:
+                    if last_use[base] == number:
+                        self._remember(base, have.pop(base))
+            else:
+                have[number] = self.whole(number, step)
+        self._remember(seq, have[seq])
+        return have[seq]
+
+    def _chain(self, seq: int, data: bytes) -> dict[int, _Delta | bytes]:
+        chain: dict[int, _Delta | bytes] = {}
+        waiting = [(seq, data)]
+        while waiting:
+            number, stored_data = waiting.pop()
+            if not is_delta(stored_data):
+                chain[number] = stored_data
+                continue
+            step = _parse_delta(number, stored_data)
+            chain[number] = step
+            for base in step.of:
+                if not 0 < base < number:
+                    raise _damaged(number, f"refers to event {base}")
+                if base not in chain and base not in self._recent:
+                    waiting.append((base, self._fetch(base)))
+        return chain
+
+    def _remember(self, seq: int, payload: bytes) -> None:
+        self._recent[seq] = payload
+        self._recent.move_to_end(seq)
+        while len(self._recent) > self.REMEMBERED:
+            self._recent.popitem(last=False)
+
+    def _inline(self, seq: int, data: bytes) -> bytes:
+        try:
+            return stored(self._expand(decode(data)))
+        except (ValueRefused, ValueError) as error:
+            raise _damaged(seq, str(error)) from None
+
+    def _expand(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._expand(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$blob" not in value:
+            return {name: self._expand(item) for name, item in value.items()}
+        content = self._blobs.get(value["$blob"])
+        kind = value.get("kind")
+        if kind == "text":
+            return content.decode()
+        if kind == "bytes":
+            return {"$bytes": msgspec.to_builtins(content)}
+        if kind == "json":
+            return self._expand(decode(content))
+        raise ValueRefused(f"a blob of the unknown kind {kind!r}")
+
+
+def _apply(seq: int, step: _Delta, have: dict[int, bytes]) -> bytes:
+    try:
+        payload = delta.apply(b"".join(have[base] for base in step.of), step.ops)
+    except ValueError as error:
+        raise _damaged(seq, str(error)) from None
+    if f"sha256:{hashlib.sha256(payload).hexdigest()}" != step.digest:
+        raise _damaged(seq, "its delta does not rebuild what was recorded")
+    return payload
+
+
+def _parse_delta(seq: int, data: bytes) -> _Delta:
+    try:
+        return _read_delta.decode(data).delta
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise _damaged(seq, str(error)) from None
+
+
+def _damaged(seq: int, reason: str) -> RecordingDamaged:
+    return RecordingDamaged(
+        f"event {seq} cannot be rebuilt: {reason}", place=f"event {seq}", seq=seq
+    )
+
+
+def blob_references(data: bytes, blobs: Blobs) -> dict[str, int]:
+    """Every blob that stored ``data`` refers to, those inside JSON blobs too: digest → size."""
+    found: dict[str, int] = {}
+    if _BLOB_MARK not in data or is_delta(data):
+        return found
+    waiting = [decode(data)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, dict) and "$blob" in value:
+            found[str(value["$blob"])] = int(value.get("size", -1))
+            if value.get("kind") == "json":
+                waiting.append(decode(blobs.get(value["$blob"])))
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+    return found

@@ -1,0 +1,205 @@
+"""Starting a recording by hand: ids, time stamps and the description of the environment."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from reenact._system import Clock, entropy, start_clock
+from reenact._version import __version__
+from reenact.errors import ReenactError, UsageError
+from reenact.format import lane as lanes
+from reenact.format.canonical import digest
+from reenact.format.event import TYPES, Data, Draft
+from reenact.format.manifest import (
+    FORMAT,
+    Manifest,
+    Model,
+    Origin,
+    PolicyRef,
+    RedactionInfo,
+    Seed,
+)
+from reenact.format.payloads import Payload
+from reenact.policy.redaction import Profile, Redactor
+from reenact.store.directory import DirectorySink
+from reenact.store.layout import EVENTS
+from reenact.store.log import Durability
+from reenact.store.seal import Seal, key_path, load_key, make_key
+from reenact.store.sink import Options, Sink, Warn, print_warning
+from reenact.store.tape import TapeSink
+
+__all__ = ["Recording", "default_profile", "make_seed", "start_recording"]
+
+
+class Recording:
+    """A started sink with a clock. As a context manager it finalises however the body leaves."""
+
+    def __init__(self, sink: Sink, clock: Clock, warn: Warn) -> None:
+        self.sink = sink
+        self._clock = clock
+        self._warn = warn
+        self._pid = os.getpid()
+
+    def add(
+        self,
+        event: Payload | str,
+        data: Data | None = None,
+        *,
+        lane: str = lanes.ROOT,
+        parent: int | None = None,
+        op: str = "",
+    ) -> int:
+        """Append one event, typed (``ToolCall(…)``) or as a type and its data. Returns its seq."""
+        kind, content = _untyped(event, data)
+        draft = Draft(
+            type=kind,
+            data=content,
+            ts=self._clock(),
+            lane=lane,
+            parent=parent,
+            op=op or _operation(content),
+        )
+        return self.sink.append(draft)
+
+    def finish(self, status: Literal["ok", "error"] = "ok", error: str | None = None) -> Manifest:
+        """Close the recording and return its manifest."""
+        return self.sink.finalize(status, error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if os.getpid() != self._pid:
+            self.sink.leave()
+            return
+        if kind is None:
+            self.finish()
+            return
+        try:
+            self.finish("error", kind.__name__)
+        except ReenactError as problem:  # never hides the body's own exception
+            self._warn(f"{problem.message}; hint: {problem.hint}")
+
+
+def _untyped(event: Payload | str, data: Data | None) -> tuple[str, Data]:
+    if isinstance(event, Payload):
+        return event.event_type, event.to_data()
+    if data is None:
+        raise UsageError(f"the data of the {event} event is missing")
+    if event not in TYPES:
+        raise UsageError(f"{event!r} is not an event type", hint=f"one of {', '.join(TYPES)}")
+    return event, data
+
+
+def _operation(data: Data) -> str:
+    """What an event is about, as far as its minimum fields tell."""
+    names = ("source", "provider", "model", "name", "type", "op")
+    return "/".join(str(data[name]) for name in names if isinstance(data.get(name), str))
+
+
+def start_recording(
+    path: str | Path,
+    *,
+    redaction: Profile | Redactor | None = None,
+    seal: bool = True,
+    durability: Durability = "interval",
+    overwrite: bool = False,
+    tape: bool | None = None,
+    model: Model | None = None,
+    policy: PolicyRef | None = None,
+    parent: Origin | None = None,
+    warn: Warn = print_warning,
+) -> Recording:
+    """Start a recording at ``path``: a tape when it ends in ``.jsonl``, else a capture directory.
+
+    ``redaction`` is a profile or a ready redactor; by default ``default``, and ``strict`` where
+    the environment variable ``CI`` is set. ``seal`` keeps redacted values that the program
+    received encrypted in the capture, if the extra is installed. Refuses what cannot be written.
+    """
+    redactor = redaction if isinstance(redaction, Redactor) else _redactor(redaction)
+    clock = start_clock()
+    place = Path(path)
+    as_tape = place.suffix == ".jsonl" if tape is None else tape
+    sealer = _own_seal() if seal and not as_tape and redactor.profile != "none" else None
+    options = Options(redactor=redactor, seal=sealer, durability=durability, warn=warn)
+    seed = make_seed(
+        clock=clock,
+        redactor=redactor,
+        log="tape" if as_tape else EVENTS,
+        model=model,
+        policy=policy,
+        parent=parent,
+    )
+    sink: Sink
+    if as_tape:
+        sink = TapeSink(place, clock=clock, options=options, replace=overwrite)
+    else:
+        sink = DirectorySink(place, clock=clock, options=options, replace=overwrite)
+    sink.start(seed)
+    return Recording(sink, clock, warn)
+
+
+def default_profile() -> Profile:
+    """``strict`` for new recordings in CI, where they are shared; ``default`` elsewhere."""
+    return "strict" if os.environ.get("CI") else "default"
+
+
+def _redactor(profile: Profile | None) -> Redactor:
+    return Redactor(profile or default_profile(), environ=dict(os.environ))
+
+
+def _own_seal() -> Seal | None:
+    """The user's own key, made on first use. Without the extra, values are not sealed."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        return None
+    path = key_path(dict(os.environ))
+    return Seal(load_key(path) or make_key(path))
+
+
+def make_seed(
+    *,
+    clock: Clock,
+    redactor: Redactor,
+    log: str,
+    model: Model | None = None,
+    policy: PolicyRef | None = None,
+    parent: Origin | None = None,
+    mode: Literal["capture", "replay"] = "capture",
+) -> Seed:
+    """What a recording that starts now knows about itself."""
+    return Seed(
+        version=1,
+        format=FORMAT,
+        capture_id=f"cap_{entropy(8).hex()}",
+        run_id=f"run_{entropy(8).hex()}",
+        created_at=clock(),
+        mode=mode,
+        model=model or Model(),
+        event_log_path=log,
+        redaction=RedactionInfo(enabled=redactor.profile != "none", profile=redactor.profile),
+        environment=_environment(redactor),
+        policy=policy,
+        parent=parent,
+    )
+
+
+def _environment(redactor: Redactor) -> dict[str, str]:
+    argv: list[Any] = redactor.redact([os.fsencode(word) for word in sys.argv]).value
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system().lower()}-{platform.machine()}",
+        "reenact": __version__,
+        "argvDigest": digest(argv),
+    }

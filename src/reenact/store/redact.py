@@ -1,0 +1,95 @@
+"""From an event as a boundary made it to the bytes that may leave the process."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from reenact.errors import ValueRefused
+from reenact.format.canonical import digest_bytes, exact
+from reenact.format.event import Data, Draft
+from reenact.policy.redaction import Mark, Redactor
+
+__all__ = ["Prepared", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """``payload`` is safe to write, and so is ``key``, which is part of it. ``received`` are the
+    redacted values the program got, which a replay needs; they may only be written sealed.
+    ``warning`` is for the person at the screen."""
+
+    payload: bytes
+    key: str | None = None
+    received: tuple[Mark, ...] = ()
+    warning: str = ""
+
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+# Which part of an event the program received from the world. The rest is what it sent.
+_RECEIVED = {
+    "llm_response": ("$",),
+    "tool_result": ("$",),
+    "nondeterministic": ("$.response", "$.value"),
+}
+
+
+def prepare(event: Draft, redactor: Redactor) -> Prepared:
+    """Encode and redact. Most events pass the gate and are encoded once."""
+    try:
+        payload = exact(event.data)
+    except ValueRefused as error:  # the path names keys, and a key can be anything
+        raise ValueRefused(error.reason, redactor.text(error.path), hint=error.hint) from None
+    if redactor.profile == "none" or not redactor.suspects(payload):
+        return Prepared(payload, _key(event.data))
+    redacted = redactor.redact(event.data)
+    received = tuple(mark for mark in redacted.marks if _is_received(event.type, mark.path))
+    data: Data = redacted.value
+    if received:
+        # A recording that is redacted again has marks of its own already.
+        before = data.get("redacted")
+        known = filter(_is_text, before) if isinstance(before, list) else ()
+        data = {**data, "redacted": sorted({*known, *(mark.path for mark in received)})}
+    payload = exact(data)
+    survivors = redactor.survivors(payload)
+    if survivors:
+        return _withhold(event, payload, survivors)
+    return Prepared(payload, _key(data), received)
+
+
+def _key(data: Data) -> str | None:
+    key = data.get("key")
+    return key if isinstance(key, str) else None
+
+
+def _is_text(item: object) -> bool:
+    return isinstance(item, str)
+
+
+def _is_received(kind: str, path: str) -> bool:
+    return any(
+        path == part or part == "$" or path.startswith((f"{part}.", f"{part}["))
+        for part in _RECEIVED.get(kind, ())
+    )
+
+
+def _withhold(event: Draft, payload: bytes, survivors: tuple[str, ...]) -> Prepared:
+    """Fail closed: something that looks like a secret is still there, so none of it is written."""
+    names = ", ".join(survivors)
+    note: Data = {
+        "withheld": {
+            "digest": digest_bytes(payload),
+            "reason": f"secret-like text survived redaction: {names}",
+            "size": len(payload),
+        }
+    }
+    key = _key(event.data)
+    if key is not None and _DIGEST.fullmatch(key):
+        note["key"] = key
+    return Prepared(
+        exact(note),
+        _key(note),
+        warning=f"the payload of a {event.type} event was not written, because text that looks "
+        f"like a secret ({names}) survived redaction; its digest was kept",
+    )

@@ -1,0 +1,194 @@
+"""Making a new recording out of an existing one: redacted further, or of a later format."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact._system import Clock
+from reenact.errors import (
+    RecordingDamaged,
+    RecordingMissing,
+    SinkUnwritable,
+    UsageError,
+    ValueRefused,
+)
+from reenact.format import lane as lanes
+from reenact.format.canonical import plain
+from reenact.format.event import Draft, decode_line, unknown_fields
+from reenact.format.manifest import MAJOR, Manifest, RedactionInfo, Seed, parse
+from reenact.format.migrate import major_of, migrate_events, migrate_manifest
+from reenact.policy.redaction import Redactor
+from reenact.store.directory import DirectorySink
+from reenact.store.layout import EVENTS, MANIFEST
+from reenact.store.log import whole_lines
+from reenact.store.reading import open_recording
+from reenact.store.sink import Options, Sink, Status
+from reenact.store.source import LogSource
+from reenact.store.tape import TapeSink
+
+__all__ = ["Removed", "migrate", "redact_again"]
+
+_STATUS: dict[str, Status] = {"ok": "ok", "error": "error", "recovered": "recovered"}
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a further redaction took out: how often each rule fired, and in which events."""
+
+    manifest: Manifest
+    by_rule: dict[str, int]
+    events: dict[int, list[str]]
+
+
+def redact_again(source_path: Path, target: Path, redactor: Redactor, clock: Clock) -> Removed:
+    """Copy a recording with more taken out. Same ids, same order, new hashes, nothing sealed."""
+    if redactor.profile == "none":
+        raise UsageError("the profile 'none' removes nothing", hint="default or strict")
+    by_rule: Counter[str] = Counter()
+    events: dict[int, list[str]] = {}
+    with open_recording(source_path) as source:
+
+        def drafts() -> Iterator[Draft]:
+            for draft, seq in _drafts(source):
+                marks = redactor.redact(draft.data).marks
+                by_rule.update(mark.rule for mark in marks)
+                if marks:
+                    events[seq] = sorted({mark.path for mark in marks})
+                yield draft
+
+        old = source.manifest()
+        seed = _seed_of(old, RedactionInfo(enabled=True, profile=redactor.profile))
+        sink = _sink(target, clock, Options(redactor=redactor))
+        manifest = _write(sink, seed, drafts(), old.status, old.error)
+    return Removed(manifest, dict(sorted(by_rule.items())), events)
+
+
+def _drafts(source: LogSource) -> Iterator[tuple[Draft, int]]:
+    for event in source:
+        extra = unknown_fields(source.raw(event.seq))
+        yield (
+            Draft(
+                type=event.type,
+                data=event.data,
+                ts=event.ts,
+                lane=event.lane,
+                parent=event.parent,
+                op=event.type,
+                extra=extra,
+            ),
+            event.seq,
+        )
+
+
+def _seed_of(manifest: Manifest, redaction: RedactionInfo) -> Seed:
+    names = Seed.__struct_fields__
+    values = {name: getattr(manifest, name) for name in names}
+    return Seed(**{**values, "redaction": redaction})
+
+
+def _sink(target: Path, clock: Clock, options: Options) -> Sink:
+    if target.suffix == ".jsonl":
+        return TapeSink(target, clock=clock, options=options)
+    return DirectorySink(target, clock=clock, options=options)
+
+
+def _write(
+    sink: Sink, seed: Seed, drafts: Iterable[Draft], status: str, error: str | None
+) -> Manifest:
+    log = "tape" if isinstance(sink, TapeSink) else EVENTS
+    sink.start(msgspec.structs.replace(seed, event_log_path=log))
+    for draft in drafts:
+        if not sink.append(draft):
+            break  # the sink has said why, and keeps it as its error
+    final = _STATUS.get(status, "ok")
+    manifest = sink.finalize(final, error)
+    if manifest.status != final:  # a program goes on without its recording; a copy is no copy
+        raise SinkUnwritable(
+            f"the copy is not whole: {manifest.error}",
+            hint="make room, remove the half-written copy and try again",
+        )
+    return manifest
+
+
+def migrate(source: Path, target: Path, clock: Clock) -> Manifest:
+    """Rewrite a recording of an earlier major version as one of this version.
+
+    Its own hash is checked first; a damaged one is refused. The redaction profile stays.
+    """
+    try:
+        raw = parse((source / MANIFEST).read_bytes(), place=MANIFEST)
+    except OSError as error:
+        raise RecordingMissing(
+            f"{source / MANIFEST} cannot be read: {error.strerror}",
+            hint="migrate takes the capture directory of an earlier version",
+        ) from None
+    major = major_of(raw)
+    if major == MAJOR:
+        raise UsageError(f"{source} has format {MAJOR} already", hint="there is nothing to migrate")
+    log = source / EVENTS
+    _check_old_log(log, raw)
+    manifest = migrate_manifest(raw, major)
+    try:
+        seed = Seed.read(manifest)
+    except msgspec.ValidationError as error:
+        raise RecordingDamaged(f"{MANIFEST}: {error}", place=MANIFEST) from None
+    redactor = Redactor(seed.redaction.profile)
+    sink = DirectorySink(target, clock=clock, options=Options(redactor=redactor))
+    drafts = map(_old_draft, migrate_events(_old_events(log), major))
+    return _write(sink, seed, drafts, raw.get("status", "ok"), raw.get("error"))
+
+
+def _check_old_log(log: Path, raw: dict[str, Any]) -> None:
+    integrity = raw.get("integrity")
+    stated = str(integrity.get("eventsHash", "")) if isinstance(integrity, dict) else ""
+    try:
+        found = hashlib.sha256(log.read_bytes()).hexdigest()
+    except OSError as error:
+        raise RecordingDamaged(
+            f"{EVENTS} cannot be read: {error.strerror}", place=f"file {EVENTS}"
+        ) from None
+    if stated.removeprefix("sha256:") != found:
+        raise RecordingDamaged(
+            f"{EVENTS} is not what was written: its hash differs from the manifest's",
+            place=f"file {EVENTS}",
+            hint="restore it from a copy",
+        )
+
+
+def _old_events(log: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(whole_lines(log), 1):
+        try:
+            event = decode_line(line)
+        except ValueRefused as error:
+            raise RecordingDamaged(
+                f"{EVENTS} line {number}: {error.message}", place=f"{EVENTS} line {number}"
+            ) from None
+        if not isinstance(event, dict):
+            raise RecordingDamaged(
+                f"{EVENTS} line {number} is not an object", place=f"{EVENTS} line {number}"
+            )
+        yield event
+
+
+def _old_draft(event: dict[str, Any]) -> Draft:
+    try:
+        return Draft(
+            type=str(event["type"]),
+            data=plain(event["data"]),
+            ts=int(event["ts"]),
+            lane=str(event.get("lane", lanes.ROOT)),
+            parent=event.get("parent"),
+            op=str(event["type"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordingDamaged(
+            f"event {event.get('seq')}: {type(error).__name__} {error}",
+            place=f"event {event.get('seq')}",
+        ) from None

@@ -1,0 +1,143 @@
+"""The ``sealed`` file: redacted values that a replay needs, encrypted, one line each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from reenact.errors import RecordingDamaged, ValueRefused
+from reenact.format.canonical import decode, digest_bytes, exact, plain
+from reenact.format.event import Data, Event
+from reenact.format.paths import lookup, parse
+from reenact.store.log import whole_lines
+
+if TYPE_CHECKING:  # reading a recording loads neither redaction nor keys
+    from reenact.policy.redaction import Mark
+    from reenact.store.seal import Seal
+
+__all__ = ["Restored", "SealedLine", "SealedValues", "read_sealed", "restore"]
+
+
+class SealedLine(msgspec.Struct, frozen=True):
+    """``key`` is the id of the key, not the key. The box is bound to its capture, its path and the
+    digest of the payload it was taken out of, so it fits no other event."""
+
+    seq: int
+    path: str
+    key: str
+    nonce: str
+    box: str
+
+
+_decode_line = msgspec.json.Decoder(SealedLine)
+
+
+class SealedValues:
+    """The writer's end. Created only when there is a first value to seal."""
+
+    def __init__(self, path: Path, seal: Seal, capture_id: str) -> None:
+        self._path = path
+        self._seal = seal
+        self._capture_id = capture_id
+        self._fd = -1
+        self.count = 0
+
+    @property
+    def key_id(self) -> str:
+        return self._seal.key_id
+
+    def add(self, seq: int, digest: bytes, marks: tuple[Mark, ...]) -> None:
+        if self._fd < 0:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._fd = os.open(self._path, flags, 0o600)
+        name = f"sha256:{digest.hex()}"
+        for mark in marks:
+            context = _context(self._capture_id, mark.path, name)
+            box = self._seal.close(exact([mark.original]), context)
+            line = SealedLine(seq, mark.path, self._seal.key_id, **box)
+            os.write(self._fd, msgspec.json.encode(line) + b"\n")
+            self.count += 1
+
+    def sync(self) -> None:
+        if self._fd >= 0:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _context(capture_id: str, path: str, digest: str) -> bytes:
+    return exact([capture_id, path, digest])
+
+
+def read_sealed(path: Path) -> Iterator[SealedLine]:
+    """The lines of a sealed file; a missing file has none."""
+    if not path.exists():
+        return
+    for number, line in enumerate(whole_lines(path), 1):
+        try:
+            yield _decode_line.decode(line)
+        except msgspec.MsgspecError as error:
+            raise RecordingDamaged(
+                f"{path.name} line {number}: {error}", place=f"{path.name} line {number}"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The data of an event with its sealed values back in place.
+
+    ``absent`` are the paths where the placeholder had to stay, because the key (or the sealed
+    file) is not at hand.
+    """
+
+    data: Data = field(repr=False)
+    absent: tuple[str, ...] = ()
+
+
+def restore(event: Event, lines: Iterable[SealedLine], seal: Seal | None) -> Restored:
+    """Put back what redaction took out of what the program received.
+
+    Raises :class:`RecordingDamaged` when a box does not belong to this event.
+    """
+    marked = event.data.get("redacted")
+    if not isinstance(marked, list):
+        return Restored(event.data)
+    boxes = {line.path: line for line in lines if seal is not None and line.key == seal.key_id}
+    data: Data = plain(decode(event.payload))  # a copy: the event keeps its placeholders
+    absent = []
+    for path in marked:
+        if seal is not None and path in boxes:
+            _put(data, path, _unseal(boxes[path], seal, event))
+        else:
+            absent.append(path)
+    return Restored(data, tuple(absent))
+
+
+def _put(data: Data, text: str, value: Any) -> None:
+    path = parse(text)
+    owner = lookup(data, path[:-1])
+    owner[path[-1]] = value
+
+
+def _unseal(line: SealedLine, seal: Seal, event: Event) -> Any:
+    """The value that was taken out. Raises :class:`RecordingDamaged` when the box is not its own."""
+    digest = digest_bytes(event.payload)
+    opened = seal.open(
+        {"nonce": line.nonce, "box": line.box}, _context(event.capture_id, line.path, digest)
+    )
+    try:
+        [value] = plain(decode(opened))
+    except (ValueRefused, ValueError):
+        raise RecordingDamaged(
+            f"the sealed value of event {line.seq} at {line.path} is not a value",
+            place=f"sealed value of event {line.seq}",
+        ) from None
+    return value

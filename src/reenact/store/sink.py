@@ -1,0 +1,220 @@
+"""What a writer of recordings looks like, and the part that all of them share."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from reenact.errors import SinkError
+from reenact.format.event import Draft, Prefix
+from reenact.format.manifest import Flag, Manifest, Seed
+from reenact.policy.redaction import Redactor
+from reenact.store.blobs import Blobs
+from reenact.store.log import Durability, Log, Syncer
+from reenact.store.packing import BLOB_THRESHOLD, Packer
+from reenact.store.redact import prepare
+from reenact.store.seal import Seal
+from reenact.store.sealed import SealedValues
+from reenact.store.sums import Sums
+
+__all__ = ["Options", "Sink", "Warn", "Writer", "print_warning"]
+
+Status = Literal["ok", "error", "recovered"]
+Warn = Callable[[str], None]
+
+
+class Sink(Protocol):
+    """Where a recording goes. Thread-safe; one sink is one recording."""
+
+    def start(self, seed: Seed) -> None:
+        """Claim the place. Everything that can be refused is refused here, before a program runs."""
+
+    def append(self, event: Draft) -> int:
+        """Redact, write, and return the seq given. When this returns, a kill loses nothing.
+
+        A place that stops being writable does not stop the program: the first failure warns once,
+        and from then on nothing is written and 0 is returned. Raises :class:`ValueRefused` for
+        data that JSON cannot hold.
+        """
+
+    def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
+        """Close the recording; its manifest comes last. Calling it again returns the same."""
+
+    def leave(self) -> None:
+        """In a process that was forked meanwhile: this process has no more to add."""
+
+
+def print_warning(text: str) -> None:
+    """The default for warnings: one line on stderr."""
+    if sys.stderr is not None:
+        print(f"reenact: warning: {text}", file=sys.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a sink writes. Every seam is here, so that tests need no patching."""
+
+    redactor: Redactor = field(default_factory=Redactor)
+    seal: Seal | None = None
+    durability: Durability = "interval"
+    blob_threshold: int = BLOB_THRESHOLD
+    deltas: bool = True
+    warn: Warn = print_warning
+
+
+class Writer:
+    """One process's end of a recording: a log, and what is stored beside it.
+
+    Encoding and redaction happen outside the lock; the place in the order, the delta against
+    earlier events, the write and the running sums happen inside it, in one go.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        prefix: Prefix,
+        blobs: Blobs,
+        sealed: SealedValues | None,
+        options: Options,
+        rescan: Callable[[], Sums],
+    ) -> None:
+        self.failure: str | None = None
+        self.untidy = False
+        """May blobs have been written for an event that was not?"""
+        self._log = log
+        self._sums = Sums(tally=log.tally)
+        self._prefix = prefix
+        self._rescan = rescan
+        self._options = options
+        self._sealed = sealed
+        self._packer = Packer(
+            blobs,
+            threshold=options.blob_threshold,
+            deltas=options.deltas,
+            sync_blobs=options.durability == "event",
+        )
+        self._lock = threading.Lock()
+        self._syncer = Syncer(log.fd, self._packer.new_files)
+        self._torn = False
+        self._closed = False
+
+    def append(self, event: Draft) -> int:
+        prepared = prepare(event, self._options.redactor)
+        if prepared.warning:
+            self._options.warn(prepared.warning)
+        payload = prepared.payload
+        digest = hashlib.sha256(payload).digest()
+        with self._lock:
+            if self._closed:
+                raise SinkError("this recording is closed", hint="append before finalize")
+            if self.failure is not None:
+                return 0
+            if self._torn:
+                self._mend()
+            sums = self._sums
+            seq = sums.events + 1
+            # Anything that leaves this block without clearing the mark (an exception thrown by a
+            # signal handler between two instructions) leaves the sums unreliable.
+            self._torn = True
+            try:
+                head = self._prefix.head(seq, event)  # refuses a bad envelope before any effect
+                if self._sealed is not None and prepared.received:
+                    self._sealed.add(seq, digest, prepared.received)
+                data = payload
+                if len(payload) >= self._packer.smallest:
+                    data = self._packer.pack(seq, event, payload, digest, prepared.key)
+                self._log.append(b"%b%b}\n" % (head, data))
+                if self._options.durability == "event":
+                    os.fdatasync(self._log.fd)
+            except OSError as error:  # the sums are made again from the file, when it is closed
+                self._fail(f"{error.strerror or error} (errno {error.errno})")
+                return 0
+            except Exception:
+                self._forget()
+                self._torn = False
+                raise
+            sums.content.add(event.lane, event.type, payload, digest)
+            sums.events = seq
+            self._torn = False
+        if self._options.durability == "interval":
+            self._syncer.touch()
+        return seq
+
+    def _forget(self) -> None:
+        """The event that was on its way is not there: refer to nothing of it."""
+        self.untidy = True
+        self._packer.forget()
+
+    def _fail(self, reason: str) -> None:
+        self.untidy = True
+        self.failure = f"recording stopped after event {self._sums.events}: {reason}"
+        self._options.warn(
+            f"{self.failure}; the program goes on, the recording ends here and will say so"
+        )
+
+    def _mend(self) -> None:
+        """After an interrupted append: believe the file, not our sums."""
+        self._log.cut_tail()
+        self._sums = self._rescan()
+        self._log.tally = self._sums.tally
+        self._forget()
+        self._torn = False
+
+    def outcome(self, status: Status, error: str | None) -> tuple[Status, str | None]:
+        """What the manifest says about the end: our own failure first, and never a secret."""
+        if self.failure:
+            return "error", self.failure
+        return status, None if error is None else self._options.redactor.text(error)
+
+    def sums(self) -> Sums:
+        """The sums over everything written; call it when the writer is closed."""
+        if self._torn:
+            self._mend()
+        if self._packer.used_deltas:
+            self._sums.flags.add(Flag.DELTAS)
+        if self._sealed is not None and self._sealed.count:
+            self._sums.flags.add(Flag.SEALED)
+            self._sums.sealed_key = self._sealed.key_id
+        return self._sums
+
+    def close(self) -> None:
+        """No more appends; everything written is durable (unless durability is ``none``)."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._syncer.close()
+        if self._options.durability != "none":
+            self._syncer.commit()
+            if self._sealed is not None:
+                self._sealed.sync()
+
+    def release(self) -> None:
+        """Close the files, and with them the lock."""
+        self._log.close()
+        if self._sealed is not None:
+            self._sealed.close()
+
+
+_forking: weakref.WeakSet[Any] = weakref.WeakSet()
+_hooked = False
+
+
+def watch_forks(sink: Any) -> None:
+    """Call ``sink.after_fork()`` in every child that is forked while ``sink`` is alive."""
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        os.register_at_fork(after_in_child=_tell_forked)
+    _forking.add(sink)
+
+
+def _tell_forked() -> None:
+    for sink in list(_forking):
+        sink.after_fork()

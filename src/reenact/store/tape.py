@@ -1,0 +1,373 @@
+"""A tape: a recording in one readable file, made to be reviewed and checked in.
+
+A header line (what is known at the start), one line per event, a closing line (the sums).
+Payloads stand inline; only what is above the threshold goes to ``NAME.blobs/``. A tape is written
+as ``NAME.part`` (its blobs to ``NAME.part.blobs/``) and renamed when it is complete, so a file
+under its own name is whole, and a tape that is being replaced is whole until that moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact._system import Clock
+from reenact.errors import (
+    RecordingDamaged,
+    RecordingExists,
+    RecordingMissing,
+    RecordingUnfinished,
+    UsageError,
+    WriterBusy,
+)
+from reenact.format.canonical import stored
+from reenact.format.event import Draft, Prefix
+from reenact.format.manifest import BlobTotals, Manifest, Seed, check_version, parse
+from reenact.store.blobs import Blobs
+from reenact.store.files import claimed, create_claimed, unwritable
+from reenact.store.lines import Lines
+from reenact.store.log import Log, sync_file, whole_size
+from reenact.store.sink import Options, Status, Writer, watch_forks
+from reenact.store.source import LogSource, check_log
+from reenact.store.sums import Sums, close_manifest, scan
+from reenact.store.torn import referenced_blobs
+
+__all__ = [
+    "TapeSink",
+    "drop_closing_line",
+    "gather_blobs",
+    "open_tape",
+    "part_path",
+    "publish",
+    "read_header",
+    "scan_tape",
+    "tape_blobs",
+    "tape_lines",
+]
+
+_CLOSING = b'{"closed":'
+
+
+def part_path(tape: Path) -> Path:
+    """Where a tape stands while it is being written."""
+    return tape.with_name(f"{tape.name}.part")
+
+
+def tape_blobs(tape: Path) -> Blobs:
+    """The blobs beside a tape."""
+    return Blobs(tape.with_name(f"{tape.name}.blobs"))
+
+
+class TapeSink:
+    """Writes a tape. See :class:`reenact.store.sink.Sink` for the contract.
+
+    With ``replace`` an existing tape is replaced by the finished new one, in one step. A tape
+    holds whole payloads (a delta would change with its neighbours, and so every later line of a
+    diff) and is never sealed (it is made to be shared).
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock,
+        options: Options | None = None,
+        replace: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._options = dataclasses.replace(options or Options(), deltas=False, seal=None)
+        self._replace = replace
+        self._writer: Writer | None = None
+        self._seed: Seed | None = None
+        self._manifest: Manifest | None = None
+        self._forked = False
+        self._warned = False
+
+    def start(self, seed: Seed) -> None:
+        if self._writer is not None:
+            raise UsageError("this sink has been started already")
+        part = part_path(self.path)
+        if self.path.exists() and not self._replace:
+            raise RecordingExists(
+                f"{self.path} already exists", hint="choose another place, or say overwrite"
+            )
+        if part.exists():
+            self._check_part(part)
+        try:
+            self._writer = self._open(part, seed)
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+        self._seed = seed
+        watch_forks(self)
+
+    def _check_part(self, part: Path) -> None:
+        if claimed(part):
+            raise _busy(self.path)
+        if not self._replace:
+            raise RecordingExists(
+                f"{part} is a recording that was never finished",
+                hint=f"reenact recover {self.path}, or say overwrite to give it up",
+            )
+        part.unlink()
+        shutil.rmtree(tape_blobs(part).folder, ignore_errors=True)
+
+    def _open(self, part: Path, seed: Seed) -> Writer:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            log = Log(create_claimed(part), part)
+        except FileExistsError:
+            raise _busy(self.path) from None
+        try:
+            log.append(stored(seed.to_json()) + b"\n")
+        except OSError:
+            log.close()
+            part.unlink()
+            raise
+        blobs = tape_blobs(part)
+        return Writer(
+            log,
+            Prefix(seed.capture_id, seed.run_id, ids=False),
+            blobs,
+            None,
+            self._options,
+            lambda: scan_tape(part, blobs),
+        )
+
+    def append(self, event: Draft) -> int:
+        if self._writer is not None:
+            return self._writer.append(event)
+        if not self._forked:
+            raise UsageError("start the sink before appending to it")
+        if not self._warned:
+            self._warned = True
+            self._options.warn(
+                f"{self.path} is a tape, which holds one process: what this forked child does is "
+                "not recorded (a capture directory would)"
+            )
+        return 0
+
+    def after_fork(self) -> None:
+        """In a forked child: a tape holds one process, so the child records nothing."""
+        if self._writer is None or self._manifest is not None:
+            return
+        self._writer.release()
+        self._writer = None
+        self._forked = True
+
+    def leave(self) -> None:
+        """In a forked child: there is nothing to close."""
+
+    def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
+        if self._manifest is not None:
+            return self._manifest
+        if self._writer is None or self._seed is None:
+            raise UsageError("only the process that started a tape finalises it")
+        self._writer.close()
+        status, error = self._writer.outcome(status, error)
+        try:
+            self._manifest = publish(
+                self.path,
+                self._seed,
+                self._writer.sums(),
+                completed_at=self._clock(),
+                status=status,
+                error=error,
+                sync=self._options.durability != "none",
+            )
+        except OSError as problem:
+            raise unwritable(self.path, problem) from None
+        self._writer.release()
+        return self._manifest
+
+
+def publish(
+    tape: Path,
+    seed: Seed,
+    sums: Sums,
+    *,
+    completed_at: int,
+    status: str,
+    error: str | None = None,
+    sync: bool = True,
+) -> Manifest:
+    """Close ``NAME.part`` and give it its own name; blobs it does not refer to are removed."""
+    part, blobs = part_path(tape), gather_blobs(tape)
+    known = _references(part, seed, blobs)
+    manifest = close_manifest(
+        seed,
+        sums,
+        blobs=BlobTotals(len(known), sum(known.values())),
+        completed_at=completed_at,
+        status=status,
+        error=error,
+    )
+    begun = seed.to_json()
+    rest = {name: item for name, item in manifest.to_json().items() if name not in begun}
+    with part.open("ab") as file:
+        file.write(stored({"closed": rest}) + b"\n")
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+    part.replace(tape)
+    if sync:
+        sync_file(tape.parent)
+    _drop_others(blobs, known)
+    return manifest
+
+
+def gather_blobs(tape: Path) -> Blobs:
+    """Move the blobs of ``NAME.part`` to where those of the finished tape are. Can be repeated."""
+    blobs, own = tape_blobs(tape), tape_blobs(part_path(tape))
+    for file in own.files():
+        target = blobs.folder / file.relative_to(own.folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+    shutil.rmtree(own.folder, ignore_errors=True)
+    return blobs
+
+
+def _references(part: Path, seed: Seed, blobs: Blobs) -> dict[str, int]:
+    lines = tape_lines(part, blobs, _first_line(part), seed)
+    try:
+        return referenced_blobs(lines, blobs)
+    finally:
+        lines.close()
+
+
+def _drop_others(blobs: Blobs, known: dict[str, int]) -> None:
+    """Remove the blobs of a replaced or abandoned recording under the same name."""
+    kept = {blobs.path(digest) for digest in known}
+    for file in blobs.files():
+        if file not in kept:
+            file.unlink()
+
+
+def scan_tape(part: Path, blobs: Blobs) -> Sums:
+    """The sums over an unfinished tape, header included."""
+    header = _first_line(part)
+    lines = tape_lines(part, blobs, header, read_header(header, part.name))
+    try:
+        return scan(lines, header=header)
+    finally:
+        lines.close()
+
+
+def _first_line(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.readline()
+
+
+def drop_closing_line(part: Path) -> None:
+    """A kill between the closing line and the rename: take the line off, to be made again."""
+    start = _start_of_last(part, whole_size(part))
+    with part.open("rb+") as file:
+        file.seek(start)
+        if file.read(len(_CLOSING)) == _CLOSING:
+            file.truncate(start)
+
+
+def tape_lines(
+    path: Path, blobs: Blobs, header: bytes, seed: Seed, stop: int | None = None
+) -> Lines:
+    """The event lines of a tape."""
+    ids = (seed.capture_id, seed.run_id)
+    return Lines(path, blobs, start=len(header), stop=stop, ids=ids)
+
+
+def read_header(line: bytes, name: str) -> Seed:
+    """The seed in a tape's first line."""
+    raw = parse(line, place=f"{name} line 1")
+    check_version(raw, f"{name} line 1")
+    try:
+        return Seed.read(raw)
+    except msgspec.ValidationError as error:
+        raise RecordingDamaged(f"{name} line 1: {error}", place=f"{name} line 1") from None
+
+
+def open_tape(path: Path) -> LogSource:
+    """Open a tape, verified. See :func:`reenact.store.reading.open_recording`."""
+    name = path.name
+    if not path.exists():
+        raise _no_tape(path)
+    try:
+        header = _first_line(path)
+        closing, start, lines = _last_line(path)
+    except OSError as error:
+        raise RecordingDamaged(
+            f"{path} cannot be read: {error.strerror}", place=f"file {name}"
+        ) from None
+    raw = parse(header, place=f"{name} line 1")
+    check_version(raw, f"{name} line 1")
+    closed = _closed(closing, name, lines)
+    manifest = Manifest.from_json({**raw, **closed}, place=f"{name} (first and last line)")
+    check_log(path, manifest, name=name, size=start, lines=manifest.event_count + 1)
+    blobs = tape_blobs(path)
+    return LogSource(path, manifest, tape_lines(path, blobs, header, manifest, start), blobs)
+
+
+def _last_line(path: Path) -> tuple[bytes, int, int]:
+    """The last line, where it starts, and how many lines there are (a torn tail counts)."""
+    size = path.stat().st_size
+    end = whole_size(path)
+    with path.open("rb") as file:
+        count = sum(1 for _ in file)
+        if end < size:
+            return b"", end, count
+        start = _start_of_last(path, end)
+        file.seek(start)
+        return file.read(), start, count
+
+
+def _start_of_last(path: Path, end: int) -> int:
+    with path.open("rb") as file:
+        place = end - 1
+        while place > 0:
+            start = max(0, place - 65536)
+            file.seek(start)
+            newline = file.read(place - start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            place = start
+    return 0
+
+
+def _closed(line: bytes, name: str, lines: int) -> dict[str, Any]:
+    place = f"{name} line {lines}"
+    closed = None
+    with contextlib.suppress(RecordingDamaged):
+        closed = parse(line, place=place).get("closed")
+    if not isinstance(closed, dict):
+        raise RecordingDamaged(
+            f"{place}: the closing line is missing or cut short",
+            place=place,
+            hint="restore the tape from a copy, or record it again",
+        )
+    return closed
+
+
+def _no_tape(path: Path) -> RecordingMissing | RecordingUnfinished:
+    part = part_path(path)
+    if part.exists():
+        if claimed(part):
+            return RecordingUnfinished(
+                f"{path} is still being recorded", hint="wait for the program to end"
+            )
+        return RecordingUnfinished(
+            f"{path} was never finished: there is only {part.name}",
+            hint=f"reenact recover {path}",
+        )
+    return RecordingMissing(f"there is no recording at {path}", hint="check the path")
+
+
+def _busy(path: Path) -> WriterBusy:
+    return WriterBusy(
+        f"{path} is being written by another process",
+        hint="wait for it to end, or record to another file",
+    )

@@ -1,0 +1,132 @@
+"""Everything that can be checked about a recording, down to its last file.
+
+Opening a recording checks what a replay depends on; this checks the rest too: every line strictly,
+every minimum field, every blob, the content hash, and that nothing is there that does not belong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reenact.errors import RecordingDamaged, ValueRefused
+from reenact.format.content import ContentHash
+from reenact.format.event import Event, decode_line
+from reenact.format.manifest import Manifest
+from reenact.format.payloads import read
+from reenact.store.layout import TORN, foreign_entries
+from reenact.store.reading import open_recording
+from reenact.store.source import LogSource
+
+__all__ = ["Report", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A recording that is whole. ``notes`` are facts worth knowing, not faults."""
+
+    path: Path
+    manifest: Manifest
+    notes: tuple[str, ...] = ()
+
+
+def verify(path: Path) -> Report:
+    """Check everything. Raises the error for the first thing that is wrong."""
+    with open_recording(path) as source:
+        _check_files(source)
+        _check_events(source)
+        _check_blobs(source)
+        return Report(path, source.manifest(), tuple(_notes(source)))
+
+
+def _check_files(source: LogSource) -> None:
+    if not source.path.is_dir():
+        return
+    for entry in foreign_entries(source.path):
+        raise RecordingDamaged(
+            f"{entry.name} does not belong to this recording",
+            place=f"file {entry.name}",
+            hint="move it away; a recording holds only what its manifest accounts for",
+        )
+
+
+def _check_events(source: LogSource) -> None:
+    manifest = source.manifest()
+    content = ContentHash()
+    for event in source:
+        place = source.place(event.seq)
+        try:
+            _check_event(event, source, manifest)
+        except ValueRefused as error:
+            raise RecordingDamaged(
+                f"{place}: {error.message}", place=f"{place}, field {error.path}"
+            ) from None
+        payload = event.payload
+        content.add(event.lane, event.type, payload, hashlib.sha256(payload).digest())
+    if content.digest() != manifest.integrity.content_hash:
+        raise RecordingDamaged(
+            "the events are not those the content hash was made of",
+            place="manifest.json, field integrity.contentHash",
+        )
+    if content.lanes != manifest.lanes:
+        raise RecordingDamaged(
+            f"the manifest says {manifest.lanes} lanes, there are {content.lanes}",
+            place="manifest.json, field lanes",
+        )
+
+
+def _check_event(event: Event, source: LogSource, manifest: Manifest) -> None:
+    decode_line(source.raw(event.seq))  # strictly: duplicate keys and the like
+    if event.capture_id != manifest.capture_id:
+        raise ValueRefused("belongs to another capture", "$.captureId")
+    if event.run_id != manifest.run_id:
+        raise ValueRefused("belongs to another run", "$.runId")
+    if event.parent is not None and not 0 < event.parent < event.seq:
+        raise ValueRefused(f"event {event.parent} cannot enclose event {event.seq}", "$.parent")
+    if "withheld" not in event.data:
+        read(event)
+
+
+def _check_blobs(source: LogSource) -> None:
+    blobs = source.blobs
+    known = source.referenced_blobs()
+    expected = {blobs.path(digest): digest for digest in known}
+    total = 0
+    for file in blobs.files():
+        if file not in expected:
+            name = file.relative_to(blobs.folder)
+            raise RecordingDamaged(
+                f"no event refers to {blobs.folder.name}/{name}",
+                place=f"file {blobs.folder.name}/{name}",
+                hint="move it away; a recording holds only what its manifest accounts for",
+            )
+    for digest, size in known.items():
+        content = blobs.get(digest)
+        total += len(content)
+        if len(content) != size:
+            raise RecordingDamaged(
+                f"blob {digest} has {len(content)} bytes, its event says {size}",
+                place=f"blob {digest}",
+            )
+    stated = source.manifest().blobs
+    if (stated.count, stated.bytes) != (len(known), total):
+        raise RecordingDamaged(
+            f"the manifest says {stated.count} blobs of {stated.bytes} bytes, "
+            f"there are {len(known)} of {total}",
+            place="manifest.json, field blobs",
+        )
+
+
+def _notes(source: LogSource) -> Iterator[str]:
+    manifest = source.manifest()
+    if manifest.status == "recovered":
+        yield "recovered: its writer never closed it"
+    if manifest.status == "error":
+        yield f"ended with an error: {manifest.error or 'not said'}"
+    if (source.path / TORN).is_dir():
+        yield f"{TORN}/ holds what recovery cut off"
+    withheld = sum(1 for event in source if "withheld" in event.data)
+    if withheld:
+        yield f"{withheld} payload(s) withheld, because secret-like text survived redaction"
