@@ -1,0 +1,248 @@
+"""Laws of redaction, tried on values with secrets planted anywhere, in any spelling.
+
+Every secret is put together from halves: the repository itself contains no token.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.policy.behind import Finding
+from reenact.policy.gate import Engine, Gate
+from reenact.policy.known import Known
+from reenact.policy.names import Names
+from reenact.policy.redaction import Redactor, blind
+from reenact.policy.texts import Texts
+from reenact.policy.walk import Walk
+
+ENGINES: tuple[Engine, ...] = ("hyperscan", "python")
+ENVIRON = {"CORP_API_KEY": 'q"uo\\te é/x 42', "OTHER_TOKEN": "plainvalue77", "LANG": "en_US.UTF-8"}
+PLANTED = "Zz9" + "Planted0Secret" + "Xx7"
+WITNESS = "Planted0Secret"
+
+SHAPED = [
+    "sk-" + PLANTED,
+    "sk-ant-" + PLANTED,
+    "ghp_" + "A1b2" * 9 + WITNESS,
+    "github_pat_" + "A1b2" * 9 + WITNESS,
+    "xoxb" + "-123456789012-" + WITNESS,
+    "AIza" + "Sy" + WITNESS + "A1b2c3d4" * 3,
+    "hf_" + "A1b2c3d4" * 3 + WITNESS,
+    "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIx" + WITNESS + "." + "sigsigsig0",
+    "12345678" + ":AA" + "H" * 25 + WITNESS,
+    "ya29" + ".a0" + PLANTED,
+    "1//0" + "A1b2c3d4" * 3 + WITNESS,
+    "SG." + "A1b2c3d4" * 3 + "." + PLANTED,
+    "https://hooks.slack" + ".com/services/T0/B0/" + PLANTED,
+    "-----BEGIN RSA PRIV" + "ATE KEY-----\nMIIE\n" + PLANTED + "\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN PRIV" + "ATE KEY-----\n" + PLANTED,
+]
+NAMES = ["password", "api_key", "API-Key", "client[secret]", "accessToken", "X-Api-Key", "Set-Cookie"]
+BLANKS = ["", " ", "\t", "\n", "  "]
+
+
+def _texts_with_secret() -> st.SearchStrategy[str]:
+    name = st.sampled_from(NAMES)
+    blank = st.sampled_from(BLANKS)
+    scheme = st.sampled_from(["Bearer ", "bearer\n", "BEARER\t", "Bearer \r\n "])
+    flag = st.sampled_from(["--api-key ", "--token=", "--client-secret  "])
+    return st.one_of(
+        st.sampled_from(SHAPED),
+        scheme.map(lambda s: s + PLANTED),
+        st.just("Basic " + b64encode(f"me:{PLANTED}".encode()).decode()),
+        st.just(f"postgres://me:{PLANTED}@host/db"),
+        name.map(lambda n: f"https://host/?a=1&{n}={PLANTED}#x"),
+        name.map(lambda n: f"a=1&{quote(n)}={PLANTED}&b=2"),
+        name.map(lambda n: f"{n}={PLANTED}"),
+        flag.map(lambda f: f"run {f}{PLANTED} now"),
+        st.builds(lambda n, a, b: f'{{"{n}"{a}:{b}"{PLANTED}"}}', name, blank, blank),
+        st.builds(lambda n, a: f"{{'{n}':{a}'{PLANTED}'}}", name, blank),
+        name.map(lambda n: json.dumps({"x": [1, {n: PLANTED}]}, indent=2)),
+        name.map(lambda n: json.dumps({n: {"deep": [PLANTED, 5]}})),
+        name.map(lambda n: json.dumps([["a", "b"], [n, PLANTED]])),
+        name.map(lambda n: json.dumps([{"name": n, "value": PLANTED}])),
+        name.map(
+            lambda n: f'--b\r\ncontent-disposition: form-data; name="{n}"\r\n\r\n{PLANTED}\r\n--b--'
+        ),
+        st.just(ENVIRON["CORP_API_KEY"]),
+        st.just("is " + ENVIRON["OTHER_TOKEN"] + "."),
+    )
+
+
+def _unicode_escaped(text: str) -> str:
+    return '{"t": "' + "".join(f"\\u{ord(c):04x}" for c in text if ord(c) < 0x10000) + '"}'
+
+
+SPELLINGS = [
+    lambda text: text,
+    lambda text: json.dumps({"text": text}),
+    lambda text: json.dumps(json.dumps({"a": [text]})),
+    lambda text: json.dumps({"arguments": json.dumps({"b": json.dumps([text])})}),
+    _unicode_escaped,
+    lambda text: json.dumps({"é": text}).replace('\\"', "\\u0022"),
+    lambda text: "https://host/?q=" + quote(text, safe=""),
+    lambda text: "q=" + quote_plus(text) + "&r=1",
+    lambda text: "data: " + json.dumps({"delta": text}) + "\n\n",
+    lambda text: "\x1b[31m" + text + "\x1b[0m",
+    lambda text: json.dumps({"a": 1})[:-1] + ', "cut": ' + json.dumps(text)[:-1],
+]
+
+ODD_TEXT = st.text(st.sampled_from("ab \"'\\/{}[]:=,&;%@-_\n\t\r\x00\x1bé\u2028*10nu"), max_size=12)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """A text that may hold a secret, in some spelling, between odd characters."""
+    inner = draw(st.one_of(_texts_with_secret(), ODD_TEXT, st.sampled_from(NAMES)))
+    for _ in range(draw(st.integers(0, 2))):
+        inner = draw(st.sampled_from(SPELLINGS))(inner)
+    return draw(ODD_TEXT) + inner + draw(ODD_TEXT)
+
+
+def values() -> st.SearchStrategy[Any]:
+    """JSON values with bytes, secret names, header pairs, argument lists and chunks."""
+    keys = st.one_of(st.sampled_from([*NAMES, "token", "logprob", "max_tokens", "name"]), ODD_TEXT)
+    leaf = st.one_of(
+        texts(),
+        texts().map(lambda text: text.encode("utf-8", "replace")),
+        st.binary(max_size=8),
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**53), 2**53),
+        st.floats(allow_nan=False, allow_infinity=False),
+    )
+    return st.recursive(
+        leaf,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.dictionaries(keys, inner, max_size=3),
+            st.lists(st.tuples(keys, texts()), min_size=1, max_size=2),
+            st.tuples(st.just("--api-key"), texts()).map(list),
+            st.fixed_dictionaries({"name": keys, "value": inner}),
+            chunks(),
+        ),
+        max_leaves=5,
+    )
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> dict[str, Any]:
+    text = draw(texts())
+    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=3)))
+    parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    shape = draw(st.sampled_from(["text", "bytes", "object"]))
+    if shape == "text":
+        return {"chunks": parts}
+    raw = [part.encode("utf-8", "replace") for part in parts]
+    return {"chunks": raw if shape == "bytes" else [{"bytes": part, "t": 1} for part in raw]}
+
+
+def encode(value: Any) -> bytes:
+    """Canonical JSON as a recording has it."""
+    return orjson.dumps(_marked(value), option=orjson.OPT_SORT_KEYS)
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"$bytes": b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {key: _marked(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_marked(item) for item in value]
+    return value
+
+
+def exact(value: Any, salt: bytes | None = None) -> tuple[Any, int]:
+    """The exact pass with no gate in front of any part of it."""
+    names = Names()
+    known = Known((), ENVIRON, names)
+    walk = Walk(names, known, Texts(names, known, strict=False), salt, gate=None)
+    return walk.value(value), len(walk.changes)
+
+
+REDACTORS = {engine: Redactor(environ=ENVIRON, engine=engine) for engine in ENGINES}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(value=values())
+def test_a_gate_that_does_not_fire_proves_the_value_clean(engine: Engine, value: Any) -> None:
+    if not REDACTORS[engine].suspects(encode(value)):
+        assert exact(value) == (value, 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(text=texts())
+def test_a_gate_that_does_not_fire_proves_raw_bytes_clean(engine: Engine, text: str) -> None:
+    raw = text.encode()
+    if not REDACTORS[engine].suspects(raw):
+        assert exact(raw) == (raw, 0)
+
+
+@given(value=values())
+def test_the_engine_changes_no_result(value: Any) -> None:
+    fast, plain = (REDACTORS[engine].redact(value) for engine in ENGINES)
+    assert fast == plain
+    assert (fast.value, len(fast.marks)) == exact(value)
+
+
+@given(data=st.binary(max_size=60) | texts().map(str.encode))
+def test_both_engines_fire_for_the_same_bytes(data: bytes) -> None:
+    hyperscan, python = (Gate(engine=engine) for engine in ENGINES)
+    assert hyperscan.suspects(data) == python.suspects(data)
+
+
+@given(value=values(), salt=st.none() | st.just(b"salt"))
+def test_redacting_twice_is_redacting_once(value: Any, salt: bytes | None) -> None:
+    redactor = Redactor(environ=ENVIRON, salt=salt)
+    once = redactor.redact(value)
+    again = redactor.redact(once.value)
+    assert again.marks == ()
+    assert again.value == once.value
+
+
+@given(value=values())
+def test_the_input_is_never_changed(value: Any) -> None:
+    before = encode(value)
+    result = Redactor(environ=ENVIRON).redact(value)
+    assert encode(value) == before
+    assert (result.value is value) == (result.marks == ())
+
+
+@given(
+    inner=_texts_with_secret(),
+    spelling=st.sampled_from(SPELLINGS[:4] + SPELLINGS[8:]),
+    before=st.sampled_from(["", " ", "\n", "see: "]),
+)
+def test_a_planted_secret_is_gone(inner: str, spelling: Any, before: str) -> None:
+    value = {"a": [before + spelling(inner)], "b": spelling(inner).encode()}
+    redactor = Redactor(environ=ENVIRON)
+    assert redactor.suspects(encode(value))
+    redacted = encode(redactor.redact(value).value)
+    left = redacted + b"".join(v for v in [redactor.redact(value).value["b"]])
+    assert WITNESS.encode() not in left
+    assert ENVIRON["OTHER_TOKEN"].encode() not in left
+    assert redactor.survivors(redacted) == ()
+
+
+@given(value=values())
+def test_pseudonyms_are_the_placeholder_to_the_blind(value: Any) -> None:
+    plain = Redactor(environ=ENVIRON).redact(value).value
+    named = Redactor(environ=ENVIRON, salt=b"pepper").redact(value).value
+    assert blind(named) == plain
+
+
+@given(text=texts())
+def test_findings_are_disjoint_and_in_order(text: str) -> None:
+    names = Names()
+    found: list[Finding] = Texts(names, Known((), ENVIRON, names), strict=True).find(text)
+    places = [place for one in found for place in (one.start, one.end)]
+    assert places == sorted(places)
+    assert all(one.start < one.end for one in found)
