@@ -1,0 +1,1 @@
+"""The command line. Each command group is one module, imported only when it is used."""

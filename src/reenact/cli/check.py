@@ -1,0 +1,136 @@
+"""``reenact verify`` and ``reenact sign``: whether a recording is what was written, and by whom."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from reenact.cli.places import recording_at
+from reenact.cli.render import count, json_line, safe
+from reenact.cli.running import report, unreadable
+from reenact.errors import RecordingError, UsageError
+from reenact.store.verify import Report
+from reenact.store.verify import verify as check
+
+__all__ = ["sign", "verify"]
+
+
+def verify(args: argparse.Namespace) -> int:
+    """The command ``verify``. One verdict per recording; the exit code is the worst of them."""
+    key = None if args.key is None else Path(args.key)
+    worst = 0
+    for text in args.path:
+        try:
+            _accept(_checked(recording_at(text), key), args)
+        except (RecordingError, OSError) as found:
+            if isinstance(found, BrokenPipeError):
+                raise
+            error = unreadable(found) if isinstance(found, OSError) else found
+            _reject(text, error, as_json=args.json)
+            worst = max(worst, error.exit_code)
+    return worst
+
+
+def _checked(path: Path, key: Path | None) -> Report:
+    found = check(path)
+    if key is not None:
+        from reenact.store.sign import check_signature
+
+        check_signature(path, found.manifest, key)
+    return found
+
+
+def _accept(found: Report, args: argparse.Namespace) -> None:
+    if args.json:
+        print(json_line(_as_json(found, signed=args.key is not None)))
+    elif not args.quiet:
+        manifest = found.manifest
+        facts = (
+            count(manifest.event_count, "event"),
+            count(manifest.lanes, "lane"),
+            count(manifest.blobs.count, "blob"),
+            *(("signature good",) if args.key else ()),
+            f"content {manifest.integrity.content_hash}",
+        )
+        print(f"{safe(str(found.path))}: ok, {', '.join(facts)}")
+        for note in found.notes:
+            print(f"  note: {safe(note)}")
+
+
+def _as_json(found: Report, *, signed: bool) -> dict[str, Any]:
+    manifest = found.manifest
+    return {
+        "path": str(found.path),
+        "ok": True,
+        "events": manifest.event_count,
+        "lanes": manifest.lanes,
+        "blobs": {"count": manifest.blobs.count, "bytes": manifest.blobs.bytes},
+        "status": manifest.status,
+        "contentHash": manifest.integrity.content_hash,
+        "eventsHash": manifest.integrity.events_hash,
+        "signatureChecked": signed,
+        "notes": list(found.notes),
+    }
+
+
+def _reject(text: str, error: RecordingError, *, as_json: bool) -> None:
+    """The verdict with its place is data; the explanation is for the person at the screen."""
+    place = error.fields.get("place")
+    if as_json:
+        print(json_line({"path": text, "ok": False, "error": error.to_json()}), flush=True)
+    else:
+        where = f" at {place}" if place else ""
+        print(f"{safe(text)}: {_verdict(error)}{safe(where)}", flush=True)
+    report(error)
+
+
+def _verdict(error: RecordingError) -> str:
+    return _VERDICTS.get(error.code, "unreadable")
+
+
+_VERDICTS = {
+    "recording.missing": "missing",
+    "recording.damaged": "damaged",
+    "recording.signature": "signature not good",
+    "recording.unfinished": "unfinished",
+    "recording.too_new": "too new",
+    "recording.outdated": "outdated",
+}
+
+
+def sign(args: argparse.Namespace) -> int:
+    """The command ``sign``."""
+    from reenact.store.sign import new_key
+    from reenact.store.sign import sign as put_signature
+
+    if args.new_key is not None:
+        if args.path is not None or args.key is not None:
+            raise UsageError(
+                "--new-key only makes a key; signing is a second step",
+                hint=f"reenact sign --new-key {args.new_key}",
+            )
+        return _made(Path(args.new_key), new_key(Path(args.new_key)), args)
+    if args.path is None or args.key is None:
+        raise UsageError(
+            "signing takes a recording and a key",
+            hint="reenact sign PATH --key FILE; a first key: reenact sign --new-key FILE",
+        )
+    path = recording_at(args.path)
+    found = check(path)
+    signature = put_signature(path, found.manifest, Path(args.key))
+    if args.json:
+        print(json_line({"path": str(path), "signature": str(signature)}))
+    else:
+        events = count(found.manifest.event_count, "event")
+        print(f"{safe(str(path))}: verified and signed, {events}; see {safe(str(signature))}")
+    return 0
+
+
+def _made(private: Path, public: Path, args: argparse.Namespace) -> int:
+    if args.json:
+        print(json_line({"privateKey": str(private), "publicKey": str(public)}))
+    else:
+        print(f"private key: {safe(str(private))} (sign with it, give it to nobody)")
+        print(f"public key: {safe(str(public))} (others check with it: reenact verify --key)")
+    return 0

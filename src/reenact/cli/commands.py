@@ -1,0 +1,123 @@
+"""The commands there are, and what each is for. Loads nothing: ``reenact --help`` needs no more."""
+
+from __future__ import annotations
+
+__all__ = ["ABOUT", "COMMANDS", "Command", "overview"]
+
+ABOUT = "Record everything that crosses the edge of a program, and re-enact it later."
+
+
+class Command:
+    """One command. ``run`` is ``module:function`` below ``reenact.cli``, loaded when it is used."""
+
+    __slots__ = ("description", "example", "name", "run", "summary")
+
+    def __init__(self, name: str, run: str, summary: str, description: str, example: str) -> None:
+        self.name = name
+        self.run = run
+        self.summary = summary
+        self.description = description
+        self.example = example
+
+
+COMMANDS = (
+    Command(
+        "show",
+        "inspect:show",
+        "look at the events of a recording",
+        "Shows the events of a recording as a table, or one event whole. What was recorded is never "
+        "trusted: control characters appear as escapes.",
+        "reenact show runs/today --type tool_call --grep Bern",
+    ),
+    Command(
+        "stats",
+        "stats:stats",
+        "sizes, counts, and what repetition saved",
+        "Shows what a recording holds: its size on disk, events per type and lane, its biggest "
+        "events, and how much storing repetition once has saved.",
+        "reenact stats runs/today",
+    ),
+    Command(
+        "verify",
+        "check:verify",
+        "check recordings down to the last byte",
+        "Checks everything that can be checked: version, count, hashes, every line and field, every "
+        "blob, and that nothing is there that does not belong. Names the first bad place.",
+        "reenact verify runs/* --key release.key.pub",
+    ),
+    Command(
+        "sign",
+        "check:sign",
+        "sign a recording, or make a key to sign with",
+        "Signs a recording with Ed25519. A hash shows accidents; only a signature shows what "
+        "somebody has edited.",
+        "reenact sign runs/today --key release.key",
+    ),
+    Command(
+        "recover",
+        "mend:recover",
+        "close a recording that its program never closed",
+        "Closes a recording whose program was killed. Every whole event stays; what the kill tore is "
+        "set aside, and the report says what that was.",
+        "reenact recover runs/today",
+    ),
+    Command(
+        "migrate",
+        "mend:migrate",
+        "rewrite a recording of an earlier format version",
+        "Writes a recording of an earlier format version anew in the present one. The old one stays "
+        "as it is.",
+        "reenact migrate runs/old runs/new",
+    ),
+    Command(
+        "redact",
+        "mend:redact",
+        "copy a recording with more taken out of it",
+        "Copies a recording with more taken out: same events, same order, new hashes. Says which "
+        "rule removed how much and where, never what. The original stays as it is.",
+        "reenact redact runs/today shareable --profile strict --value-from customers.txt",
+    ),
+    Command(
+        "pack",
+        "portable:pack",
+        "make one portable file of a recording",
+        "Writes a recording into one compressed file, verified before and after. Sealed values stay "
+        "at home.",
+        "reenact pack runs/today today.reenact",
+    ),
+    Command(
+        "unpack",
+        "portable:unpack",
+        "get a recording back out of its portable file",
+        "Extracts a packed recording and verifies it.",
+        "reenact unpack today.reenact runs/received",
+    ),
+    Command(
+        "completion",
+        "completion:completion",
+        "print the completion script for a shell",
+        "Prints a script that completes the commands and options of reenact in your shell.",
+        'eval "$(reenact completion bash)"',
+    ),
+)
+
+
+def overview() -> str:
+    """What ``reenact --help`` says."""
+    commands = "\n".join(f"  {command.name:<12} {command.summary}" for command in COMMANDS)
+    return f"""\
+usage: reenact [-h] [-V] COMMAND ...
+
+{ABOUT}
+
+commands:
+{commands}
+
+options:
+  -h, --help     show this help and exit; after a command, the help of that command
+  -V, --version  print the version and exit
+
+exit codes: 0 fine, 1 diverged, 2 misuse, 3 damaged or unreadable, 4 refused by policy
+
+example: {COMMANDS[0].example}
+"""

@@ -1,0 +1,183 @@
+"""``reenact show``: the events of a recording, as a table, as JSON lines, or one whole."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from reenact.cli.parser import columns
+from reenact.cli.places import recording_at
+from reenact.cli.render import clip, json_line, offset, pretty, safe, size
+from reenact.cli.summary import summary
+from reenact.errors import RecordingDamaged, UsageError, ValueRefused
+from reenact.format.canonical import decode
+from reenact.format.event import TYPES, Event, unknown_fields
+from reenact.store.layout import MANIFEST
+from reenact.store.reading import open_recording
+from reenact.store.source import LogSource
+
+__all__ = ["show"]
+
+_HEADINGS = ("seq", "time", "lane", "type", "size", "what")
+
+
+def show(args: argparse.Namespace) -> int:
+    """The command ``show``."""
+    path = recording_at(args.path)
+    _check(args)
+    if args.follow:
+        return _follow(path, args)
+    with open_recording(path) as source:
+        if args.seq is not None:
+            _show_one(source, args)
+            return 0
+        last = min(len(source), args.last or len(source))
+        events = map(source.at, range(args.first or 1, last + 1))
+        start = source.at(1).ts if len(source) else 0
+        shown = _print(islice(_wanted(events, args), args.limit), args, start)
+        if not shown:
+            print(f"no event matches, of {len(source):,}", file=sys.stderr)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    filters = ("type", "lane", "grep", "first", "last", "limit")
+    if args.seq is not None and (args.follow or any(getattr(args, name) for name in filters)):
+        raise UsageError(
+            "SEQ shows one event; filters and --follow go with the table",
+            hint=f"reenact show {args.path} {args.seq}",
+        )
+
+
+def _show_one(source: LogSource, args: argparse.Namespace) -> None:
+    try:
+        event = source.at(args.seq)
+    except LookupError:
+        raise UsageError(
+            f"there is no event {args.seq}: {args.path} has {len(source):,}",
+            hint=f"reenact show {args.path}",
+        ) from None
+    whole = _whole(event)
+    data = whole.pop("data")
+    whole = {**whole, **unknown_fields(source.raw(event.seq)), "data": data}
+    print(json_line(whole) if args.json else pretty(whole))
+
+
+def _follow(path: Path, args: argparse.Namespace) -> int:
+    from reenact.store.follow import follow
+
+    with closing(follow(path)) as events:
+        head = next(events, None)
+        found = chain(() if head is None else (head,), events)
+        start = 0 if head is None else head.ts
+        shown = _print(islice(_wanted(found, args), args.limit), args, start, flush=True)
+    if args.limit and shown == args.limit:
+        return 0
+    if path.is_dir() and not (path / MANIFEST).exists():
+        print(
+            f"the writer of {safe(str(path))} is gone and never finished it\n"
+            f"hint: reenact recover {safe(str(path))}",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _wanted(events: Iterable[Event], args: argparse.Namespace) -> Iterator[Event]:
+    """Those that pass every filter. The payload is looked at last: it may be large."""
+    types, lanes = set(args.type or ()), set(args.lane or ())
+    sought = None if args.grep is None else _as_stored(args.grep)
+    for event in events:
+        if types and event.type not in types:
+            continue
+        if lanes and event.lane not in lanes:
+            continue
+        if not (args.first or 1) <= event.seq <= (args.last or event.seq):
+            continue
+        if sought is None or sought in event.payload:
+            yield event
+
+
+def _as_stored(text: str) -> bytes:
+    """``text`` the way it is written inside a JSON string."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+
+
+def _print(
+    events: Iterable[Event], args: argparse.Namespace, start: int, *, flush: bool = False
+) -> int:
+    """Print them and return how many there were. ``start`` is the time stamp of the first of all."""
+    lines = _json_lines(events) if args.json else _Table(args.width, start).lines(events)
+    printed = 0
+    for line in lines:
+        print(line, flush=flush)
+        printed += 1
+    return printed if args.json else max(0, printed - 1)
+
+
+def _json_lines(events: Iterable[Event]) -> Iterator[str]:
+    for event in events:
+        yield json_line(_whole(event))
+
+
+class _Table:
+    """Prints as it reads, so the columns have widths that nearly every recording fits."""
+
+    def __init__(self, width: int | None, start: int) -> None:
+        self._width = columns() if width is None else width
+        self._widths = [5, 9, 4, max(map(len, TYPES)), 9]
+        self._start = start
+
+    def lines(self, events: Iterable[Event]) -> Iterator[str]:
+        for number, event in enumerate(events):
+            if not number:
+                yield self._line(_HEADINGS)
+            yield self._line(self._cells(event))
+
+    def _cells(self, event: Event) -> tuple[str, ...]:
+        payload = event.payload
+        return (
+            str(event.seq),
+            offset(event.ts - self._start),
+            event.lane,
+            safe(event.type),
+            size(len(payload)),
+            summary(event.type, _data(event, payload)),
+        )
+
+    def _line(self, cells: tuple[str, ...]) -> str:
+        seq, time, lane, kind, amount, what = cells
+        self._widths[2] = max(self._widths[2], len(lane))
+        places = zip((seq, time, lane, kind, amount), self._widths, ">><<>", strict=True)
+        front = "  ".join(f"{cell:{side}{width}}" for cell, width, side in places)
+        return clip(f"{front}  {what}".rstrip(), self._width)
+
+
+def _whole(event: Event) -> dict[str, Any]:
+    try:
+        return event.to_json()
+    except ValueRefused as error:
+        raise _unreadable(event, error.message) from None
+
+
+def _data(event: Event, payload: bytes) -> dict[str, Any]:
+    try:
+        data = decode(payload)
+    except ValueRefused as error:
+        raise _unreadable(event, error.message) from None
+    if not isinstance(data, dict):
+        raise _unreadable(event, "not an object")
+    return data
+
+
+def _unreadable(event: Event, reason: str) -> RecordingDamaged:
+    return RecordingDamaged(
+        f"event {event.seq}: its data cannot be read: {reason}",
+        place=f"event {event.seq}",
+        hint="record it again; reenact verify names everything that is wrong",
+    )

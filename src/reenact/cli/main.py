@@ -1,0 +1,87 @@
+"""The way in. Help and version load nothing; the rest is loaded when it is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from reenact._version import __version__
+from reenact.cli.commands import overview
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from reenact.cli.parser import Parser
+
+__all__ = ["entry", "main"]
+
+_BROKEN_PIPE = 141
+_INTERRUPTED = 130
+
+
+def entry() -> int:
+    """The console script: :func:`main` for a real process, with its streams and signals."""
+    _forgive_encodings()
+    try:
+        code = main(sys.argv[1:])
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        return _BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        from reenact.cli.running import report, unreadable
+
+        report(unreadable(error))
+        return 3
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return code
+
+
+def main(argv: list[str]) -> int:
+    """Run one command and return its exit code. Raises only when the output cannot be written."""
+    if argv in (["--version"], ["-V"]):
+        print(f"reenact {__version__}")
+        return 0
+    if argv in (["--help"], ["-h"]):
+        print(overview(), end="")
+        return 0
+    from reenact.cli.parser import Misuse, command_parser, make_parser
+
+    try:
+        parser = command_parser(argv[0]) if argv else None
+        if parser is None:
+            return _without_command(make_parser(whole=False), argv)
+        args = parser.parse_args(argv[1:])
+    except SystemExit as end:  # --help
+        return int(end.code or 0)
+    except Misuse as misuse:
+        from reenact.cli.running import report_misuse
+
+        return report_misuse(misuse, as_json="--json" in argv)
+    from reenact.cli.running import run
+
+    return run(args)
+
+
+def _without_command(parser: Parser, argv: list[str]) -> int:
+    """Help, or what is wrong with ``argv``."""
+    parser.parse_args(argv)
+    parser.print_help(sys.stderr)
+    return 2
+
+
+def _forgive_encodings() -> None:
+    """A terminal that cannot show a character gets an escape, never a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        change = getattr(stream, "reconfigure", None)
+        if change is not None:
+            change(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Nobody takes our output: what is still buffered must not be tried again at the exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

@@ -1,0 +1,160 @@
+"""``recover``, ``migrate`` and ``redact``: a usable recording out of one that is not, or not yet."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from reenact._system import start_clock
+from reenact.cli.places import recording_at
+from reenact.cli.render import count, json_line, rows, safe
+from reenact.errors import RecordingDamaged, UsageError
+from reenact.format.manifest import Manifest
+from reenact.policy.redaction import Redactor
+from reenact.store.layout import MANIFEST
+from reenact.store.recover import Recovery
+from reenact.store.recover import recover as close_unfinished
+from reenact.store.rewrite import Removed, redact_again
+from reenact.store.rewrite import migrate as rewrite_old
+from reenact.store.tape import part_path
+
+__all__ = ["migrate", "recover", "redact"]
+
+_MOST_PLACES = 40
+_SHORTEST_SALT = 16
+
+
+def recover(args: argparse.Namespace) -> int:
+    """The command ``recover``."""
+    path = recording_at(args.path)
+    try:
+        found = close_unfinished(path, start_clock(), cut_damage=args.cut)
+    except RecordingDamaged as error:
+        if not args.cut and not error.hint and _is_open(path):
+            error.hint = f"to end it before that line: reenact recover --cut {path}"
+        raise
+    if args.json:
+        print(json_line(_recovery_json(path, found)))
+        return 0
+    events = count(found.manifest.event_count, "event")
+    if found.already_whole:
+        print(f"{safe(str(path))}: whole already, {events}; nothing was done")
+        return 0
+    print(f"{safe(str(path))}: recovered, {events} kept")
+    for what in found.cut or ("nothing",):
+        print(f"  cut: {safe(what)}")
+    return 0
+
+
+def _is_open(path: Path) -> bool:
+    if path.is_dir():
+        return not (path / MANIFEST).exists()
+    return part_path(path).exists()
+
+
+def _recovery_json(path: Path, found: Recovery) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "events": found.manifest.event_count,
+        "status": found.manifest.status,
+        "alreadyWhole": found.already_whole,
+        "cut": list(found.cut),
+    }
+
+
+def migrate(args: argparse.Namespace) -> int:
+    """The command ``migrate``."""
+    new = Path(args.new)
+    manifest = rewrite_old(recording_at(args.old), new, start_clock())
+    if args.json:
+        print(json_line({"path": str(new), **_written(manifest)}))
+    else:
+        events = count(manifest.event_count, "event")
+        version = manifest.format.version
+        print(f"{safe(str(new))}: {events}, now in format {version}; {safe(args.old)} is unchanged")
+    return 0
+
+
+def _written(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "events": manifest.event_count,
+        "format": manifest.format.version,
+        "status": manifest.status,
+        "contentHash": manifest.integrity.content_hash,
+    }
+
+
+def redact(args: argparse.Namespace) -> int:
+    """The command ``redact``."""
+    declared = [*args.value, *_values(args.value_from)]
+    redactor = Redactor(
+        args.profile, salt=_salt(args.salt_from), declared=declared, environ=dict(os.environ)
+    )
+    target = Path(args.target)
+    removed = redact_again(recording_at(args.source), target, redactor, start_clock())
+    # A key of an object is part of a path, and may itself be what must not be seen.
+    places = {seq: list(map(redactor.text, paths)) for seq, paths in removed.events.items()}
+    if args.json:
+        print(json_line(_removed_json(target, removed, places)))
+    else:
+        print("\n".join(_removed_text(target, removed, places)))
+    return 0
+
+
+def _values(name: str | None) -> list[str]:
+    """One value per line; empty lines mean nothing."""
+    if name is None:
+        return []
+    try:
+        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        lines = raw.decode().split("\n")
+    except OSError as error:
+        raise UsageError(f"cannot read the values in {name}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"the values in {name} are not UTF-8 text") from None
+    return [line.removesuffix("\r") for line in lines if line.strip()]
+
+
+def _salt(name: str | None) -> bytes | None:
+    if name is None:
+        return None
+    try:
+        salt = Path(name).read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise UsageError(f"cannot read the salt in {name}: {error.strerror}") from None
+    if len(salt) < _SHORTEST_SALT:
+        raise UsageError(
+            f"the salt in {name} has {len(salt)} bytes; {_SHORTEST_SALT} are the least",
+            hint="a short salt can be guessed, and with it the secrets",
+        )
+    return salt
+
+
+def _removed_json(target: Path, removed: Removed, places: dict[int, list[str]]) -> dict[str, Any]:
+    return {
+        "path": str(target),
+        **_written(removed.manifest),
+        "profile": removed.manifest.redaction.profile,
+        "removed": sum(removed.by_rule.values()),
+        "byRule": removed.by_rule,
+        "byEvent": [{"seq": seq, "paths": paths} for seq, paths in places.items()],
+    }
+
+
+def _removed_text(target: Path, removed: Removed, places: dict[int, list[str]]) -> list[str]:
+    total = sum(removed.by_rule.values())
+    lines = [
+        f"{safe(str(target))}: {count(total, 'value')} removed "
+        f"from {count(len(places), 'event')} of {removed.manifest.event_count:,}, "
+        f"profile {removed.manifest.redaction.profile}"
+    ]
+    table = [(rule, f"{number:,}") for rule, number in removed.by_rule.items()]
+    lines += [f"  rule {line}" for line in rows(table, right=frozenset({1}))]
+    flat = [f"  event {seq}: {safe(path)}" for seq, paths in places.items() for path in paths]
+    lines += flat[:_MOST_PLACES]
+    if len(flat) > _MOST_PLACES:
+        lines.append(f"  and {len(flat) - _MOST_PLACES:,} more places (--json lists all)")
+    return lines

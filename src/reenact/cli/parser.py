@@ -1,0 +1,259 @@
+"""Every argument and option of every command.
+
+Built with argparse alone. The documentation and the shell completion are made from the same table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+
+from reenact.cli.commands import ABOUT, COMMANDS, Command, overview
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+__all__ = [
+    "COMMANDS",
+    "SHELLS",
+    "Command",
+    "Misuse",
+    "Parser",
+    "columns",
+    "command_parser",
+    "make_parser",
+]
+
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+
+_NARROW, _USUAL, _WIDE = 40, 100, 120
+
+
+class Misuse(Exception):
+    """A command line that makes no sense. ``prog`` is the command whose help says more."""
+
+    def __init__(self, message: str, prog: str) -> None:
+        super().__init__(message)
+        self.prog = prog
+
+
+def columns() -> int:
+    """How wide the screen is: what ``COLUMNS`` says, else the terminal, else a usual width."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    try:
+        return os.get_terminal_size(1).columns or _USUAL
+    except OSError:
+        return _USUAL
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """``text`` in lines of at most ``width``, as far as its words allow."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Finds its width and breaks lines itself: argparse would import shutil (and with it three
+    compressors) for the one and textwrap for the other."""
+
+    def __init__(self, prog: str) -> None:
+        width = max(_NARROW, min(columns(), _WIDE)) - 2
+        super().__init__(prog, max_help_position=28, width=width)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _broken(text, width)
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises :class:`Misuse` instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(message, self.prog)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    number = _number(text)
+    if not number:
+        raise argparse.ArgumentTypeError("counting starts at 1")
+    return number
+
+
+def _recording(parser: Parser, *, many: bool = False) -> None:
+    what = "a capture directory or a tape file"
+    if many:
+        parser.add_argument("path", nargs="+", metavar="PATH", help=f"{what}; several may be given")
+    else:
+        parser.add_argument("path", metavar="PATH", help=what)
+
+
+def _json(parser: Parser, what: str) -> None:
+    parser.add_argument("--json", action="store_true", help=f"print {what}")
+
+
+def _show(parser: Parser) -> None:
+    add = parser.add_argument
+    _recording(parser)
+    add("seq", nargs="?", type=_positive, metavar="SEQ", help="show this one event, whole")
+    add("--type", action="append", metavar="TYPE", help="only events of this type (repeatable)")
+    add("--lane", action="append", metavar="LANE", help="only events of this lane (repeatable)")
+    add("--grep", metavar="TEXT", help="only events whose data contain this text")
+    add("--from", dest="first", type=_positive, metavar="SEQ", help="start at this event")
+    add("--to", dest="last", type=_positive, metavar="SEQ", help="end with this event")
+    add("--limit", type=_positive, metavar="N", help="at most so many events")
+    add("--follow", action="store_true", help="wait for more until the recording is finished")
+    add("--width", type=_number, metavar="N", help="width of the table, 0 for whole lines")
+    _json(parser, "whole events as JSON, one per line")
+
+
+def _stats(parser: Parser) -> None:
+    _recording(parser, many=True)
+    _json(parser, "the numbers as JSON, one line per recording")
+
+
+def _verify(parser: Parser) -> None:
+    _recording(parser, many=True)
+    parser.add_argument(
+        "--key", metavar="FILE", help="also require a signature that this public key confirms"
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing about what is whole")
+    _json(parser, "the findings as JSON, one line per recording")
+
+
+def _sign(parser: Parser) -> None:
+    add = parser.add_argument
+    add("path", nargs="?", metavar="PATH", help="the capture directory or tape file to sign")
+    add("--key", metavar="FILE", help="the private key to sign with")
+    add("--new-key", metavar="FILE", help="make a key at FILE, its public half at FILE.pub")
+    _json(parser, "what was done as JSON")
+
+
+def _recover(parser: Parser) -> None:
+    _recording(parser)
+    parser.add_argument(
+        "--cut", action="store_true", help="end it before the first line that is not an event"
+    )
+    _json(parser, "what was kept and cut as JSON")
+
+
+def _migrate(parser: Parser) -> None:
+    parser.add_argument("old", metavar="OLD", help="the capture directory of an earlier version")
+    parser.add_argument("new", metavar="NEW", help="where to write the new one")
+    _json(parser, "what was done as JSON")
+
+
+def _redact(parser: Parser) -> None:
+    add = parser.add_argument
+    add("source", metavar="SRC", help="the capture directory or tape file to take secrets out of")
+    add("target", metavar="DST", help="where to write the new one (a tape if it ends in .jsonl)")
+    add(
+        "--profile",
+        choices=("default", "strict"),
+        default="default",
+        help="which rules: default, or strict with e-mail addresses, long random strings and "
+        "unlisted headers",
+    )
+    add(
+        "--value",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a text to take out wherever it appears (repeatable; other users of the machine may "
+        "see it)",
+    )
+    add("--value-from", metavar="FILE", help="such texts from a file, one per line; - is stdin")
+    add(
+        "--salt-from",
+        metavar="FILE",
+        help="equal secrets get equal pseudonyms, made with the salt in this file",
+    )
+    _json(parser, "what was removed as JSON, without the values")
+
+
+def _pack(parser: Parser) -> None:
+    parser.add_argument("path", metavar="RECORDING", help="a capture directory or a tape file")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="the file to write, otherwise RECORDING.reenact"
+    )
+    _json(parser, "what was done as JSON")
+
+
+def _unpack(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a file that pack has written")
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="where to, otherwise FILE without .reenact"
+    )
+    _json(parser, "what was done as JSON")
+
+
+def _completion(parser: Parser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="the shell to complete for")
+
+
+_ARGUMENTS: dict[str, Callable[[Parser], None]] = {
+    "show": _show,
+    "stats": _stats,
+    "verify": _verify,
+    "sign": _sign,
+    "recover": _recover,
+    "migrate": _migrate,
+    "redact": _redact,
+    "pack": _pack,
+    "unpack": _unpack,
+    "completion": _completion,
+}
+
+
+class _Top(Parser):
+    """Its help is the overview, which needs no argparse."""
+
+    def format_help(self) -> str:
+        return overview()
+
+
+def make_parser(*, whole: bool = True) -> Parser:
+    """The parser of the whole command line; otherwise only the names of the commands."""
+    parser = _Top(prog="reenact", description=ABOUT, allow_abbrev=False, formatter_class=_Help)
+    parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", prog="reenact", parser_class=Parser
+    )
+    for command in COMMANDS:
+        settings = _settings(command) if whole else {"add_help": False}
+        under = commands.add_parser(command.name, help=command.summary, **settings)
+        if whole:
+            _ARGUMENTS[command.name](under)
+    return parser
+
+
+def command_parser(name: str) -> Parser | None:
+    """The parser of one command alone, which is ready sooner; None when there is no such command."""
+    for command in COMMANDS:
+        if command.name == name:
+            parser = Parser(prog=f"reenact {name}", **_settings(command))
+            _ARGUMENTS[name](parser)
+            parser.set_defaults(run=command.run)
+            return parser
+    return None
+
+
+def _settings(command: Command) -> dict[str, Any]:
+    return {
+        "description": "\n".join(_broken(command.description, min(columns(), _USUAL) - 2)),
+        "epilog": f"example: {command.example}",
+        "formatter_class": _Help,
+        "allow_abbrev": False,
+    }

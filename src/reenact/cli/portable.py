@@ -1,0 +1,64 @@
+"""``pack`` and ``unpack``: a recording as one file, there and back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from reenact.cli.places import PACKED, recording_at
+from reenact.cli.render import count, json_line, safe, size
+from reenact.errors import UsageError
+from reenact.store.pack import pack as write_packed
+from reenact.store.pack import unpack as read_packed
+from reenact.store.verify import Report
+
+__all__ = ["pack", "unpack"]
+
+
+def pack(args: argparse.Namespace) -> int:
+    """The command ``pack``."""
+    path = recording_at(args.path)
+    target = Path(args.file) if args.file else _beside(path)
+    found = write_packed(path, target)
+    sealed = ", sealed values left out" if found.manifest.sealed else ""
+    _tell(found, target, args, f"{size(target.stat().st_size)}{sealed}")
+    return 0
+
+
+def _beside(path: Path) -> Path:
+    whole = path if path.name not in ("", "..") else path.resolve()
+    return whole.with_name(f"{whole.name}{PACKED}")
+
+
+def unpack(args: argparse.Namespace) -> int:
+    """The command ``unpack``."""
+    packed = Path(args.file)
+    if args.target:
+        target = Path(args.target)
+    elif packed.suffix == PACKED:
+        target = packed.with_suffix("")
+    else:
+        raise UsageError(
+            f"cannot guess where to unpack {packed}: its name does not end in {PACKED}",
+            hint=f"reenact unpack {packed} TARGET",
+        )
+    found = read_packed(packed, target)
+    _tell(found, target, args, "verified")
+    return 0
+
+
+def _tell(found: Report, target: Path, args: argparse.Namespace, remark: str) -> None:
+    if args.json:
+        print(json_line(_as_json(found, target)))
+    else:
+        events = count(found.manifest.event_count, "event")
+        print(f"{safe(str(target))}: {events}, {remark}")
+
+
+def _as_json(found: Report, target: Path) -> dict[str, Any]:
+    return {
+        "path": str(target),
+        "events": found.manifest.event_count,
+        "contentHash": found.manifest.integrity.content_hash,
+    }

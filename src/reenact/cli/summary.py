@@ -1,0 +1,129 @@
+"""One line about an event: what it was, as far as its data tell. Any field may hold anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reenact.cli.render import count, preview, safe
+
+__all__ = ["summary"]
+
+_LIMIT = 400
+
+Data = dict[str, Any]
+
+
+def summary(kind: str, data: Data) -> str:
+    """What the event did. Already escaped; the caller cuts it to the width of the screen."""
+    if isinstance(data.get("withheld"), dict):
+        return f"withheld: {_text(data['withheld'].get('reason'))}"
+    return _SUMMARIES.get(kind, _other)(data)
+
+
+def _text(value: Any) -> str:
+    """A value inside a sentence: texts without quotes, nothing for nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return safe(value[:_LIMIT])
+    return preview(value, _LIMIT)
+
+
+def _words(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _named(name: str, value: Any) -> str:
+    return "" if value is None else f"{name} {_text(value)}"
+
+
+def _part(data: Data, name: str) -> Data:
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _error(data: Data) -> str:
+    error = data.get("error")
+    if not isinstance(error, dict):
+        return _named("error", error)
+    message = _text(error.get("message"))
+    return f"{_text(error.get('class')) or 'error'}{': ' if message else ''}{message}"
+
+
+def _model(data: Data) -> str:
+    return "/".join(filter(None, (_text(data.get("provider")), _text(data.get("model")))))
+
+
+def _run_start(data: Data) -> str:
+    argv = data.get("argv")
+    words = " ".join(map(_text, argv)) if isinstance(argv, list) else _text(argv)
+    return _words(words, _text(data.get("input")))
+
+
+def _run_end(data: Data) -> str:
+    return _words(
+        _text(data.get("status")),
+        _named("exit", data.get("exitCode")),
+        _error(data),
+        _text(data.get("output")),
+    )
+
+
+def _llm_request(data: Data) -> str:
+    messages = data.get("messages")
+    if not isinstance(messages, list):
+        messages = _part(data, "request").get("messages")
+    parts = (
+        _model(data),
+        _named("call", data.get("call")),
+        _named("attempt", data.get("attempt")),
+        count(len(messages), "message") if isinstance(messages, list) else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _llm_response(data: Data) -> str:
+    outcome = _error(data) or _text(data.get("stopReason"))
+    usage = data.get("usage")
+    return _words(_model(data), outcome, "" if usage is None else preview(usage, _LIMIT))
+
+
+def _tool_call(data: Data) -> str:
+    return f"{_text(data.get('name'))}({preview(data.get('args'), _LIMIT)})"
+
+
+def _tool_result(data: Data) -> str:
+    if data.get("ok") is False or "error" in data:
+        return _words("failed", _text(data.get("callId")), _error(data))
+    return _words("ok", _text(data.get("callId")), preview(data.get("result"), _LIMIT))
+
+
+def _state_mutation(data: Data) -> str:
+    return _words(_text(data.get("type")), preview(data.get("details"), _LIMIT))
+
+
+def _nondeterministic(data: Data) -> str:
+    request, response = _part(data, "request"), _part(data, "response")
+    if request:
+        answer = _text(response.get("status")) or _error(data) or _error(response)
+        asked = _words(_text(request.get("method")), _text(request.get("url")))
+        return f"{asked} -> {answer}" if answer else asked
+    value = preview(data["value"], _LIMIT) if "value" in data else ""
+    return _words(_text(data.get("source")), _text(data.get("key")), value)
+
+
+def _other(data: Data) -> str:
+    return preview(data, _LIMIT)
+
+
+_SUMMARIES: dict[str, Callable[[Data], str]] = {
+    "run_start": _run_start,
+    "run_end": _run_end,
+    "llm_request": _llm_request,
+    "llm_response": _llm_response,
+    "tool_call": _tool_call,
+    "tool_result": _tool_result,
+    "state_mutation": _state_mutation,
+    "nondeterministic": _nondeterministic,
+}

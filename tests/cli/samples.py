@@ -1,0 +1,128 @@
+"""Small recordings for the command line: real files, made through the public surface."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from reenact.format.payloads import (
+    ErrorInfo,
+    LlmRequest,
+    LlmResponse,
+    RunEnd,
+    RunStart,
+    StateMutation,
+    ToolCall,
+    ToolResult,
+)
+from reenact.policy.redaction import Profile
+from reenact.store.recording import Recording, start_recording
+
+DIGEST = "sha256:" + "0" * 64
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe \x9b31m \x7f \u2028 \U000e0041 end"
+"""Clears a screen, names a window, turns text around, and so on, on a terminal that obeys."""
+
+
+def begin(path: Path, redaction: Profile = "none") -> Recording:
+    return start_recording(path, redaction=redaction, seal=False, durability="none")
+
+
+def record(path: Path, events: list[tuple[str, dict[str, Any]]] | int = 3) -> Path:
+    """A recording of these events, or of so many counted ones."""
+    if isinstance(events, int):
+        events = [mutation(number) for number in range(1, events + 1)]
+    with begin(path) as recording:
+        for kind, data in events:
+            recording.add(kind, data)
+    return path
+
+
+def mutation(number: int) -> tuple[str, dict[str, Any]]:
+    return "state_mutation", StateMutation(kind="counted", details={"to": number}).to_data()
+
+
+def record_run(path: Path) -> Path:
+    """One of everything: two lanes, a delta, a blob, a failure, HTTP."""
+    history = [{"role": "user", "content": "Is it warm in Bern? " * 60}]
+    with begin(path) as recording:
+        recording.add(RunStart(input="Is it warm?", argv=["weather.py", "--city", "Bern"]))
+        for call in (1, 2):
+            ask(recording, history, call)
+        seq = recording.add(ToolCall(name="weather", args={"city": "Bern"}, call_id="c1"))
+        recording.add(ToolResult(call_id="c1", ok=True, result={"celsius": 21.0}), parent=seq)
+        error = ErrorInfo("builtins.OSError", "no such city", "tool")
+        recording.add(ToolResult(call_id="c2", ok=False, error=error), lane="0.1")
+        recording.add("nondeterministic", fetched("b" * 70_000), lane="0.1")
+        recording.add(StateMutation(kind="memory", details={"warm": True}))
+        recording.add(RunEnd(status="ok", output="Yes.", exit_code=0))
+    return path
+
+
+def ask(recording: Recording, history: list[dict[str, str]], call: int) -> None:
+    request = LlmRequest(
+        provider="example",
+        model="small-1",
+        input_hash=DIGEST,
+        call=call,
+        extra={"messages": list(history)},
+    )
+    recording.add(request)
+    history.append({"role": "assistant", "content": "Looking it up."})
+    recording.add(
+        LlmResponse(
+            provider="example", model="small-1", stop_reason="stop", usage={"output_tokens": 4}
+        )
+    )
+
+
+def fetched(body: str, **request: Any) -> dict[str, Any]:
+    return {
+        "source": "network",
+        "key": DIGEST,
+        "valueHash": DIGEST,
+        "request": {"method": "GET", "url": "https://weather.example/bern", **request},
+        "response": {"status": 200, "body": body},
+    }
+
+
+def record_old(path: Path) -> Path:
+    """A capture directory of format 0."""
+    path.mkdir()
+    event = {
+        "version": 1,
+        "captureId": "cap_old",
+        "runId": "run_old",
+        "seq": 1,
+        "ts": 1_700_000_000_000,
+        "type": "run_start",
+        "data": {"input": "hello"},
+    }
+    log = json.dumps(event).encode() + b"\n"
+    manifest = {
+        "version": 1,
+        "captureId": "cap_old",
+        "runId": "run_old",
+        "createdAt": 1_700_000_000_000,
+        "mode": "capture",
+        "status": "ok",
+        "integrity": {"algorithm": "sha256", "eventsHash": hashlib.sha256(log).hexdigest()},
+    }
+    (path / "events.jsonl").write_bytes(log)
+    (path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return path
+
+
+def flip(path: Path, near: bytes) -> int:
+    """Flip one bit where ``near`` stands; returns the number of the line."""
+    content = bytearray(path.read_bytes())
+    place = content.index(near)
+    content[place] ^= 1
+    path.write_bytes(content)
+    return content[:place].count(b"\n") + 1
+
+
+def everything_in(place: Path) -> bytes:
+    files = [place] if place.is_file() else sorted(place.rglob("*"))
+    return b"".join(file.read_bytes() for file in files if file.is_file())

@@ -1,0 +1,238 @@
+"""``reenact recover``, ``migrate`` and ``redact``."""
+
+from __future__ import annotations
+
+import io
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reenact.store.reading import open_recording
+from reenact.store.verify import verify
+from tests.cli.conftest import Run, command
+from tests.cli.samples import begin, everything_in, fetched, flip, mutation, record, record_old
+
+SECRET = "hunter2-and-more"
+SALT = b"0123456789abcdef\n"
+
+
+def _unfinished(path: Path, tail: bytes = b"") -> Path:
+    """What a kill leaves: whole lines, perhaps a torn one, and no manifest."""
+    record(path)
+    if path.is_dir():
+        (path / "manifest.json").unlink()
+        log = path / "events.jsonl"
+    else:
+        *lines, _closing = path.read_bytes().splitlines(keepends=True)
+        log = path.with_name(f"{path.name}.part")
+        path.rename(log)
+        log.write_bytes(b"".join(lines))
+    log.write_bytes(log.read_bytes() + tail)
+    return path
+
+
+@pytest.mark.parametrize("name", ["run", "run.jsonl"])
+def test_recover_closes_and_says_what_was_cut(name: str, run: Run, tmp_path: Path) -> None:
+    path = _unfinished(tmp_path / name, b'{"torn')
+    ran = run("recover", path)
+    assert (ran.code, ran.err) == (0, "")
+    first, cut = ran.out.splitlines()
+    assert first == f"{path}: recovered, 3 events kept"
+    assert cut.startswith("  cut: 6 bytes behind the last whole event")
+    assert verify(path).manifest.status == "recovered"
+    again = run("recover", path)
+    assert (again.code, again.out) == (0, f"{path}: whole already, 3 events; nothing was done\n")
+
+
+def test_recover_json(run: Run, tmp_path: Path) -> None:
+    path = _unfinished(tmp_path / "run")
+    expected = {"path": str(path), "events": 3, "status": "recovered", "cut": []}
+    assert run("recover", path, "--json").json() == {**expected, "alreadyWhole": False}
+    assert run("recover", path, "--json").json() == {**expected, "alreadyWhole": True}
+
+
+def test_recover_with_a_bad_line_offers_to_cut(run: Run, tmp_path: Path) -> None:
+    path = _unfinished(tmp_path / "run", b'{"not": "an event"}\n')
+    ran = run("recover", path)
+    assert ran.code == 3
+    assert "events.jsonl line 4" in ran.err
+    assert ran.hint == f"to end it before that line: reenact recover --cut {path}"
+    cut = run("recover", path, "--cut")
+    assert cut.code == 0
+    assert "3 events kept" in cut.out
+
+
+def test_recover_refuses_what_is_damaged_missing_or_being_written(run: Run, tmp_path: Path) -> None:
+    assert run("recover", tmp_path / "none").code == 3
+    damaged = record(tmp_path / "damaged")
+    flip(damaged / "events.jsonl", b"counted")
+    ran = run("recover", damaged)
+    assert ran.code == 3
+    assert "--cut" not in ran.err
+    recording = begin(tmp_path / "busy")
+    recording.add(*mutation(1))
+    busy = run("recover", tmp_path / "busy", "--json")
+    assert busy.code == 2
+    assert busy.json()["error"]["code"] == "sink.busy"
+    recording.finish()
+
+
+def test_migrate(run: Run, tmp_path: Path) -> None:
+    old, new = record_old(tmp_path / "old"), tmp_path / "new"
+    refused = run("show", old)
+    assert refused.code == 3
+    assert refused.hint == "reenact migrate OLD NEW"
+    before = everything_in(old)
+    ran = run("migrate", old, new)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"{new}: 1 event, now in format 1.0; {old} is unchanged\n"
+    assert everything_in(old) == before
+    assert verify(new).manifest.capture_id == "cap_old"
+
+
+def test_migrate_json_and_refusals(run: Run, tmp_path: Path) -> None:
+    old, new = record_old(tmp_path / "old"), tmp_path / "new"
+    found = run("migrate", old, new, "--json").json()
+    assert (found["path"], found["events"], found["format"]) == (str(new), 1, "1.0")
+    assert run("migrate", old, new).code == 2  # there already is one
+    again = run("migrate", new, tmp_path / "newer")
+    assert (again.code, again.hint) == (2, "there is nothing to migrate")
+    assert run("migrate", tmp_path / "none", tmp_path / "newer").code == 3
+    flip(old / "events.jsonl", b"hello")
+    assert run("migrate", old, tmp_path / "newer").code == 3
+
+
+# Redaction
+
+
+def _with_secret(path: Path) -> Path:
+    """The secret stands in a text, in a list, in a header, and as the name of a field."""
+    headers = [["Authorization", f"Bearer {SECRET}"], ["Accept", "text/plain"]]
+    return record(
+        path,
+        [
+            ("run_start", {"input": f"use {SECRET} here", "argv": ["a.py", SECRET]}),
+            ("nondeterministic", fetched("fine", headers=headers)),
+            ("run_end", {"status": "ok", "output": "nothing to see"}),
+        ],
+    )
+
+
+@pytest.mark.parametrize("name", ["clean", "clean.jsonl"])
+def test_redact_says_what_it_removed_but_never_the_value(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    source, target = _with_secret(tmp_path / "run"), tmp_path / name
+    before = everything_in(source)
+    ran = run("redact", source, target, "--value", SECRET)
+    assert (ran.code, ran.err) == (0, "")
+    first, *rest = ran.out.splitlines()
+    assert first == f"{target}: 3 values removed from 2 events of 3, profile default"
+    assert any(line.split() == ["rule", "declared", "2"] for line in rest)
+    assert "  event 1: $.input" in rest
+    assert "  event 1: $.argv[1]" in rest
+    assert "  event 2: $.request.headers[0][1]" in rest
+    assert SECRET not in ran.out + ran.err
+    assert SECRET.encode() not in everything_in(target)
+    assert everything_in(source) == before
+    assert verify(target).manifest.redaction.profile == "default"
+    again = run("redact", target, tmp_path / "again", "--value", SECRET)
+    assert "0 values removed from 0 events" in again.out
+
+
+def test_redact_json(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "clean"
+    ran = run("redact", _with_secret(tmp_path / "run"), target, "--value", SECRET, "--json")
+    found = ran.json()
+    assert SECRET not in ran.out
+    assert found["path"] == str(target)
+    assert found["removed"] == 3 == sum(found["byRule"].values())
+    assert found["profile"] == "default"
+    assert found["byEvent"] == [
+        {"seq": 1, "paths": ["$.argv[1]", "$.input"]},
+        {"seq": 2, "paths": ["$.request.headers[0][1]"]},
+    ]
+
+
+def test_name_of_a_field_can_be_the_secret(run: Run, tmp_path: Path) -> None:
+    event = ("tool_result", {"callId": "c", "ok": True, "result": {SECRET: f"is {SECRET}"}})
+    source = record(tmp_path / "run", [event])
+    for words in ([], ["--json"]):
+        target = tmp_path / f"clean{len(words)}"
+        ran = run("redact", source, target, "--value", SECRET, *words)
+        assert SECRET not in ran.out + ran.err
+        assert SECRET.encode() not in everything_in(target)
+
+
+def test_values_from_a_file_and_from_stdin(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _with_secret(tmp_path / "run")
+    (tmp_path / "values").write_bytes(f"something else\r\n\n{SECRET}\r\n".encode())
+    run("redact", source, tmp_path / "one", "--value-from", tmp_path / "values")
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(SECRET.encode()), encoding="utf-8")
+    )
+    run("redact", source, tmp_path / "two", "--value-from", "-")
+    for name in ("one", "two"):
+        assert SECRET.encode() not in everything_in(tmp_path / name)
+
+
+def test_salt_gives_equal_secrets_equal_names(run: Run, tmp_path: Path) -> None:
+    source = _with_secret(tmp_path / "run")
+    (tmp_path / "salt").write_bytes(SALT)
+    options = ("--value", SECRET, "--salt-from", tmp_path / "salt")
+    assert run("redact", source, tmp_path / "clean", *options).code == 0
+    with open_recording(tmp_path / "clean") as found:
+        data = found.at(1).data
+    name = data["argv"][1]
+    assert name.startswith("***REDACTED:")
+    assert data["input"] == f"use {name} here"
+
+
+def test_strict_profile(run: Run, tmp_path: Path) -> None:
+    source = record(tmp_path / "run", [("run_start", {"input": "ask jane@example.org"})])
+    assert "0 values" in run("redact", source, tmp_path / "one").out
+    ran = run("redact", source, tmp_path / "two", "--profile", "strict")
+    assert "1 value removed from 1 event of 1, profile strict" in ran.out
+
+
+def test_redaction_that_makes_no_sense(run: Run, tmp_path: Path) -> None:
+    source, target = _with_secret(tmp_path / "run"), tmp_path / "clean"
+    (tmp_path / "short").write_bytes(b"salt")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    for words in (
+        ["--value", "x"],
+        ["--value-from", tmp_path / "none"],
+        ["--value-from", tmp_path / "binary"],
+        ["--salt-from", tmp_path / "none"],
+        ["--salt-from", tmp_path / "short"],
+    ):
+        ran = run("redact", source, target, *words)
+        assert (ran.code, ran.out) == (2, ""), words
+        assert not target.exists()
+    assert run("redact", tmp_path / "none", target).code == 3
+    record(target)
+    assert run("redact", source, target).code == 2
+    assert SECRET not in run("redact", source, source, "--value", SECRET).err
+
+
+def test_copy_that_does_not_fit_is_not_called_a_copy(tmp_path: Path) -> None:
+    source = record(tmp_path / "run", 200)
+
+    def small_files_only() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+    done = subprocess.run(
+        command("redact", source, tmp_path / "clean"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        preexec_fn=small_files_only,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the copy is not whole" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("hint: make room")

@@ -1,0 +1,105 @@
+"""Words and tables for the screen."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.cli.render import clip, count, json_line, offset, preview, rows, safe, size, span
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(st.text())
+def test_safe_text_is_printable(text: str) -> None:
+    shown = safe(text)
+    assert shown.replace("\u00a0", "").replace("\u3000", "").isprintable()
+    if text.isprintable():
+        assert shown == text
+
+
+@given(_VALUES)
+def test_json_line_is_printable_ascii_and_the_same_value(value: object) -> None:
+    line = json_line(value)
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line) == json.loads(json.dumps(value))
+
+
+@given(_VALUES, st.integers(3, 60))
+def test_preview_is_the_beginning_of_the_json(value: object, limit: int) -> None:
+    whole = safe(json.dumps(value, ensure_ascii=False))
+    shown = preview(value, limit)
+    assert len(shown) <= limit
+    if shown != whole:
+        assert shown.endswith("...")
+        assert whole.startswith(shown[:-3])
+
+
+class _Endless(dict[str, str]):
+    """Never ends when it is read to its end."""
+
+    def items(self) -> Any:
+        while True:
+            yield "name", "value"
+
+
+def test_preview_of_something_large_costs_little() -> None:
+    assert preview(_Endless(), 24) == '{"name": "value", "na...'
+
+
+@pytest.mark.parametrize(
+    "text, width, shown",
+    [
+        ("short", 10, "short"),
+        ("exactly ten", 11, "exactly ten"),
+        ("longer than that", 10, "longer ..."),
+        ("漢字漢字漢字", 9, "漢字漢..."),
+        ("as long as it is", 0, "as long as it is"),
+        ("tiny", 2, ".."),
+    ],
+)
+def test_clip(text: str, width: int, shown: str) -> None:
+    assert clip(text, width) == shown
+
+
+def test_numbers_for_people() -> None:
+    assert [size(number) for number in (0, 1023, 1024, 1_047_552, 2**20, 10**13)] == [
+        "0 B",
+        "1023 B",
+        "1.0 KiB",
+        "1.0 MiB",
+        "1.0 MiB",
+        "9.1 TiB",
+    ]
+    assert [count(number, "event") for number in (0, 1, 1204)] == [
+        "0 events",
+        "1 event",
+        "1,204 events",
+    ]
+    assert [offset(number) for number in (0, 12_345, 62_003, 3_723_456, -5)] == [
+        "0.000",
+        "12.345",
+        "1:02.003",
+        "1:02:03.456",
+        "-0.005",
+    ]
+    assert [span(number) for number in (5, 62_003, 3_723_456)] == [
+        "0.005 s",
+        "1:02.003 min",
+        "1:02:03.456 h",
+    ]
+
+
+def test_rows_line_up_also_with_wide_characters() -> None:
+    lines = rows([("漢字", "1"), ("a", "1,000")], right=frozenset({1}))
+    assert lines == ["漢字      1", "a     1,000"]
+    assert rows([]) == []
