@@ -114,6 +114,15 @@ def test_grep_finds_text_that_json_writes_with_escapes(run: Run, tmp_path: Path)
     assert _seqs(run("show", path, "--grep", "漢").out) == [1]
 
 
+def test_fields_of_a_later_version_are_shown(run: Run, tmp_path: Path) -> None:
+    with begin(tmp_path / "r") as recording:
+        recording.sink.append(draft(data={"n": 1}, extra={"later": [1, 2]}))
+    bulk = run("show", str(tmp_path / "r"), "--json").json()
+    assert list(bulk)[-2:] == ["later", "data"]
+    assert bulk["later"] == [1, 2]
+    assert run("show", str(tmp_path / "r"), "1", "--json").json() == bulk
+
+
 def test_nothing_that_matches_is_said_and_is_no_error(run: Run, tmp_path: Path) -> None:
     ran = run("show", record(tmp_path / "run"), "--type", "tool_cal")
     assert (ran.code, ran.out) == (0, "")

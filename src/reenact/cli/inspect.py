@@ -40,7 +40,7 @@ def show(args: argparse.Namespace) -> int:
         last = min(len(source), args.last or len(source))
         events = map(source.at, range(args.first or 1, last + 1))
         start = source.at(1).ts if len(source) else 0
-        shown = _print(islice(_wanted(events, args), args.limit), args, start)
+        shown = _print(islice(_wanted(events, args), args.limit), args, start, source)
         if not shown:
             print(f"no event matches, of {len(source):,}", file=sys.stderr)
     return 0
@@ -63,9 +63,7 @@ def _show_one(source: LogSource, args: argparse.Namespace) -> None:
             f"there is no event {args.seq}: {args.path} has {len(source):,}",
             hint=f"reenact show {args.path}",
         ) from None
-    whole = _whole(event)
-    data = whole.pop("data")
-    whole = {**whole, **unknown_fields(source.raw(event.seq)), "data": data}
+    whole = _whole(event, source)
     print(json_line(whole) if args.json else pretty(whole))
 
 
@@ -76,7 +74,7 @@ def _follow(path: Path, args: argparse.Namespace) -> int:
         head = next(events, None)
         found = chain(() if head is None else (head,), events)
         start = 0 if head is None else head.ts
-        shown = _print(islice(_wanted(found, args), args.limit), args, start, flush=True)
+        shown = _print(islice(_wanted(found, args), args.limit), args, start, None)
     if args.limit and shown == args.limit:
         return 0
     if path.is_dir() and not (path / MANIFEST).exists():
@@ -109,20 +107,23 @@ def _as_stored(text: str) -> bytes:
 
 
 def _print(
-    events: Iterable[Event], args: argparse.Namespace, start: int, *, flush: bool = False
+    events: Iterable[Event], args: argparse.Namespace, start: int, source: LogSource | None
 ) -> int:
-    """Print them and return how many there were. ``start`` is the time stamp of the first of all."""
-    lines = _json_lines(events) if args.json else _Table(args.width, start).lines(events)
+    """Print them and return how many there were. ``start`` is the time stamp of the first of all.
+
+    Without a ``source`` they are still being written, and each is shown at once.
+    """
+    lines = _json_lines(events, source) if args.json else _Table(args.width, start).lines(events)
     printed = 0
     for line in lines:
-        print(line, flush=flush)
+        print(line, flush=source is None)
         printed += 1
     return printed if args.json else max(0, printed - 1)
 
 
-def _json_lines(events: Iterable[Event]) -> Iterator[str]:
+def _json_lines(events: Iterable[Event], source: LogSource | None) -> Iterator[str]:
     for event in events:
-        yield json_line(_whole(event))
+        yield json_line(_whole(event, source))
 
 
 class _Table:
@@ -158,11 +159,15 @@ class _Table:
         return clip(f"{front}  {what}".rstrip(), self._width)
 
 
-def _whole(event: Event) -> dict[str, Any]:
+def _whole(event: Event, source: LogSource | None) -> dict[str, Any]:
+    """The event with everything on its line, fields of a later version too."""
     try:
-        return event.to_json()
+        whole = event.to_json()
+        extra = {} if source is None else unknown_fields(source.raw(event.seq))
     except ValueRefused as error:
         raise _unreadable(event, error.message) from None
+    data = whole.pop("data")
+    return {**whole, **extra, "data": data}
 
 
 def _data(event: Event, payload: bytes) -> dict[str, Any]:

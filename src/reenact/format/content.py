@@ -15,7 +15,7 @@ from reenact.format import lane as lanes
 from reenact.format.canonical import decode, stored
 from reenact.format.paths import Path, parse
 
-__all__ = ["ContentHash"]
+__all__ = ["ContentHash", "varies"]
 
 _MARKS = (b'"timing":', b'"volatile":')
 
@@ -28,9 +28,17 @@ class ContentHash:
     def __init__(self) -> None:
         self._lanes: dict[str, Any] = {}
 
-    def add(self, lane: str, kind: str, payload: bytes, digest: bytes) -> None:
-        """Count one event in. ``digest`` is the sha256 of its whole stored payload."""
-        if _MARKS[0] in payload or _MARKS[1] in payload:
+    def add(
+        self, lane: str, kind: str, payload: bytes, digest: bytes, *, varies: bool | None = None
+    ) -> None:
+        """Count one event in. ``digest`` is the sha256 of its whole stored payload.
+
+        ``varies`` is what :func:`varies` says of the payload, for those who know: looking for it
+        costs more than hashing.
+        """
+        if varies is None:
+            varies = _MARKS[0] in payload or _MARKS[1] in payload
+        if varies:
             digest = hashlib.sha256(_stable(payload)).digest()
         running = self._lanes.get(lane)
         if running is None:
@@ -47,6 +55,11 @@ class ContentHash:
         for lane in sorted(self._lanes, key=lanes.order):
             total.update(b"%b\0%b" % (lane.encode(), self._lanes[lane].digest()))
         return f"sha256:{total.hexdigest()}"
+
+
+def varies(data: dict[str, Any]) -> bool:
+    """Does ``data`` have parts that are left out of the content hash?"""
+    return "timing" in data or "volatile" in data
 
 
 def _stable(payload: bytes) -> bytes:

@@ -24,7 +24,7 @@ __all__ = ["Assignments"]
 
 _DELIMITER = r"(?:[ \t]{0,6}[:=]|(?P<run>\\*)(?P<quote>[\"']))"
 _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.\-\[\]+~$]{0,100}\Z")
-_PART = re.compile(r"form-data\s{0,4};[^\r\n]{0,200}?name=([^\s\"';\\]{1,100})", CASELESS)
+_PART = re.compile(r"form-data[ \t]{0,4};[ \t]{0,4}name=([^\s\"';\\]{1,100})", CASELESS)
 _FLAG = re.compile(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
 
 

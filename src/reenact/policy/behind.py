@@ -15,7 +15,7 @@ _ASSIGN = re.compile(r"\\*\]?[ \t\r\n]{0,256}(?::(?![:/])|=>|=(?![=~]))[ \t\r\n]
 _COMMA = re.compile(r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}")
 _BARE = re.compile(r"[^&\"'<>\\`\x00-\x20\x7f]+")
 _NOT_A_VALUE = re.compile(
-    r"(?:none|null|true|false|undefined|\$[A-Z_][A-Z0-9_]*|\$?\{[^{}]*\}|\{\{[^{}]*\}\})[,;)\]}]*\Z",
+    r"(?:none|null|true|false|undefined|\$[A-Z_][A-Z0-9_]*|\$?\{[^{}]*\}|\$?\{\{.*)[,;)\]}]*\Z",
     CASELESS,
 )
 # A pair in a list of pairs: `["password", "name"]` alone may be any two words.

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 __all__ = ["View", "fold", "unquote"]
 
-# A run of backslashes of any length: text that was written as JSON several times over.
+# A run of backslashes of any length: text that was written as JSON several times over. It is
+# tried once, from its start: millions of backslashes must not cost their square.
 _ESCAPE = re.compile(
-    r"(?P<run>\\+)(?:(?P<short>[nrtbf/])|u(?P<wide>[0-9A-Fa-f]{4})|x(?P<byte>[0189A-Fa-f][0-9A-Fa-f]))"
+    r"(?<!\\)(?P<run>\\++)(?:(?P<short>[nrtbf/])|u(?P<wide>[0-9A-Fa-f]{4})|x(?P<byte>[0189A-Fa-f][0-9A-Fa-f]))"
 )
 _SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
 _BACKSLASH = 0x5C
@@ -70,10 +71,15 @@ def _unescaped(match: re.Match[str]) -> str:
         return "\0"
     code = int(match["wide"], 16)
     if code == _QUOTE:
-        return "\\" * (2 * len(match["run"]) - 1) + '"'
+        return "\\" * _escaped(len(match["run"])) + '"'
     if code == _BACKSLASH or 0xD800 <= code < 0xE000:
         return match[0]
     return chr(code)
+
+
+def _escaped(run: int) -> int:
+    """The backslashes before a plain quote that is as deep as ``u0022`` behind ``run`` of them."""
+    return run if run % 2 else 2 * _escaped(run // 2) + 1
 
 
 def _rewrite(text: str, pattern: re.Pattern[str], plain: Callable[[re.Match[str]], str]) -> View:

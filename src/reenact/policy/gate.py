@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -29,11 +29,11 @@ __all__ = ["Engine", "Gate", "Pattern", "Verdict"]
 
 Engine = Literal["auto", "hyperscan", "python"]
 
-_BLANK = r"(?:[ \t]|\\+t|%20|%09)"
-_BEHIND_NAME = rf"{_BLANK}{{0,6}}(?:\\*[\"']|[:=]|%3[ad]|%2[27]|%5c|$)"
+_BEHIND_NAME = r"[ \t]*(?:\\+[t\"']|[\"':=%]|$)"
+# Part by part: two dashes in a row start another flag, so that a line of dashes costs no square.
+_FLAG_PARTS = r"(?:[a-z0-9_.]+-)*[a-z0-9_.]*"
 _STREAM = f'"{CHUNKS}":['.encode()
 _SUSPECT_ID, _STREAM_ID = 0, 1
-_BEHIND_FLAG = rf"(?:{_BLANK}|$)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,16 @@ class Gate:
     @property
     def engine(self) -> str:
         """The engine that is really used."""
-        return "hyperscan" if _is_hyperscan(self._engine) else "python"
+        return "hyperscan" if isinstance(self._scanner(), _Hyperscan) else "python"
 
     def look(self, data: bytes) -> Verdict:
         """The verdict on ``data``, canonical JSON or the raw bytes of a leaf."""
+        return (self._scan or self._scanner())(data)
+
+    def _scanner(self) -> _Scanner:
         if self._scan is None:
-            make = _hyperscan if _is_hyperscan(self._engine) else _python
-            self._scan = make(self._patterns)
-        return self._scan(data)
+            self._scan = _ENGINES[self._engine](self._patterns)
+        return self._scan
 
     def suspects(self, data: bytes) -> bool:
         """Whether ``data`` as it is could make the exact pass change something."""
@@ -91,16 +93,12 @@ class Gate:
 
 
 def _patterns(names: Names) -> tuple[Pattern, ...]:
-    any_stem = "|".join(stem.gate() for stem in names.stems)
+    words = "|".join(sorted({re.escape(stem.needs[-1]) for stem in names.stems}))
     return (
         *map(_of_shape, SHAPES),
         *_of_stems(names.stems),
-        Pattern((b"--",), rf"--[a-z0-9_.\-]{{0,80}}(?:{any_stem}){_BEHIND_FLAG}", True),
-        Pattern(
-            (b"form-data",),
-            rf"form-data[^\r\n]{{0,400}}name(?:=|%3d)[^\s\"';]*(?:{any_stem})",
-            True,
-        ),
+        Pattern((b"--",), rf"--{_FLAG_PARTS}(?:{words})", True),
+        Pattern((b"form-data",), r"form-data.{0,24}name(?:=|%3d)[^\s\"'\\%]", True),
         Pattern((b"@",), r":\\*/\\*/[^/?#\"'<>\\@\x00-\x20]+@", True),
         Pattern((b"%40",), r":(?:\\*/|%2f){2}[^/?#\"'<>\\@\x00-\x20]+%40", True),
         Pattern((b"%3a%2f%2f",), r"%3a%2f%2f[^/?#\"'<>\\@\x00-\x20]+(?:%40|@)", True),
@@ -180,6 +178,23 @@ def _hyperscan(patterns: tuple[Pattern, ...]) -> _Scanner:
     return _Hyperscan(database, hyperscan.ScanTerminated)
 
 
+def _fastest(patterns: tuple[Pattern, ...]) -> _Scanner:
+    hyperscan = _import_hyperscan()
+    if hyperscan is None:
+        return _python(patterns)
+    try:
+        return _hyperscan(patterns)
+    except hyperscan.error:  # a processor it does not know, or names too many for one database
+        return _python(patterns)
+
+
+def _import_hyperscan() -> Any:
+    try:
+        return importlib.import_module("hyperscan")
+    except ImportError:
+        return None
+
+
 class _Hyperscan:
     """One database, and a scratch space for each thread that is scanning at the moment."""
 
@@ -209,13 +224,8 @@ def _met(pattern: int, _start: int, _end: int, _flags: int, found: list[int]) ->
     return pattern == _SUSPECT_ID
 
 
-def _is_hyperscan(engine: Engine) -> bool:
-    return engine == "hyperscan" or (engine == "auto" and _import_hyperscan() is not None)
-
-
-@lru_cache(maxsize=1)
-def _import_hyperscan() -> Any:
-    try:
-        return importlib.import_module("hyperscan")
-    except ImportError:
-        return None
+_ENGINES: dict[Engine, Callable[[tuple[Pattern, ...]], _Scanner]] = {
+    "auto": _fastest,
+    "hyperscan": _hyperscan,
+    "python": _python,
+}

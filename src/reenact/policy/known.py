@@ -27,6 +27,7 @@ _WORDS = frozenset(
     """.split()
 )
 
+_ESCAPABLE = {'"': r"\\*\"", "'": r"\\*'", "\\": r"\\+"}
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -34,21 +35,22 @@ class Known:
     """The values, each in the spellings in which it may turn up. Never shown in a ``repr``."""
 
     def __init__(self, declared: Iterable[str], environ: Mapping[str, str], names: Names) -> None:
-        spellings: dict[str, str] = {}
+        rules: dict[str, str] = {}
         for value in declared:
-            for spelling in _spellings(_checked(value)):
-                spellings.setdefault(spelling, "declared")
+            rules.setdefault(_checked(value), "declared")
         for variable, value in environ.items():
             if names.secret(variable) and _is_usable(value):
-                for spelling in _spellings(value):
-                    spellings.setdefault(spelling, "env")
-        # Longest first: of a password and a connection string around it, the string goes.
-        self._spellings = sorted(spellings.items(), key=lambda item: -len(item[0]))
-        runs = {tuple(_PLAIN_RUN.findall(spelling)) for spelling, _ in self._spellings}
+                rules.setdefault(value, "env")
+        self._rules = rules
+        self._patterns = [
+            (re.compile(_pattern(spelling)), rule)
+            for value, rule in rules.items()
+            for spelling in sorted(_spellings(value))
+        ]
+        runs = {
+            tuple(_PLAIN_RUN.findall(spelling)) for value in rules for spelling in _spellings(value)
+        }
         self._runs = [tuple(run.encode() for run in found) for found in runs]
-
-    def __bool__(self) -> bool:
-        return bool(self._spellings)
 
     def suspects(self, encoded: bytes) -> bool:
         """False proves that no value is in ``encoded``, whatever escaping it went through.
@@ -58,17 +60,14 @@ class Known:
         return any(all(run in encoded for run in runs) for runs in self._runs)
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Start, end and rule of every appearance in ``text``."""
-        for spelling, rule in self._spellings:
-            place = text.find(spelling)
-            while place >= 0:
-                yield place, place + len(spelling), rule
-                place = text.find(spelling, place + len(spelling))
+        """Start, end and rule of every appearance in ``text``, which may be folded."""
+        for pattern, rule in self._patterns:
+            for match in pattern.finditer(text):
+                yield *match.span(), rule
 
     def is_number(self, value: int) -> str | None:
         """The rule that makes this number a secret, if one does."""
-        text = str(value)
-        return next((rule for spelling, rule in self._spellings if spelling == text), None)
+        return self._rules.get(str(value)) if self._rules else None
 
 
 def _checked(value: str) -> str:
@@ -89,12 +88,17 @@ def _is_usable(value: str) -> bool:
 
 
 def _spellings(value: str) -> set[str]:
-    """As it is, inside JSON, inside JSON inside JSON, and inside a URL or form."""
-    once = json.dumps(value, ensure_ascii=False)[1:-1]
-    ascii_once = json.dumps(value)[1:-1]
+    """As it is, in ASCII, and inside a URL or form."""
+    in_ascii = json.dumps(value)[1:-1]
     try:
         in_urls = {quote(value, safe=""), quote(value), quote_plus(value)}
     except UnicodeEncodeError:  # a lone surrogate: an undecodable variable cannot be in a URL
         in_urls = set()
-    nested = {json.dumps(spelling)[1:-1] for spelling in (once, ascii_once)}
-    return {value, once, ascii_once} | nested | in_urls
+    return {value, in_ascii} | in_urls
+
+
+def _pattern(spelling: str) -> str:
+    """Matches the spelling at any depth of JSON: quotes and backslashes may be escaped."""
+    first, rest = spelling[0], spelling[1:]
+    start = r"(?<!\\)\\+" if first == "\\" else re.escape(first)
+    return start + "".join(_ESCAPABLE.get(char) or re.escape(char) for char in rest)

@@ -15,14 +15,14 @@ __all__ = ["Literal", "Span", "cookies", "leaves", "literal", "string"]
 Span = tuple[int, int]
 
 _STRING_START = re.compile(r"[bBrRuUfF]{0,2}(\\*)([\"'])")
-_DOUBLE = re.compile(r'\\*"')
-_SINGLE = re.compile(r"\\*'")
+_DOUBLE = re.compile(r'(?<!\\)\\*+"')
+_SINGLE = re.compile(r"(?<!\\)\\*+'")
 _NUMBER = re.compile(r"-?[0-9](?:[0-9.eE+\-])*")
-_TOKEN = re.compile(r"[{}\[\]()]|\\*[\"']|(?<![\w.])-?[0-9][0-9.eE+\-]*")
+_TOKEN = re.compile(r"[{}\[\]()]|(?<!\\)\\*+[\"']|(?<![\w.])-?[0-9][0-9.eE+\-]*")
 _COLON = re.compile(r"[ \t\r\n]*(?::|=>)")
 _SCHEMA = re.compile(
-    r"\\*\"type\\*\"\s{0,8}:\s{0,8}\[?\s{0,8}\\*\"(?:string|integer|number|boolean|object|array|null)\\*\""
-    r"|\\*\"(?:\$ref|anyOf|oneOf|allOf)\\*\"\s{0,8}:",
+    r"\"type\\*\"\s{0,8}:\s{0,8}\[?\s{0,8}\\*\"(?:string|integer|number|boolean|object|array|null)\\*\""
+    r"|\"(?:\$ref|anyOf|oneOf|allOf)\\*\"\s{0,8}:",
     re.ASCII,
 )
 _SCHEMA_VALUE = re.compile(

@@ -28,7 +28,7 @@ GATE_EDGE = (
 )
 _WORD_EDGE = rf"(?:(?<![A-Za-z0-9])|{EDGE})"
 _SPACE = r"[ \t\r\n+]"
-_GATE_SPACE = r"(?:[ \t\r\n+]|\\+[nrt]|%20|%0[9ADad])+"
+_GATE_SPACE = r"(?:[ \t\r\n+]|\\+[nrt]|%2[0Bb]|%0[9ADad])+"
 _URL64 = r"[A-Za-z0-9_\-]"
 
 
@@ -112,13 +112,13 @@ _PEM = Shape(
     "shape.pem",
     ("private",),
     re.compile(
-        r"-----BEGIN(?:[ +]|%20)(?:[A-Z0-9]{1,20}(?:[ +]|%20)){0,4}PRIVATE(?:[ +]|%20)KEY"
+        r"-----BEGIN(?:[ +]|%20)(?:[A-Z0-9]{1,12}(?:[ +]|%20)){0,3}PRIVATE(?:[ +]|%20)KEY"
         r"(?:(?:[ +]|%20)BLOCK)?-----"
         r"(?:(?<=\n)[A-Z][A-Za-z-]{2,30}:[^\n]{0,200}|[A-Za-z0-9+/=\s\\]|%[0-9A-Fa-f]{2})*+"
         r"(?:-----END[A-Z0-9 +%]{0,60}-----|-{1,5}(?:END?)?\Z)?",
         re.ASCII,
     ),
-    r"-----BEGIN[^-]{1,120}PRIVATE",
+    r"-----BEGIN[^-]{1,60}PRIVATE",
 )
 
 SHAPES: tuple[Shape, ...] = (
@@ -153,8 +153,8 @@ SHAPES: tuple[Shape, ...] = (
         "discord-webhook",
         "/webhooks/",
         r"discord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/(?P<s>[0-9]{6,}/[A-Za-z0-9_\-]{20,})",
-        r"discord(?:app)?\.com.{1,40}webhooks",
-        "webhooks",
+        r"discord(?:app)?\.com",
+        "discord",
     ),
     _within(
         "teams-webhook",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def follow(
         return
     if not (folder / EVENTS).exists():
         raise RecordingMissing(f"{folder} holds no events", hint="check the path")
+    seen: Counter[str] = Counter()
     readers: dict[Path, tuple[Lines, int]] = {}
     idle = 0
     try:
@@ -39,14 +41,27 @@ def follow(
             found = False
             for event in _new_events(folder, readers):
                 found = True
+                seen[event.lane] += 1
                 yield event
             if ended or idle == patience:
-                return
+                break
             idle = 0 if found else idle + 1
             pause(0.1)
     finally:
         for lines, _ in readers.values():
             lines.close()
+    if (folder / MANIFEST).exists():
+        yield from _unseen(folder, seen)
+
+
+def _unseen(folder: Path, seen: Counter[str]) -> Iterator[Event]:
+    """What was written and merged between two looks. The order inside a lane never changes."""
+    passed: Counter[str] = Counter()
+    with open_recording(folder) as source:
+        for event in source:
+            passed[event.lane] += 1
+            if passed[event.lane] > seen[event.lane]:
+                yield event
 
 
 def _new_events(folder: Path, readers: dict[Path, tuple[Lines, int]]) -> Iterator[Event]:

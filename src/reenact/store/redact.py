@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from reenact.errors import ValueRefused
 from reenact.format.canonical import digest_bytes, exact
+from reenact.format.content import varies
 from reenact.format.event import Data, Draft
 from reenact.policy.redaction import Mark, Redactor
 
 __all__ = ["Prepared", "prepare"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """``payload`` is safe to write, and so is ``key``, which is part of it. ``received`` are the
-    redacted values the program got, which a replay needs; they may only be written sealed.
-    ``warning`` is for the person at the screen."""
+class Prepared(msgspec.Struct, frozen=True):
+    """``payload`` is safe to write, and so is ``key``, which is part of it. ``varies``: it says
+    which parts of it do not count when runs are compared. ``received`` are the redacted values
+    the program got, which a replay needs; they may only be written sealed. ``warning`` is for the
+    person at the screen."""
 
     payload: bytes
     key: str | None = None
+    varies: bool = False
     received: tuple[Mark, ...] = ()
     warning: str = ""
 
@@ -42,7 +45,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     except ValueRefused as error:  # the path names keys, and a key can be anything
         raise ValueRefused(error.reason, redactor.text(error.path), hint=error.hint) from None
     if redactor.profile == "none" or not redactor.suspects(payload):
-        return Prepared(payload, _key(event.data))
+        return Prepared(payload, _key(event.data), varies(event.data))
     redacted = redactor.redact(event.data)
     received = tuple(mark for mark in redacted.marks if _is_received(event.type, mark.path))
     data: Data = redacted.value
@@ -55,7 +58,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     survivors = redactor.survivors(payload)
     if survivors:
         return _withhold(event, payload, survivors)
-    return Prepared(payload, _key(data), received)
+    return Prepared(payload, _key(data), varies(data), received)
 
 
 def _key(data: Data) -> str | None:

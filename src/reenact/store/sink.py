@@ -139,7 +139,7 @@ class Writer:
                 self._forget()
                 self._torn = False
                 raise
-            sums.content.add(event.lane, event.type, payload, digest)
+            sums.content.add(event.lane, event.type, payload, digest, varies=prepared.varies)
             sums.events = seq
             self._torn = False
         if self._options.durability == "interval":

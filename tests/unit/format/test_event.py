@@ -37,9 +37,7 @@ def test_lane_and_parent_stand_between_type_and_data() -> None:
 
 
 def test_fields_of_a_later_version_stand_before_the_data() -> None:
-    assert line(extra={"z": 1, "a": [2]}).endswith(
-        b'"type":"run_end","a":[2],"z":1,"data":{}}\n'
-    )
+    assert line(extra={"z": 1, "a": [2]}).endswith(b'"type":"run_end","a":[2],"z":1,"data":{}}\n')
 
 
 def test_a_line_of_a_tape_leaves_out_what_its_header_says() -> None:

@@ -144,7 +144,9 @@ def test_every_minor_of_this_major_is_read(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["2.0", "10.1"])
 def test_a_later_major_is_too_new_and_the_hint_is_to_upgrade(version: str) -> None:
-    with pytest.raises(RecordingTooNew, match=f"format {version}; this version reads 1.x") as caught:
+    with pytest.raises(
+        RecordingTooNew, match=f"format {version}; this version reads 1.x"
+    ) as caught:
         check_version({"format": {"name": "reenact", "version": version}}, PLACE)
     assert "upgrade" in caught.value.hint
 

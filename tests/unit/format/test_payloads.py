@@ -73,7 +73,9 @@ WHOLE: list[tuple[Payload, Data]] = [
         },
     ),
     (
-        LlmResponse(provider="p", model="m", stop_reason="stop", usage={"n": 1}, response={"x": b"y"}),
+        LlmResponse(
+            provider="p", model="m", stop_reason="stop", usage={"n": 1}, response={"x": b"y"}
+        ),
         {
             "provider": "p",
             "model": "m",

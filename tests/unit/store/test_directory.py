@@ -191,7 +191,7 @@ def test_a_directory_with_foreign_files_is_never_replaced(tmp_path: Path) -> Non
 
 
 def test_a_refused_value_leaves_no_trace(tmp_path: Path) -> None:
-    sink = start_sink(tmp_path / "c", replace_options())
+    sink = start_sink(tmp_path / "c", replace(PLAIN, blob_threshold=1_000))
     big = "x" * 2_000
     sink.append(draft(data={"text": big}, op="chat"))
     with pytest.raises(ValueRefused, match=r"\$\.bad: nan"):
@@ -207,10 +207,6 @@ def test_a_refused_value_leaves_no_trace(tmp_path: Path) -> None:
     verify(tmp_path / "c")
     assert datas(tmp_path / "c") == [{"text": big}, {"text": big + " again"}]
     assert "torn" not in names(tmp_path / "c")
-
-
-def replace_options() -> object:
-    return replace(PLAIN, blob_threshold=1_000)
 
 
 @pytest.mark.parametrize("depth", [198, 199])

@@ -138,9 +138,7 @@ def test_a_side_does_not_make_a_chain_deeper_than_the_limit(tmp_path: Path) -> N
 def test_a_real_chain_ends_at_a_thousand_and_its_end_can_be_read(tmp_path: Path) -> None:
     drafts = [draft(data={"text": LONG, "n": n}, op="chat") for n in range(2_100)]
     path = record(tmp_path / "c", drafts)
-    whole = [
-        seq for seq, line in enumerate(raw_lines(path), 1) if b'"data":{"$delta":' not in line
-    ]
+    whole = [seq for seq, line in enumerate(raw_lines(path), 1) if b'"data":{"$delta":' not in line]
     assert whole == [1, 1_002, 2_003]
     with open_recording(path) as source:
         for seq in (2_100, 1_001, 1_002, 2_002, 1):

@@ -23,9 +23,7 @@ BINARY = {"callId": "d", "ok": True, "result": [b"\xff " + SECRET.encode()]}
 
 
 def sealing(seal: Seal | None = OWN) -> Options:
-    return Options(
-        redactor=Redactor("default", declared=[SECRET]), seal=seal, durability="none"
-    )
+    return Options(redactor=Redactor("default", declared=[SECRET]), seal=seal, durability="none")
 
 
 @pytest.fixture

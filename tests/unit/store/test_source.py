@@ -241,9 +241,7 @@ def test_damage_behind_the_last_checkpoint_is_located_too(tmp_path: Path) -> Non
         (lambda log: log.replace(b"\n", b"\r\n"), "events.jsonl line 1"),
     ],
 )
-def test_lines_that_are_missing_or_added_are_named(
-    tmp_path: Path, change: Any, place: str
-) -> None:
+def test_lines_that_are_missing_or_added_are_named(tmp_path: Path, change: Any, place: str) -> None:
     path = record(tmp_path / "c", notes(3))
     log = path / "events.jsonl"
     log.write_bytes(change(log.read_bytes()))

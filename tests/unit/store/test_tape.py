@@ -48,7 +48,10 @@ def files(folder: Path) -> int:
 def test_a_tape_is_a_header_one_line_per_event_and_a_closing_line(tmp_path: Path) -> None:
     tape = record(
         tmp_path / "t.jsonl",
-        [draft("tool_call", {"name": "t", "callId": "c", "args": b"\xff"}, ts=5), draft(lane="0.1")],
+        [
+            draft("tool_call", {"name": "t", "callId": "c", "args": b"\xff"}, ts=5),
+            draft(lane="0.1"),
+        ],
     )
     header, first, second, closing = raw_lines(tape)
     assert json.loads(header) == {
@@ -141,7 +144,9 @@ def test_a_place_that_is_taken_is_refused_with_a_hint_of_its_own(tmp_path: Path)
     with pytest.raises(RecordingExists, match="already exists") as caught:
         start_sink(finished)
     assert caught.value.hint == "choose another place, or say overwrite"
-    with pytest.raises(RecordingExists, match=r"\.part is a recording that was never fin") as caught:
+    with pytest.raises(
+        RecordingExists, match=r"\.part is a recording that was never fin"
+    ) as caught:
         start_sink(unfinished)
     assert caught.value.hint == f"reenact recover {unfinished}, or say overwrite to give it up"
 
@@ -195,9 +200,7 @@ def test_a_tape_is_never_sealed_and_never_a_delta(tmp_path: Path) -> None:
     from reenact.store.seal import Seal
 
     secret = "hunter" + "2" * 20
-    options = replace(
-        PLAIN, redactor=Redactor("default", declared=[secret]), seal=Seal(bytes(32))
-    )
+    options = replace(PLAIN, redactor=Redactor("default", declared=[secret]), seal=Seal(bytes(32)))
     result = draft("tool_result", {"callId": "c", "ok": True, "result": f"it is {secret}"})
     tape = record(tmp_path / "t.jsonl", [result], options)
     assert names(tmp_path) == {"t.jsonl"}
@@ -215,7 +218,10 @@ def test_nothing_there_is_missing_not_damaged(tmp_path: Path) -> None:
     [
         (lambda lines: lines[:-1], "t.jsonl line 4"),
         (lambda lines: [lines[0], *lines[2:]], "t.jsonl line 2"),
-        (lambda lines: [*lines[:2], lines[2].replace(b'"n":2', b'"n":9'), *lines[3:]], "t.jsonl line 3"),
+        (
+            lambda lines: [*lines[:2], lines[2].replace(b'"n":2', b'"n":9'), *lines[3:]],
+            "t.jsonl line 3",
+        ),
         (lambda lines: [*lines[:3], lines[2], *lines[3:]], "t.jsonl line 4"),
         (lambda lines: [b"{}\n", *lines[1:]], "t.jsonl line 1"),
         (lambda lines: [*lines[:-1], lines[-1][:-20]], "t.jsonl line 5"),

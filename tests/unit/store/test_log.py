@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reenact.store.log import Log, whole_lines, whole_size
+
+
+def open_log(path: Path) -> Log:
+    return Log(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), path)
+
+
+def test_lines_are_appended_and_counted(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    for line in (b"one\n", b"two\n"):
+        log.append(line)
+    assert (log.tally.lines, log.tally.size) == (2, 8)
+    assert (tmp_path / "log").read_bytes() == b"one\ntwo\n"
+    log.close()
+    log.close()
+
+
+def test_a_write_that_fails_leaves_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = open_log(path)
+    log.append(b"one\n")
+    log.close()
+    read_only = Log(os.open(path, os.O_RDONLY), path)
+    read_only.tally = log.tally
+    with pytest.raises(OSError):
+        read_only.append(b"two\n")
+    read_only.close()
+    assert path.read_bytes() == b"one\n"
+    assert log.tally.lines == 1
+
+
+def test_a_tail_is_cut_back_to_the_last_line_end(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    log.append(b"one\n")
+    os.write(log.fd, b"tw")
+    log.cut_tail()
+    assert (tmp_path / "log").read_bytes() == b"one\n"
+    log.close()
+
+
+@pytest.mark.parametrize(
+    "content, size",
+    [
+        (b"", 0),
+        (b"x", 0),
+        (b"\n", 1),
+        (b"a\nb", 2),
+        (b"a\nb\n", 4),
+        (b"a\n" + b"x" * (3 << 20), 2),
+        (b"x" * (2 << 20), 0),
+    ],
+    ids=["empty", "tail", "end", "line and tail", "lines", "long tail", "only a long tail"],
+)
+def test_what_is_whole_ends_at_the_last_line_end(tmp_path: Path, content: bytes, size: int) -> None:
+    (tmp_path / "log").write_bytes(content)
+    assert whole_size(tmp_path / "log") == size
+    assert b"".join(whole_lines(tmp_path / "log")) == content[:size]
+
+
+def test_lines_can_be_read_up_to_a_size(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"one\ntwo\nthree\n")
+    assert list(whole_lines(tmp_path / "log", 8)) == [b"one\n", b"two\n"]
+    assert list(whole_lines(tmp_path / "log", 9)) == [b"one\n", b"two\n"]
