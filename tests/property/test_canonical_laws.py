@@ -27,9 +27,7 @@ LEAVES = st.one_of(
 )
 SHARED = st.recursive(
     LEAVES,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=6), st.dictionaries(TEXTS, inner, max_size=6)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=6), st.dictionaries(TEXTS, inner, max_size=6)),
     max_leaves=20,
 )
 LONE = st.integers(0xD800, 0xDFFF).map(chr)
@@ -124,9 +122,7 @@ def test_values_that_are_stored_alike_are_canonically_alike(value: Any) -> None:
 
 
 @given(STEPS, REFUSED)
-def test_what_json_cannot_hold_is_refused_where_it_stands(
-    path: list[str | int], bad: Any
-) -> None:
+def test_what_json_cannot_hold_is_refused_where_it_stands(path: list[str | int], bad: Any) -> None:
     value = around(path, bad)
     for encode in (exact, canonical):
         with pytest.raises(ValueRefused) as caught:

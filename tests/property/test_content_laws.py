@@ -15,7 +15,7 @@ from tests.property.values import DATA, NAMES, VALUES
 
 LANES = st.sampled_from(["0", "0.1", "0.2", "0.1.1", "0.10"])
 KINDS = st.sampled_from(["tool_call", "tool_result", "x_note"])
-STEPS = st.lists(st.tuples(LANES, KINDS, DATA), max_size=8)
+STEPS = st.lists(st.tuples(LANES, KINDS, DATA), max_size=5)
 Step = tuple[str, str, dict[str, Any]]
 
 

@@ -31,7 +31,7 @@ THRESHOLDS = st.sampled_from([0, 1, 16, 100, 600, 64 * 1024])
 def conversations(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Payloads that repeat each other, as those of agents do."""
     history = draw(st.lists(TEXTS.map(lambda text: text * 40), min_size=1, max_size=4))
-    turns = []
+    turns: list[dict[str, Any]] = []
     for _ in range(draw(st.integers(1, 6))):
         turns.append({"messages": list(history), "n": draw(st.integers(0, 3))})
         if draw(st.booleans()):
@@ -43,12 +43,12 @@ def conversations(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @st.composite
 def scripts(draw: st.DrawFn) -> list[Draft]:
-    payloads = draw(
+    payloads: list[dict[str, Any]] = draw(
         st.one_of(st.lists(DATA, max_size=6), conversations(), st.just([{"b": b"\xff" * 900}] * 3))
     )
     drafts: list[Draft] = []
     for data in payloads:
-        parent = draw(st.integers(1, len(drafts))) if drafts and draw(st.booleans()) else None
+        parent = draw(st.none() | st.integers(1, len(drafts))) if drafts else None
         drafts.append(
             Draft(
                 type=draw(KINDS),
@@ -139,7 +139,9 @@ def test_nothing_above_the_threshold_stands_inline(
             for item in data.values():
                 for value in inline(item):
                     if isinstance(value, (str, dict, list)):
-                        assert own_size(value) <= max(threshold, 2) or len(stored(data)) <= threshold
+                        assert (
+                            own_size(value) <= max(threshold, 2) or len(stored(data)) <= threshold
+                        )
         verify(path)
         assert contents(path) == expected(drafts)
 

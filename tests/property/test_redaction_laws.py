@@ -45,7 +45,15 @@ SHAPED = [
     "-----BEGIN RSA PRIV" + "ATE KEY-----\nMIIE\n" + PLANTED + "\n-----END RSA PRIVATE KEY-----",
     "-----BEGIN PRIV" + "ATE KEY-----\n" + PLANTED,
 ]
-NAMES = ["password", "api_key", "API-Key", "client[secret]", "accessToken", "X-Api-Key", "Set-Cookie"]
+NAMES = [
+    "password",
+    "api_key",
+    "API-Key",
+    "client[secret]",
+    "accessToken",
+    "X-Api-Key",
+    "Set-Cookie",
+]
 BLANKS = ["", " ", "\t", "\n", "  "]
 
 

@@ -12,14 +12,25 @@ __all__ = ["DATA", "NAMES", "NUMBERS", "TEXTS", "VALUES"]
 TEXTS = st.text(
     st.one_of(
         st.characters(codec="utf-8"),
-        st.sampled_from("\x00\x1f\x7f\"\\/\u2028\ufb33\uffff\U00010000\U0001f600$"),
+        st.sampled_from('\x00\x1f\x7f"\\/\u2028\ufb33\uffff\U00010000\U0001f600$'),
     ),
     max_size=12,
 )
 NAMES = st.one_of(
     TEXTS,
     st.sampled_from(
-        ["$blob", "$bytes", "$delta", "$$blob", "$$$delta", "$", "$a", "timing", "key", "\U0001f600"]
+        [
+            "$blob",
+            "$bytes",
+            "$delta",
+            "$$blob",
+            "$$$delta",
+            "$",
+            "$a",
+            "timing",
+            "key",
+            "\U0001f600",
+        ]
     ),
 )
 NUMBERS = st.one_of(

@@ -22,6 +22,7 @@ import json
 import math
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -146,9 +147,9 @@ def _has_wide_key(value: Any) -> bool:
     """Is there one in a key? Only then the order by UTF-16 differs from that by code point."""
     kind: type = type(value)
     if kind is dict:
-        return any(
-            not key.isascii() and max(key) > "\uffff" for key in value
-        ) or any(map(_has_wide_key, value.values()))
+        return any(not key.isascii() and max(key) > "\uffff" for key in value) or any(
+            map(_has_wide_key, value.values())
+        )
     return (kind is list or kind is tuple) and any(map(_has_wide_key, value))
 
 
@@ -338,9 +339,8 @@ def _decode_strictly(encoded: bytes, deepest: int) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueRefused(f"the key {twice!r} stands twice in one object")
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueRefused(f"the key {twice[:80]!r} stands twice in one object")
     return found
 
 

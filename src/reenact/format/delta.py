@@ -19,6 +19,7 @@ __all__ = ["Op", "apply", "diff"]
 Op = list[int] | str
 
 _PROBE = 32
+_BLOCK = _PROBE // 2
 _SLACK = 2048
 
 
@@ -31,6 +32,7 @@ def diff(base: bytes, target: bytes, side: bytes = b"") -> list[Op]:
     end = _same_back(base, len(base), target, len(target), min(len(base), len(target)))
     base_end, target_end = len(base) - end, len(target) - end
     copies = _Copies(base, side)
+    other = _Side(side)
     home, done = 0, 0
     while done < target_end:
         run = _same(base, home, base_end, target, done, target_end)
@@ -38,7 +40,7 @@ def diff(base: bytes, target: bytes, side: bytes = b"") -> list[Op]:
         home, done = home + run, done + run
         if done >= target_end:
             break
-        found = _resume(base, home, base_end, side, target, done, target_end)
+        found = _resume(base, home, base_end, other, target, done, target_end)
         if found is None:
             copies.insert(target[done:target_end])
             break
@@ -96,6 +98,23 @@ def _same_back(a: bytes, i: int, b: bytes, j: int, limit: int) -> int:
     return good
 
 
+class _Side:
+    """The side with an index: it is asked often, and reading it through each time is dear."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        starts = range(0, len(text) - _BLOCK + 1, _BLOCK)
+        self._blocks = {text[start : start + _BLOCK]: start for start in starts}
+
+    def find(self, probe: bytes) -> int:
+        """Where ``probe`` stands, or -1. (Of a block that repeats, the last place is known.)"""
+        for shift in range(_BLOCK if self._blocks else 0):
+            place = self._blocks.get(probe[shift : shift + _BLOCK], -1) - shift
+            if place >= 0 and self.text.startswith(probe, place):
+                return place
+        return -1
+
+
 class _Meeting(NamedTuple):
     place: int
     target: int
@@ -103,7 +122,7 @@ class _Meeting(NamedTuple):
 
 
 def _resume(
-    base: bytes, home: int, base_end: int, side: bytes, target: bytes, done: int, target_end: int
+    base: bytes, home: int, base_end: int, side: _Side, target: bytes, done: int, target_end: int
 ) -> _Meeting | None:
     """Where the target runs together with the base (or the side) again."""
     ahead = 0
@@ -116,9 +135,10 @@ def _resume(
             return _Meeting(place - back, there - back, aside=False)
         place = side.find(probe)
         if place >= 0:
-            back = _same_back(side, place, target, there, min(ahead, place))
+            back = _same_back(side.text, place, target, there, min(ahead, place))
             return _Meeting(place - back, there - back, aside=True)
-        ahead += max(8, ahead // 4)
+        # Small enough not to step over the frame around a long new text.
+        ahead += max(8, ahead // 16)
     return None
 
 

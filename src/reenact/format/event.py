@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 import orjson
 
-from reenact.errors import ValueRefused
+from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format import lane as lanes
 from reenact.format.canonical import MAX_DEPTH, decode, has_marks, plain, stored
 
@@ -47,7 +47,8 @@ Data = dict[str, Any]
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """An event that has not been given its place yet: what a sink takes.
 
-    ``ts`` is milliseconds since the epoch, ``parent`` the seq of the enclosing call. ``op`` names
+    ``ts`` is milliseconds since the epoch, ``parent`` the seq of the enclosing call in the same
+    process (across processes the lane tells). ``op`` names
     the operation (tool name, endpoint, model …); it is not stored, it only tells the writer which
     earlier event this one is likely to repeat. ``extra`` are envelope fields of a later minor
     version, kept when a recording is rewritten.
@@ -79,6 +80,9 @@ class Envelope(Head, frozen=True, kw_only=True, rename="camel", gc=False):
     """One line of the log as it stands there; ``data`` is not decoded."""
 
     data: msgspec.Raw
+
+
+_FIELDS = frozenset(Envelope.__struct_encode_fields__)
 
 
 class Event(msgspec.Struct, eq=False):
@@ -125,9 +129,18 @@ class Event(msgspec.Struct, eq=False):
 
     @property
     def data(self) -> Data:
-        """The payload as recorded: bytes are bytes, blobs and deltas are resolved."""
+        """The payload as recorded: bytes are bytes, blobs and deltas are resolved.
+
+        Raises :class:`RecordingDamaged` for what no writer writes.
+        """
         if self._data is None:
-            self._data = parse(self.payload)
+            try:
+                self._data = parse(self.payload)
+            except ValueRefused as error:
+                raise RecordingDamaged(
+                    f"event {self.seq} cannot be read: {error.message}",
+                    place=f"event {self.seq}, field {error.path}",
+                ) from None
         return self._data
 
     @property
@@ -172,8 +185,7 @@ def decode_line(line: bytes) -> Any:
 
 def unknown_fields(line: bytes) -> dict[str, Any]:
     """The envelope fields of ``line`` that this version does not know."""
-    known = {field.encode_name for field in msgspec.structs.fields(Envelope)}
-    return {name: item for name, item in decode_line(line).items() if name not in known}
+    return {name: item for name, item in decode_line(line).items() if name not in _FIELDS}
 
 
 class Prefix:
@@ -196,13 +208,18 @@ class Prefix:
 
     def head(self, seq: int, draft: Draft) -> bytes:
         """What comes before the payload. Raises :class:`ValueRefused` for a bad envelope."""
-        kind = self._known.get(draft.type) or orjson.dumps(draft.type)
+        kind = self._known.get(draft.type) or _encoded_type(draft.type)
         middle = b""
         if draft.lane != lanes.ROOT:
             middle = b',"lane":"%b"' % lanes.check(draft.lane).encode()
         if draft.parent is not None:
+            if not 0 < draft.parent < seq:
+                raise ValueRefused(f"event {draft.parent} cannot enclose event {seq}", "$.parent")
             middle += b',"parent":%d' % draft.parent
         if draft.extra:
+            taken = _FIELDS & draft.extra.keys()
+            if taken:
+                raise ValueRefused("a field of the envelope itself", f"$.{min(taken)}")
             middle += b"," + stored(draft.extra)[1:-1]
         return b'%b"seq":%d,"ts":%d,"type":%b%b,"data":' % (
             self._start,
@@ -211,3 +228,10 @@ class Prefix:
             kind,
             middle,
         )
+
+
+def _encoded_type(name: str) -> bytes:
+    try:
+        return stored(name)
+    except ValueRefused as error:
+        raise ValueRefused(error.reason, "$.type") from None

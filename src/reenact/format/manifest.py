@@ -29,6 +29,7 @@ __all__ = [
 
 MAJOR: Final = 1
 MINOR: Final = 0
+_LONGEST_MAJOR = 10  # digits; more is nonsense, and int() has a limit of its own
 Profile = Literal["none", "default", "strict"]
 
 
@@ -190,7 +191,7 @@ def _self_hash(raw: dict[str, Any]) -> str:
     try:
         return digest({**raw, "integrity": integrity})
     except ValueRefused:
-        return ""
+        return "none"  # which no manifest states
 
 
 def check_version(raw: dict[str, Any], place: str) -> None:
@@ -205,7 +206,8 @@ def check_version(raw: dict[str, Any], place: str) -> None:
         raise RecordingDamaged(f"{place} does not say what format it is", place=place)
     text = form.get("version") if isinstance(form, dict) else None
     major, _, minor = str(text).partition(".")
-    if not (major.isdecimal() and minor.isdecimal()) or form.get("name") != FORMAT.name:
+    readable = major.isdecimal() and minor.isdecimal() and len(major) < _LONGEST_MAJOR
+    if not readable or form.get("name") != FORMAT.name:
         raise RecordingDamaged(f"{place} names no format of ours", place=place)
     if int(major) > MAJOR:
         raise RecordingTooNew(

@@ -52,7 +52,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     @classmethod
     def from_data(cls, data: Data) -> Self:
         """Raises :class:`ValueRefused` naming the field that is missing or of another type."""
-        names = {field.encode_name for field in msgspec.structs.fields(cls)} - {"extra"}
+        names = frozenset(cls.__struct_encode_fields__) - {"extra"}
         known = {name: item for name, item in data.items() if name in names}
         extra = {name: item for name, item in data.items() if name not in names}
         try:

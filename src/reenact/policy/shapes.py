@@ -53,7 +53,11 @@ class Shape:
 def _prefixed(
     name: str, needs: str, core: str, *, edge: bool = False, gate: str = "", gate_needs: str = ""
 ) -> Shape:
-    """A token that starts with a prefix of its own; ``edge``: also the gate looks before it."""
+    """A token that starts with a prefix of its own.
+
+    ``edge``: the gate, too, looks before it, because the prefix is short, or because a run of
+    prefixes would otherwise be tried from each of them.
+    """
     exact = re.compile(EDGE + core, re.ASCII)
     loose = (GATE_EDGE if edge else "") + (gate or core)
     return Shape(
@@ -128,6 +132,7 @@ SHAPES: tuple[Shape, ...] = (
         "jwt",
         "eyJ",
         rf"eyJ{_URL64}{{10,}}\.{_URL64}{{6,}}(?:\.{_URL64}*){{0,3}}",
+        edge=True,
     ),
     _PEM,
     _prefixed("anthropic", "sk-ant-", rf"sk-ant-{_URL64}{{8,}}"),

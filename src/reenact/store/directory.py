@@ -24,16 +24,20 @@ from reenact.store.blobs import Blobs
 from reenact.store.files import claimed, create_claimed, replace_file, unwritable
 from reenact.store.layout import (
     BLOBS,
+    CLOSING,
     EVENTS,
     MANIFEST,
     OPEN,
     SEALED,
     SEGMENTS,
+    drop_empty_segments,
+    drop_marks,
+    is_closing,
     looks_recorded,
     segment_files,
 )
 from reenact.store.lines import Lines
-from reenact.store.log import Log
+from reenact.store.log import Log, write_whole
 from reenact.store.sealed import SealedValues
 from reenact.store.segments import merge
 from reenact.store.sink import Options, Status, Writer, watch_forks
@@ -78,16 +82,17 @@ class DirectorySink:
         self._lock_fd = -1
         self._manifest: Manifest | None = None
         self._forked = False
+        self._shut_out = False
         self._joining = threading.Lock()
 
     def start(self, seed: Seed) -> None:
         if self._writer is not None:
             raise UsageError("this sink has been started already")
-        self._folder = self._claim_place()
         self._seed = seed
         try:
+            self._folder = self._claim_place()
             self._open(seed)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self._undo_open()
             raise unwritable(self.path, error) from None
         watch_forks(self)
@@ -133,19 +138,27 @@ class DirectorySink:
             raise _busy(folder) from None
         self._lock_fd = fd
         begun = Open(seed, os.getpid(), self._clock)
-        os.write(fd, msgspec.json.encode(begun) + b"\n")
+        write_whole(fd, msgspec.json.encode(begun) + b"\n", 0)
         self._writer = _new_writer(folder / EVENTS, folder, seed, self._options)
 
     def append(self, event: Draft) -> int:
-        return (self._writer or self._join()).append(event)
+        writer = self._writer or self._join()
+        return 0 if writer is None else writer.append(event)
 
-    def _join(self) -> Writer:
+    def _join(self) -> Writer | None:
+        """A segment of our own; None when it cannot be had, which must not stop the program."""
         if not self._forked:
             raise UsageError("start the sink before appending to it")
         with self._joining:
-            if self._writer is None:
-                name = f"p{os.getpid()}"
-                self._writer = join_directory(self._folder, name, self._options)
+            if self._writer is None and not self._shut_out:
+                try:
+                    name = f"p{os.getpid()}"
+                    self._writer = join_directory(self._folder, name, self._options)
+                except SinkError as error:
+                    self._shut_out = True
+                    self._options.warn(
+                        f"{error.message}; the program goes on, what this process does is not recorded"
+                    )
             return self._writer
 
     def after_fork(self) -> None:
@@ -185,10 +198,19 @@ class DirectorySink:
             self._writer = None
 
     def _await_segments(self) -> None:
-        """Other processes of this capture may still be writing: give them a moment to end."""
+        """Other processes of this capture may still be writing: give them a moment to end.
+
+        From here on nobody joins. Who claims a segment looks for the mark afterwards, and the
+        claims are looked at after the mark is made: one of the two always sees the other.
+        """
+        try:
+            (self._folder / CLOSING).touch()
+        except OSError:
+            pass  # no room: then there is none for another segment, either
         deadline = monotonic() + self._patience
         while busy := [path for path in segment_files(self._folder) if claimed(path)]:
             if monotonic() > deadline:
+                (self._folder / CLOSING).unlink(missing_ok=True)
                 raise WriterBusy(
                     f"{len(busy)} other process(es) still write to {self._folder}, "
                     f"e.g. {SEGMENTS}/{busy[0].name}",
@@ -198,6 +220,7 @@ class DirectorySink:
 
     def _close(self, writer: Writer, seed: Seed, status: Status, error: str | None) -> Manifest:
         sums = merge(self._folder) if segment_files(self._folder) else writer.sums()
+        drop_empty_segments(self._folder)
         if writer.untidy:
             set_orphans_aside(self._folder)
         manifest = close_manifest(
@@ -210,7 +233,7 @@ class DirectorySink:
         )
         sync = self._options.durability != "none"
         replace_file(self._folder / MANIFEST, encode_manifest(manifest), sync=sync)
-        (self._folder / OPEN).unlink()
+        drop_marks(self._folder)
         writer.release()
         os.close(self._lock_fd)
         self._lock_fd = -1
@@ -250,21 +273,31 @@ def join_directory(folder: Path, name: str, options: Options) -> Writer:
     ``name`` is a wish (a lane, a pid); a number is added when it is taken.
     """
     begun = read_open(folder)
-    if begun is None:
-        raise SinkError(
-            f"{folder} is not being recorded",
-            hint="join a capture between its start and its finalisation",
-        )
+    if begun is None or is_closing(folder):
+        raise _not_recorded(folder)
     segments = folder / SEGMENTS
     try:
         segments.mkdir(exist_ok=True)
         for number in range(1_000_000):
             wish = f"{name}-{number}" if number else name
+            log = segments / f"{wish}.jsonl"
             with contextlib.suppress(FileExistsError):
-                return _new_writer(segments / f"{wish}.jsonl", folder, begun.seed, options)
+                writer = _new_writer(log, folder, begun.seed, options)
+                if is_closing(folder):
+                    writer.release()
+                    log.unlink(missing_ok=True)
+                    raise _not_recorded(folder)
+                return writer
     except OSError as error:
         raise unwritable(segments, error) from None
     raise SinkError(f"no free segment name for {name} in {segments}")
+
+
+def _not_recorded(folder: Path) -> SinkError:
+    return SinkError(
+        f"{folder} is not being recorded",
+        hint="join a capture between its start and its finalisation",
+    )
 
 
 def read_open(folder: Path) -> Open | None:

@@ -80,10 +80,11 @@ def claimed(path: Path) -> bool:
         os.close(fd)
 
 
-def unwritable(path: Path, error: OSError) -> SinkUnwritable:
-    """The refusal for a place that cannot be written."""
+def unwritable(path: Path, error: OSError | ValueError) -> SinkUnwritable:
+    """The refusal for a place that cannot be written. (A name with a NUL is a ValueError.)"""
+    reason = getattr(error, "strerror", None) or str(error)
     return SinkUnwritable(
-        f"cannot write a recording at {path}: {error.strerror or error}",
+        f"cannot write a recording at {path}: {reason}",
         hint="choose a place that exists, has room and is yours to write",
-        errno=error.errno,
+        errno=getattr(error, "errno", None),
     )

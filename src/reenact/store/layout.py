@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 __all__ = [
     "BLOBS",
+    "CLOSING",
     "EVENTS",
     "MANIFEST",
     "MERGED",
@@ -15,7 +17,10 @@ __all__ = [
     "SEGMENTS",
     "SIGNATURE",
     "TORN",
+    "drop_empty_segments",
+    "drop_marks",
     "foreign_entries",
+    "is_closing",
     "looks_recorded",
     "segment_files",
 ]
@@ -29,6 +34,9 @@ TORN = "torn"
 """What recovery cut off: not part of the recording, kept so that nothing is lost."""
 
 OPEN = "open.json"
+CLOSING = "closing"
+"""Finalising has begun: no other process joins any more."""
+
 SEGMENTS = "segments"
 MERGED = "merged.jsonl"
 """A complete merge that has not taken the place of ``events.jsonl`` yet."""
@@ -36,7 +44,8 @@ MERGED = "merged.jsonl"
 SEALED_MERGED = "sealed.merged"
 
 _FINISHED = frozenset({MANIFEST, EVENTS, BLOBS, SEALED, SIGNATURE, TORN})
-_UNFINISHED = frozenset({OPEN, SEGMENTS, MERGED, SEALED_MERGED})
+_MARKS = (CLOSING, OPEN)
+_UNFINISHED = frozenset({*_MARKS, SEGMENTS, MERGED, SEALED_MERGED})
 
 
 def segment_files(folder: Path) -> list[Path]:
@@ -50,6 +59,28 @@ def looks_recorded(folder: Path) -> bool:
     return bool(names & {MANIFEST, OPEN, EVENTS}) and names <= _FINISHED | _UNFINISHED
 
 
+def is_closing(folder: Path) -> bool:
+    """Has finalising begun, or even ended?"""
+    return (folder / CLOSING).exists() or (folder / MANIFEST).exists()
+
+
+def drop_marks(folder: Path) -> None:
+    """The manifest is there: nobody writes any more."""
+    for name in _MARKS:
+        (folder / name).unlink(missing_ok=True)
+
+
+def drop_empty_segments(folder: Path) -> None:
+    """The folder of a process that ended before it had a segment."""
+    with contextlib.suppress(OSError):
+        (folder / SEGMENTS).rmdir()
+
+
 def foreign_entries(folder: Path) -> list[Path]:
-    """What does not belong into a finished capture directory."""
-    return sorted(entry for entry in folder.iterdir() if entry.name not in _FINISHED)
+    """What does not belong into a finished capture directory.
+
+    A directory with a valid manifest is complete: a kill right behind it leaves the marks of the
+    writer, which say nothing and which recovering removes.
+    """
+    known = _FINISHED.union(_MARKS)
+    return sorted(entry for entry in folder.iterdir() if entry.name not in known)

@@ -108,7 +108,7 @@ class Lines:
         try:
             found = self._decode(line)
             lanes.check(found.lane)
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueRefused) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueRefused) as error:
             place = self.place(seq)
             raise RecordingDamaged(f"{place} is not an event: {error}", place=place) from None
         if found.seq != seq or found.version != VERSION:

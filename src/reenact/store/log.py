@@ -21,6 +21,7 @@ __all__ = [
     "sync_file",
     "whole_lines",
     "whole_size",
+    "write_whole",
 ]
 
 Durability = Literal["none", "interval", "event"]
@@ -66,6 +67,18 @@ class Tally:
         return Checkpoints(self._every, " ".join(self._checkpoints))
 
 
+def write_whole(fd: int, content: bytes, size: int) -> None:
+    """Append to a file of ``size`` bytes, all or nothing: what came out short is cut off again."""
+    try:
+        written = os.write(fd, content)
+        while written < len(content):
+            written += os.write(fd, content[written:])
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, size)
+        raise
+
+
 class Log:
     """The file itself. ``append`` is one write of one whole line; the caller holds the lock.
 
@@ -79,14 +92,7 @@ class Log:
         self.tally = Tally()
 
     def append(self, line: bytes) -> None:
-        try:
-            written = os.write(self.fd, line)
-            while written < len(line):
-                written += os.write(self.fd, line[written:])
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self.fd, self.tally.size)
-            raise
+        write_whole(self.fd, line, self.tally.size)
         self.tally.add(line)
 
     def cut_tail(self) -> None:

@@ -17,7 +17,7 @@ from reenact.store.layout import BLOBS, EVENTS, MANIFEST, OPEN
 from reenact.store.lines import Lines
 from reenact.store.source import LogSource, check_log
 
-__all__ = ["open_directory", "open_recording", "read_manifest"]
+__all__ = ["open_directory", "open_recording", "read_manifest", "unreadable"]
 
 
 def open_recording(path: str | Path) -> LogSource:
@@ -27,13 +27,25 @@ def open_recording(path: str | Path) -> LogSource:
     :class:`RecordingTooNew` or :class:`RecordingOutdated`. Close it when done, or use ``with``.
     """
     place = Path(path)
-    if place.is_dir():
-        return open_directory(place)
-    # Only now: the module of tapes also writes them, and writing loads redaction, which would
-    # double the time that a command takes to start.
-    from reenact.store.tape import open_tape
+    try:
+        if place.is_dir():
+            return open_directory(place)
+        # Only now: the module of tapes also writes them, and writing loads redaction, which would
+        # double the time that a command takes to start.
+        from reenact.store.tape import open_tape
 
-    return open_tape(place)
+        return open_tape(place)
+    except OSError as error:
+        raise unreadable(place, error) from None
+
+
+def unreadable(path: Path, error: OSError) -> RecordingDamaged:
+    """The error for a recording that the operating system does not let us read."""
+    return RecordingDamaged(
+        f"{path} cannot be read: {error.strerror or error}",
+        place=f"file {path.name}",
+        hint="check who may read it",
+    )
 
 
 def open_directory(folder: Path) -> LogSource:

@@ -24,7 +24,7 @@ from reenact.format.manifest import (
     RedactionInfo,
     Seed,
 )
-from reenact.format.payloads import Payload
+from reenact.format.payloads import PAYLOADS, Payload
 from reenact.policy.redaction import Profile, Redactor
 from reenact.store.directory import DirectorySink
 from reenact.store.layout import EVENTS
@@ -98,6 +98,7 @@ def _untyped(event: Payload | str, data: Data | None) -> tuple[str, Data]:
         raise UsageError(f"the data of the {event} event is missing")
     if event not in TYPES:
         raise UsageError(f"{event!r} is not an event type", hint=f"one of {', '.join(TYPES)}")
+    PAYLOADS[event].from_data(data)  # refuses what would not verify: a minimum field is missing
     return event, data
 
 

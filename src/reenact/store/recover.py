@@ -12,13 +12,28 @@ from pathlib import Path
 import msgspec
 
 from reenact._system import Now
-from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished, WriterBusy
+from reenact.errors import (
+    RecordingDamaged,
+    RecordingMissing,
+    RecordingUnfinished,
+    ValueRefused,
+    WriterBusy,
+)
 from reenact.format.event import Envelope
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed
 from reenact.store.blobs import Blobs
 from reenact.store.directory import finish_swap, read_open
-from reenact.store.files import alone_in, claimed, replace_file
-from reenact.store.layout import BLOBS, EVENTS, MANIFEST, MERGED, OPEN, segment_files
+from reenact.store.files import alone_in, claimed, replace_file, unwritable
+from reenact.store.layout import (
+    BLOBS,
+    EVENTS,
+    MANIFEST,
+    MERGED,
+    OPEN,
+    drop_empty_segments,
+    drop_marks,
+    segment_files,
+)
 from reenact.store.lines import Lines
 from reenact.store.log import whole_lines, whole_size
 from reenact.store.reading import open_directory, open_recording
@@ -32,8 +47,10 @@ from reenact.store.tape import (
     read_header,
     scan_tape,
     tape_lines,
+    tidy_tape,
 )
 from reenact.store.torn import set_orphans_aside, set_tail_aside
+from reenact.store.verify import check_event
 
 __all__ = ["Recovery", "recover"]
 
@@ -51,13 +68,17 @@ def recover(path: Path, now: Now, *, cut_damage: bool = False) -> Recovery:
     """Finish the recording at ``path``. With ``cut_damage`` it ends before the first bad line.
 
     Raises :class:`WriterBusy` while its writer lives, :class:`RecordingMissing` when there is
-    nothing, :class:`RecordingDamaged` when a whole line is not an event.
+    nothing, :class:`RecordingDamaged` when a whole line is not an event, and
+    :class:`SinkUnwritable` where nothing can be written.
     """
-    if not path.exists():
-        finish_swap(path)
-    if path.is_dir():
-        return _recover_directory(path, now, cut_damage)
-    return _recover_tape(path, now, cut_damage)
+    try:
+        if not path.exists():
+            finish_swap(path)
+        if path.is_dir():
+            return _recover_directory(path, now, cut_damage)
+        return _recover_tape(path, now, cut_damage)
+    except OSError as error:
+        raise unwritable(path, error) from None
 
 
 def _recover_directory(folder: Path, now: Now, cut_damage: bool) -> Recovery:
@@ -70,6 +91,8 @@ def _recover_directory(folder: Path, now: Now, cut_damage: bool) -> Recovery:
 def _recover_alone(folder: Path, now: Now, cut_damage: bool) -> Recovery:
     if (folder / MANIFEST).exists():
         with open_directory(folder) as source:
+            if not claimed(folder / OPEN):
+                drop_marks(folder)
             return Recovery(source.manifest(), already_whole=True)
     if not (folder / EVENTS).exists() and not (folder / MERGED).exists():
         raise RecordingMissing(f"{folder} holds no events to recover", hint="check the path")
@@ -77,9 +100,10 @@ def _recover_alone(folder: Path, now: Now, cut_damage: bool) -> Recovery:
         raise WriterBusy(
             f"{folder} is still being written", hint="wait for the program to end, or stop it"
         )
-    cut = _cut_logs(folder, cut_damage)
     seed = _seed(folder)
+    cut = _cut_logs(folder, seed, cut_damage)
     sums = finish_merge(folder) if not segment_files(folder) else merge(folder)
+    drop_empty_segments(folder)
     cut += [f"blob {name}, which no event refers to" for name in set_orphans_aside(folder)]
     manifest = close_manifest(
         seed,
@@ -89,44 +113,57 @@ def _recover_alone(folder: Path, now: Now, cut_damage: bool) -> Recovery:
         status="recovered",
     )
     replace_file(folder / MANIFEST, encode_manifest(manifest))
-    (folder / OPEN).unlink(missing_ok=True)
+    drop_marks(folder)
     return Recovery(manifest, tuple(cut))
 
 
-def _cut_logs(folder: Path, cut_damage: bool) -> list[str]:
+def _cut_logs(folder: Path, seed: Seed, cut_damage: bool) -> list[str]:
     cut: list[str] = []
     for log in (folder / EVENTS, *segment_files(folder)):
         if not log.exists():
             continue
-        keep = None
-        if cut_damage:
-            keep = _whole_events(Lines(log, Blobs(folder / BLOBS)))
+        keep = _whole_events(Lines(log, Blobs(folder / BLOBS)), seed, cut_damage)
         size = set_tail_aside(log, folder, keep=keep)
         if size:
             cut.append(f"{size} bytes behind the last whole event of {log.name}")
     return cut
 
 
-def _whole_events(lines: Lines) -> int:
-    """How many bytes of a log are good events, up to the first bad line."""
+def _whole_events(lines: Lines, seed: Seed, cut_damage: bool) -> int:
+    """How many bytes of a log are good events, looked at as strictly as ``verify`` does.
+
+    A bad line is the end that was asked for, or else an error.
+    """
     seq = 0
     try:
         while (found := lines.envelope(seq + 1)) is not None:
-            lines.payload(found)
+            _check_whole(lines, found, seed)
             seq += 1
     except RecordingDamaged:
-        pass  # this is the end that was asked for
+        if not cut_damage:
+            raise
     finally:
         lines.close()
     return lines.end(seq)
 
 
+def _check_whole(lines: Lines, found: Envelope, seed: Seed) -> None:
+    try:
+        check_event(lines.event(found), lines.line(found.seq) or b"", seed)
+    except ValueRefused as error:
+        place = lines.place(found.seq)
+        raise RecordingDamaged(
+            f"{place}: {error.message}", place=f"{place}, field {error.path}"
+        ) from None
+
+
 def _seed(folder: Path) -> Seed:
+    """What was known at the start. The events know best whose they are."""
     begun = read_open(folder)
-    if begun is not None:
-        return begun.seed
     log = folder / EVENTS if (folder / EVENTS).exists() else folder / MERGED
     first = next(whole_lines(log), None)
+    if begun is not None:
+        return begun.seed if first is None else _with_ids_of(first, begun.seed)
     if first is None:
         raise RecordingUnfinished(
             f"{folder} has neither a whole event nor a readable {OPEN}: nothing to recover",
@@ -134,7 +171,7 @@ def _seed(folder: Path) -> Seed:
         )
     try:
         found = msgspec.json.decode(first, type=Envelope)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordingDamaged(f"{EVENTS} line 1: {error}", place=f"{EVENTS} line 1") from None
     return Seed(
         version=1,
@@ -150,16 +187,27 @@ def _seed(folder: Path) -> Seed:
     )
 
 
+def _with_ids_of(line: bytes, seed: Seed) -> Seed:
+    try:
+        found = msgspec.json.decode(line, type=Envelope)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return seed
+    return msgspec.structs.replace(seed, capture_id=found.capture_id, run_id=found.run_id)
+
+
 def _recover_tape(tape: Path, now: Now, cut_damage: bool) -> Recovery:
     part = part_path(tape)
     if not part.exists():
         with open_recording(tape) as source:
+            tidy_tape(source)
             return Recovery(source.manifest(), already_whole=True)
     if claimed(part):
         raise WriterBusy(
             f"{tape} is still being written", hint="wait for the program to end, or stop it"
         )
     if tape.exists():
+        with open_recording(tape) as source:
+            tidy_tape(source)
         raise RecordingUnfinished(
             f"both {tape} and an unfinished {part.name} are there",
             hint=f"move one of them away: {tape.name} is the older, complete recording",
@@ -172,13 +220,17 @@ def _close_part(
 ) -> tuple[Manifest, tuple[str, ...]]:
     with part.open("rb") as file:
         header = file.readline()
+    if not header.endswith(b"\n"):
+        raise RecordingUnfinished(
+            f"{part.name} has no whole line: nothing to recover",
+            hint="remove it and record again",
+        )
     seed = read_header(header, part.name)
     blobs = gather_blobs(tape)
-    keep = whole_size(part)
-    if cut_damage:
-        keep = _whole_events(tape_lines(part, blobs, header, seed))
-    torn = _cut_part(tape, part, keep)
+    torn = _cut_part(tape, part, whole_size(part))
     drop_closing_line(part)
+    keep = _whole_events(tape_lines(part, blobs, header, seed), seed, cut_damage)
+    torn += _cut_part(tape, part, keep)
     sums = scan_tape(part, blobs)
     manifest = publish(tape, seed, sums, completed_at=now(), status="recovered")
     return manifest, (f"{torn} bytes behind the last whole event",) if torn else ()
@@ -189,6 +241,7 @@ def _cut_part(tape: Path, part: Path, keep: int) -> int:
         file.seek(keep)
         tail = file.read()
         if tail:
-            tape.with_name(f"{tape.name}.torn").write_bytes(tail)
+            with tape.with_name(f"{tape.name}.torn").open("ab") as aside:
+                aside.write(tail)
             file.truncate(keep)
     return len(tail)

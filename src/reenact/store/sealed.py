@@ -14,7 +14,7 @@ from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.canonical import decode, digest_bytes, exact, plain
 from reenact.format.event import Data, Event
 from reenact.format.paths import lookup, parse
-from reenact.store.log import whole_lines
+from reenact.store.log import whole_lines, write_whole
 
 if TYPE_CHECKING:  # reading a recording loads neither redaction nor keys
     from reenact.policy.redaction import Mark
@@ -56,12 +56,14 @@ class SealedValues:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._fd = os.open(self._path, flags, 0o600)
         name = f"sha256:{digest.hex()}"
-        for mark in marks:
-            context = _context(self._capture_id, mark.path, name)
-            box = self._seal.close(exact([mark.original]), context)
-            line = SealedLine(seq, mark.path, self._seal.key_id, **box)
-            os.write(self._fd, msgspec.json.encode(line) + b"\n")
-            self.count += 1
+        lines = b"".join(self._line(seq, name, mark) for mark in marks)
+        write_whole(self._fd, lines, os.fstat(self._fd).st_size)
+        self.count += len(marks)
+
+    def _line(self, seq: int, digest: str, mark: Mark) -> bytes:
+        context = _context(self._capture_id, mark.path, digest)
+        box = self._seal.close(exact([mark.original]), context)
+        return msgspec.json.encode(SealedLine(seq, mark.path, self._seal.key_id, **box)) + b"\n"
 
     def sync(self) -> None:
         if self._fd >= 0:

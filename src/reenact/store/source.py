@@ -22,7 +22,8 @@ from reenact.store.torn import referenced_blobs
 
 __all__ = ["LogSource", "Source"]
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
+_RESTORE = "restore the recording from a copy; a damaged one is never replayed"
 
 
 class Source(Protocol):
@@ -157,7 +158,7 @@ def check_log(path: Path, manifest: Manifest, *, name: str, size: int | None, li
                 left -= len(chunk)
     except OSError as error:
         raise RecordingDamaged(
-            f"{name} cannot be read: {error.strerror}", place=f"file {name}"
+            f"{name} cannot be read: {error.strerror}", place=f"file {name}", hint=_RESTORE
         ) from None
     whole = f"sha256:{running.hexdigest()}" == manifest.integrity.events_hash
     if not whole or newlines != lines:
@@ -167,8 +168,8 @@ def check_log(path: Path, manifest: Manifest, *, name: str, size: int | None, li
 def _first_difference(
     path: Path, manifest: Manifest, name: str, size: int | None, lines: int
 ) -> RecordingDamaged:
-    hint = "restore the recording from a copy; a damaged one is never replayed"
-    every = manifest.integrity.checkpoints.every
+    hint = _RESTORE
+    every = max(1, manifest.integrity.checkpoints.every)
     hashes = manifest.integrity.checkpoints.hashes.split()
     tally = Tally()
     for line in whole_lines(path, size):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,11 @@ __all__ = [
     "scan_tape",
     "tape_blobs",
     "tape_lines",
+    "tidy_tape",
 ]
 
 _CLOSING = b'{"closed":'
+_BLOB_NAME = re.compile(r"[0-9a-f]{64}(?:\..*)?")
 
 
 def part_path(tape: Path) -> Path:
@@ -94,18 +97,21 @@ class TapeSink:
         if self._writer is not None:
             raise UsageError("this sink has been started already")
         part = part_path(self.path)
+        try:
+            self._check_place(part)
+            self._writer = self._open(part, seed)
+        except (OSError, ValueError) as error:
+            raise unwritable(self.path, error) from None
+        self._seed = seed
+        watch_forks(self)
+
+    def _check_place(self, part: Path) -> None:
         if self.path.exists() and not self._replace:
             raise RecordingExists(
                 f"{self.path} already exists", hint="choose another place, or say overwrite"
             )
         if part.exists():
             self._check_part(part)
-        try:
-            self._writer = self._open(part, seed)
-        except OSError as error:
-            raise unwritable(self.path, error) from None
-        self._seed = seed
-        watch_forks(self)
 
     def _check_part(self, part: Path) -> None:
         if claimed(part):
@@ -218,19 +224,43 @@ def publish(
     part.replace(tape)
     if sync:
         sync_file(tape.parent)
-    _drop_others(blobs, known)
+    _tidy(tape, known)
     return manifest
 
 
 def gather_blobs(tape: Path) -> Blobs:
-    """Move the blobs of ``NAME.part`` to where those of the finished tape are. Can be repeated."""
+    """Put the blobs of ``NAME.part`` also where those of the finished tape are. Can be repeated.
+
+    Its own stay until it is finished: a tape that is to be replaced must stay whole until then,
+    and what was put beside its blobs must be free to be taken away again.
+    """
     blobs, own = tape_blobs(tape), tape_blobs(part_path(tape))
     for file in own.files():
         target = blobs.folder / file.relative_to(own.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(target)
-    shutil.rmtree(own.folder, ignore_errors=True)
+        if not target.exists():
+            _link(file, target)
     return blobs
+
+
+def _link(file: Path, target: Path) -> None:
+    try:
+        os.link(file, target)
+    except OSError:  # a file system without hard links
+        beside = target.with_name(f"{target.name}.tmp")
+        shutil.copyfile(file, beside)
+        beside.replace(target)
+
+
+def tidy_tape(source: LogSource) -> None:
+    """Remove what a kill left around a tape that is complete."""
+    _tidy(source.path, source.referenced_blobs())
+
+
+def _tidy(tape: Path, known: dict[str, int]) -> None:
+    _drop_others(tape_blobs(tape), known)
+    if not part_path(tape).exists():
+        shutil.rmtree(tape_blobs(part_path(tape)).folder, ignore_errors=True)
 
 
 def _references(part: Path, seed: Seed, blobs: Blobs) -> dict[str, int]:
@@ -242,10 +272,10 @@ def _references(part: Path, seed: Seed, blobs: Blobs) -> dict[str, int]:
 
 
 def _drop_others(blobs: Blobs, known: dict[str, int]) -> None:
-    """Remove the blobs of a replaced or abandoned recording under the same name."""
+    """Remove the blobs of a replaced or abandoned recording under the same name, nothing else."""
     kept = {blobs.path(digest) for digest in known}
     for file in blobs.files():
-        if file not in kept:
+        if file not in kept and _BLOB_NAME.fullmatch(file.name):
             file.unlink()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.store.blobs import Blobs
 from reenact.store.layout import BLOBS, EVENTS, TORN
 from reenact.store.lines import Lines
@@ -58,7 +59,11 @@ def referenced_blobs(lines: Lines, blobs: Blobs) -> dict[str, int]:
     found: dict[str, int] = {}
     seq = 1
     while (envelope := lines.envelope(seq)) is not None:
-        found.update(blob_references(bytes(envelope.data), blobs))
+        try:
+            found.update(blob_references(bytes(envelope.data), blobs))
+        except ValueRefused as error:
+            place = lines.place(seq)
+            raise RecordingDamaged(f"{place}: {error.message}", place=place) from None
         seq += 1
     return found
 

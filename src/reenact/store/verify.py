@@ -14,13 +14,13 @@ from pathlib import Path
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.content import ContentHash
 from reenact.format.event import Event, decode_line
-from reenact.format.manifest import Manifest
+from reenact.format.manifest import Manifest, Seed
 from reenact.format.payloads import read
 from reenact.store.layout import TORN, foreign_entries
-from reenact.store.reading import open_recording
+from reenact.store.reading import open_recording, unreadable
 from reenact.store.source import LogSource
 
-__all__ = ["Report", "verify"]
+__all__ = ["Report", "check_event", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,14 @@ class Report:
 
 def verify(path: Path) -> Report:
     """Check everything. Raises the error for the first thing that is wrong."""
-    with open_recording(path) as source:
-        _check_files(source)
-        _check_events(source)
-        _check_blobs(source)
-        return Report(path, source.manifest(), tuple(_notes(source)))
+    try:
+        with open_recording(path) as source:
+            _check_files(source)
+            _check_events(source)
+            _check_blobs(source)
+            return Report(path, source.manifest(), tuple(_notes(source)))
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def _check_files(source: LogSource) -> None:
@@ -58,7 +61,7 @@ def _check_events(source: LogSource) -> None:
     for event in source:
         place = source.place(event.seq)
         try:
-            _check_event(event, source, manifest)
+            check_event(event, source.raw(event.seq), manifest)
         except ValueRefused as error:
             raise RecordingDamaged(
                 f"{place}: {error.message}", place=f"{place}, field {error.path}"
@@ -77,11 +80,15 @@ def _check_events(source: LogSource) -> None:
         )
 
 
-def _check_event(event: Event, source: LogSource, manifest: Manifest) -> None:
-    decode_line(source.raw(event.seq))  # strictly: duplicate keys and the like
-    if event.capture_id != manifest.capture_id:
+def check_event(event: Event, line: bytes, seed: Seed) -> None:
+    """Whether ``line`` is an event of this recording, down to its minimum fields.
+
+    Raises :class:`ValueRefused` and :class:`RecordingDamaged`.
+    """
+    decode_line(line)  # strictly: duplicate keys and the like
+    if event.capture_id != seed.capture_id:
         raise ValueRefused("belongs to another capture", "$.captureId")
-    if event.run_id != manifest.run_id:
+    if event.run_id != seed.run_id:
         raise ValueRefused("belongs to another run", "$.runId")
     if event.parent is not None and not 0 < event.parent < event.seq:
         raise ValueRefused(f"event {event.parent} cannot enclose event {event.seq}", "$.parent")

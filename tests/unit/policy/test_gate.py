@@ -95,3 +95,13 @@ def test_without_hyperscan_auto_is_python(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ExtraMissing) as missing:
         Gate(Names(secret=["another own name"]), engine="hyperscan").look(b"")
     assert "reenact[fast]" in missing.value.hint
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "data", [b"eyJ", b"-", b"--a", b"--a-", b"\\", b"form-data", b"token ", b"://a", b"api_", b"%2"]
+)
+def test_hostile_data_ends(engine: Engine, data: bytes) -> None:
+    """With a pattern that tries every start against every end this would take hours."""
+    verdict = Gate(engine=engine).look(data * (1_000_000 // len(data)) + b".")
+    assert verdict in (Verdict.CLEAN, Verdict.SUSPECT)
