@@ -67,3 +67,14 @@ def test_missing(run: Run, tmp_path: Path) -> None:
         ran = run(*words)
         assert (ran.code, ran.out) == (3, "")
         assert ran.hint
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(run: Run, tmp_path: Path) -> None:
+    path = record(tmp_path / "r", [("run_start", {"input": "x" * 3_000_000})])
+    assert run("pack", str(path)).code == 0
+    small = run("unpack", f"{path}.reenact", str(tmp_path / "again"), "--most", "0.002")
+    assert small.code == 2
+    assert "more than is allowed" in small.err
+    assert small.hint.endswith("reenact unpack --most GIB")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["r", "r.reenact"]
+    assert run("unpack", f"{path}.reenact", str(tmp_path / "again"), "--most", "0.1").code == 0

@@ -152,7 +152,7 @@ def test_lines_fit_the_width(run: Run, tmp_path: Path) -> None:
         ("run_start", {"input": HOSTILE, "argv": [HOSTILE]}),
         ("run_end", {"status": "ok", "output": HOSTILE, "error": {"class": HOSTILE}}),
         ("tool_call", {"name": HOSTILE, "args": {HOSTILE: HOSTILE}, "callId": HOSTILE}),
-        ("tool_result", {"callId": HOSTILE, "ok": False, "error": {"message": HOSTILE}}),
+        ("tool_result", {"callId": "c", "ok": False, "error": {"class": "E", "message": HOSTILE}}),
         ("state_mutation", {"type": HOSTILE, "details": {HOSTILE: [HOSTILE]}}),
         ("nondeterministic", fetched(HOSTILE, method=HOSTILE, url=HOSTILE)),
     ],

@@ -196,6 +196,13 @@ def _unpack(parser: Parser) -> None:
     parser.add_argument(
         "target", nargs="?", metavar="TARGET", help="where to, otherwise FILE without .reenact"
     )
+    parser.add_argument(
+        "--most",
+        type=float,
+        metavar="GIB",
+        default=16.0,
+        help="refuse a file that unpacks to more than so many GiB (default: 16)",
+    )
     _json(parser, "what was done as JSON")
 
 

@@ -43,7 +43,7 @@ def unpack(args: argparse.Namespace) -> int:
             f"cannot guess where to unpack {packed}: its name does not end in {PACKED}",
             hint=f"reenact unpack {packed} TARGET",
         )
-    found = read_packed(packed, target)
+    found = read_packed(packed, target, most=int(args.most * 2**30))
     _tell(found, target, args, "verified")
     return 0
 

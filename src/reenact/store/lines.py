@@ -53,6 +53,7 @@ class Lines:
         ids: tuple[str, str] | None = None,
     ) -> None:
         self.name = path.name
+        self.blobs = blobs
         self._file = path.open("rb", buffering=_BATCH)
         self._file.seek(start)
         self._ends = array("Q", [start])

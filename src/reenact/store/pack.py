@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import lzma
 import shutil
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -20,7 +21,10 @@ from reenact.store.sign import signature_path
 from reenact.store.tape import tape_blobs
 from reenact.store.verify import Report, verify
 
-__all__ = ["pack", "unpack"]
+__all__ = ["MOST", "pack", "unpack"]
+
+MOST = 16 << 30
+"""How many bytes ``unpack`` writes unless it is told otherwise."""
 
 _TAPE = "tape.jsonl"
 _ALLOWED = frozenset({MANIFEST, EVENTS, SIGNATURE, _TAPE, f"{_TAPE}.sig"})
@@ -79,15 +83,18 @@ def _check_packed(packed: Path, report: Report) -> None:
     trial = packed.with_name(f"{packed.name}.check")
     shutil.rmtree(trial, ignore_errors=True)
     try:
-        again = _extract(packed, trial)
+        again = _extract(packed, trial, most=sys.maxsize)
         if again.manifest != report.manifest:
             raise SinkError(f"{packed} does not hold what was packed", hint="try again")
     finally:
         shutil.rmtree(trial, ignore_errors=True)
 
 
-def unpack(packed: Path, target: Path) -> Report:
-    """Extract into ``target`` (a directory, or a file for a tape) and verify it there."""
+def unpack(packed: Path, target: Path, *, most: int = MOST) -> Report:
+    """Extract into ``target`` (a directory, or a file for a tape) and verify it there.
+
+    ``most`` is how many bytes it may unpack to: a small file can hold a very large one.
+    """
     if not packed.is_file():
         raise RecordingMissing(f"there is no packed recording at {packed}", hint="check the path")
     if target.exists():
@@ -95,7 +102,7 @@ def unpack(packed: Path, target: Path) -> Report:
     beside = target.with_name(f"{target.name}.unpacking")
     shutil.rmtree(beside, ignore_errors=True)
     try:
-        _extract(packed, beside)
+        _extract(packed, beside, most)
         _publish(beside, target)
     except OSError as error:
         raise unwritable(target, error) from None
@@ -114,12 +121,15 @@ def _publish(beside: Path, target: Path) -> None:
             file.rename(target.with_name(f"{target.name}{suffix}"))
 
 
-def _extract(packed: Path, folder: Path) -> Report:
+def _extract(packed: Path, folder: Path, most: int) -> Report:
     """Write out the members, none of which may stand anywhere else, and verify the result."""
     folder.mkdir(parents=True)
     try:
         with lzma.open(packed, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
             for entry in tar:
+                most -= entry.size
+                if most < 0:
+                    raise _too_large(packed)
                 _write_member(tar, entry, folder)
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise RecordingDamaged(
@@ -128,6 +138,13 @@ def _extract(packed: Path, folder: Path) -> Report:
             hint="get another copy",
         ) from None
     return verify(folder / _TAPE if (folder / _TAPE).exists() else folder)
+
+
+def _too_large(packed: Path) -> SinkError:
+    return SinkError(
+        f"{packed} unpacks to more than is allowed",
+        hint="if you trust it, allow more: reenact unpack --most GIB",
+    )
 
 
 def _write_member(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:

@@ -20,7 +20,8 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.format.event import Envelope
-from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed
+from reenact.format.canonical import stored
+from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
 from reenact.store.blobs import Blobs
 from reenact.store.directory import finish_swap, read_open
 from reenact.store.files import alone_in, claimed, replace_file, unwritable
@@ -50,7 +51,7 @@ from reenact.store.tape import (
     tidy_tape,
 )
 from reenact.store.torn import set_orphans_aside, set_tail_aside
-from reenact.store.verify import check_event
+from reenact.store.verify import check_blob_sizes, check_event
 
 __all__ = ["Recovery", "recover"]
 
@@ -150,6 +151,7 @@ def _whole_events(lines: Lines, seed: Seed, cut_damage: bool) -> int:
 def _check_whole(lines: Lines, found: Envelope, seed: Seed) -> None:
     try:
         check_event(lines.event(found), lines.line(found.seq) or b"", seed)
+        check_blob_sizes(bytes(found.data), lines.blobs)
     except ValueRefused as error:
         place = lines.place(found.seq)
         raise RecordingDamaged(
@@ -163,7 +165,9 @@ def _seed(folder: Path) -> Seed:
     log = folder / EVENTS if (folder / EVENTS).exists() else folder / MERGED
     first = next(whole_lines(log), None)
     if begun is not None:
-        return begun.seed if first is None else _with_ids_of(first, begun.seed)
+        check_version(begun.seed.to_json(), OPEN)
+        seed = msgspec.structs.replace(begun.seed, event_log_path=EVENTS)
+        return seed if first is None else _with_ids_of(first, seed)
     if first is None:
         raise RecordingUnfinished(
             f"{folder} has neither a whole event nor a readable {OPEN}: nothing to recover",
@@ -220,12 +224,10 @@ def _close_part(
 ) -> tuple[Manifest, tuple[str, ...]]:
     with part.open("rb") as file:
         header = file.readline()
-    if not header.endswith(b"\n"):
-        raise RecordingUnfinished(
-            f"{part.name} has no whole line: nothing to recover",
-            hint="remove it and record again",
-        )
     seed = read_header(header, part.name)
+    if header != stored(seed.to_json()) + b"\n":  # it stays as it is, and must say what we read
+        place = f"{part.name} line 1"
+        raise RecordingDamaged(f"{place} is not what was written", place=place)
     blobs = gather_blobs(tape)
     torn = _cut_part(tape, part, whole_size(part))
     drop_closing_line(part)

@@ -13,14 +13,16 @@ from pathlib import Path
 
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.content import ContentHash
-from reenact.format.event import Event, decode_line
+from reenact.format.event import Event, decode_line, parse
 from reenact.format.manifest import Manifest, Seed
-from reenact.format.payloads import read
+from reenact.format.payloads import PAYLOADS
+from reenact.store.blobs import Blobs
 from reenact.store.layout import TORN, foreign_entries
+from reenact.store.packing import blob_references
 from reenact.store.reading import open_recording, unreadable
 from reenact.store.source import LogSource
 
-__all__ = ["Report", "check_event", "verify"]
+__all__ = ["Report", "check_blob_sizes", "check_event", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,25 @@ def check_event(event: Event, line: bytes, seed: Seed) -> None:
         raise ValueRefused("belongs to another run", "$.runId")
     if event.parent is not None and not 0 < event.parent < event.seq:
         raise ValueRefused(f"event {event.parent} cannot enclose event {event.seq}", "$.parent")
-    if "withheld" not in event.data:
-        read(event)
+    data = parse(event.payload)
+    kind = PAYLOADS.get(event.type)
+    if kind is not None and "withheld" not in data:
+        kind.from_data(data)
+
+
+def check_blob_sizes(data: bytes, blobs: Blobs) -> None:
+    """Whether every blob that stored ``data`` refers to is there, and as large as it says."""
+    for digest, size in blob_references(data, blobs).items():
+        _blob_of_size(blobs, digest, size)
+
+
+def _blob_of_size(blobs: Blobs, digest: str, size: int) -> int:
+    found = len(blobs.get(digest))
+    if found != size:
+        raise RecordingDamaged(
+            f"blob {digest} has {found} bytes, its event says {size}", place=f"blob {digest}"
+        )
+    return found
 
 
 def _check_blobs(source: LogSource) -> None:
@@ -110,13 +129,7 @@ def _check_blobs(source: LogSource) -> None:
                 hint="move it away; a recording holds only what its manifest accounts for",
             )
     for digest, size in known.items():
-        content = blobs.get(digest)
-        total += len(content)
-        if len(content) != size:
-            raise RecordingDamaged(
-                f"blob {digest} has {len(content)} bytes, its event says {size}",
-                place=f"blob {digest}",
-            )
+        total += _blob_of_size(blobs, digest, size)
     stated = source.manifest().blobs
     if (stated.count, stated.bytes) != (len(known), total):
         raise RecordingDamaged(
