@@ -8,7 +8,7 @@ import pytest
 
 from reenact.store.verify import verify
 from tests.cli.conftest import Run
-from tests.cli.samples import flip, record_run
+from tests.cli.samples import flip, record, record_run
 
 
 @pytest.mark.parametrize("name", ["run", "run.jsonl"])
