@@ -20,6 +20,7 @@ from reenact.policy.gate import Engine, Gate
 from reenact.policy.known import Known
 from reenact.policy.names import Names
 from reenact.policy.redaction import Redactor, blind
+from reenact.policy.shapes import SHAPES
 from reenact.policy.texts import Texts
 from reenact.policy.walk import Walk
 
@@ -254,3 +255,15 @@ def test_findings_are_disjoint_and_in_order(text: str) -> None:
     places = [place for one in found for place in (one.start, one.end)]
     assert places == sorted(places)
     assert all(one.start < one.end for one in found)
+
+
+@given(data=st.data())
+def test_going_from_word_to_word_finds_what_a_search_finds(data: st.DataObject) -> None:
+    shape = data.draw(st.sampled_from(SHAPES))
+    needs = [*shape.needs, *(need.upper() for need in shape.needs)]
+    pieces = st.sampled_from(
+        [*needs, "a1B2c3D4" * 5, "0" * 12, "_v1_", "do", "sk", " ", "-", ".", "İ"]
+    )
+    text = "".join(data.draw(st.lists(pieces, max_size=12)))
+    found = sorted(match.span() for match in shape.matches(text, text.lower()))
+    assert found == sorted(match.span() for match in shape.exact.finditer(text))

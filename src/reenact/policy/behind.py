@@ -161,6 +161,7 @@ def _value(text: str, place: int, name: str, quote: str) -> Found:
 
 
 def part_body(text: str, place: int) -> Found | None:
+    """The body of the multipart part whose headers go on at ``place``."""
     headers = _PART_HEADERS.match(text, place)
     if headers is None:
         return None

@@ -48,6 +48,9 @@ class Pattern:
     caseless: bool
 
 
+_ESCAPED_ASCII = Pattern((b"\\u00",), r"\\u00(?:0[9ad]|[2-7][0-9a-f])", True)
+
+
 class Verdict(IntEnum):
     """CLEAN and STREAMS prove that no name or shape in the bytes as they are makes a secret."""
 
@@ -65,11 +68,14 @@ class Gate:
     """Whether some bytes could contain a secret, by name or by shape.
 
     Safe to share between threads. Compiling is lazy, and once per process and set of names.
-    ``engine="hyperscan"`` raises :class:`ExtraMissing` where the package is not installed.
+    ``engine="hyperscan"`` raises :class:`ExtraMissing` where the package is not installed. With
+    ``shapes_only`` names count for nothing: what was replaced under a name is not looked at again.
     """
 
-    def __init__(self, names: Names | None = None, *, engine: Engine = "auto") -> None:
-        self._patterns = _patterns(names or Names())
+    def __init__(
+        self, names: Names | None = None, *, engine: Engine = "auto", shapes_only: bool = False
+    ) -> None:
+        self._patterns = _shape_patterns() if shapes_only else _patterns(names or Names())
         self._engine = engine
         self._scan: _Scanner | None = None
 
@@ -92,17 +98,20 @@ class Gate:
         return self.look(data) is Verdict.SUSPECT
 
 
+def _shape_patterns() -> tuple[Pattern, ...]:
+    return (*map(_of_shape, SHAPES), _ESCAPED_ASCII)
+
+
 def _patterns(names: Names) -> tuple[Pattern, ...]:
     words = "|".join(sorted({re.escape(stem.needs[-1]) for stem in names.stems}))
     return (
-        *map(_of_shape, SHAPES),
+        *_shape_patterns(),
         *_of_stems(names.stems),
         Pattern((b"--",), rf"--{_FLAG_PARTS}(?:{words})", True),
         Pattern((b"form-data",), r"form-data.{0,24}name(?:=|%3d)[^\s\"'\\%]", True),
         Pattern((b"@",), r":\\*/\\*/[^/?#\"'<>\\@\x00-\x20]+@", True),
         Pattern((b"%40",), r":(?:\\*/|%2f){2}[^/?#\"'<>\\@\x00-\x20]+%40", True),
         Pattern((b"%3a%2f%2f",), r"%3a%2f%2f[^/?#\"'<>\\@\x00-\x20]+(?:%40|@)", True),
-        Pattern((b"\\u00",), r"\\u00(?:0[9ad]|[2-7][0-9a-f])", True),
         Pattern((b"%",), r"%(?:2[5de]|3[0-9]|4[1-9a-f]|5[0-9abdf]|6[1-9a-f]|7[0-9a])", True),
     )
 

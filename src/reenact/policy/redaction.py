@@ -78,6 +78,7 @@ class Redactor:
         self._names = Names(secret_names, not_secret_names)
         self._known = Known(declared, environ or {}, self._names)
         self._gate = Gate(self._names, engine=engine)
+        self._shape_gate = Gate(engine=engine, shapes_only=True)
         self._texts = Texts(self._names, self._known, strict=profile == "strict")
 
     def suspects(self, encoded: bytes) -> bool:
@@ -90,6 +91,8 @@ class Redactor:
         verdict = self._gate.look(encoded)
         if verdict is Verdict.SUSPECT or self._known.suspects(encoded):
             return True
+        if verdict is Verdict.CLEAN and b"$" not in encoded:
+            return False
         joined = streams(encoded) if verdict is Verdict.STREAMS else ()
         return any(map(self._is_suspect, chain(embedded(encoded), joined)))
 
@@ -121,7 +124,7 @@ class Redactor:
             return ()
         found: set[str] = set()
         for data in (encoded, *embedded(encoded)):
-            if self._is_suspect(data):
+            if self._shape_gate.suspects(data) or self._known.suspects(data):
                 found.update(
                     one.rule for one in self._texts.tokens(data.decode("utf-8", "replace"))
                 )

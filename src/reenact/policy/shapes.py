@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from reenact.policy.names import CASELESS
@@ -36,9 +36,10 @@ _URL64 = r"[A-Za-z0-9_\-]"
 class Shape:
     """``needs``: one of these texts is in every match, in some case; they are written lower-case.
 
-    ``caseless`` is about ``gate``. ``exact`` is the pattern of the slow pass; the group ``s``, if there is one, is the secret,
-    else the whole match is. ``gate`` is the pattern of the gate, ``gate_needs`` stands for
-    ``needs`` there, where those may be written with escapes. ``check`` has the last word.
+    ``exact`` is the pattern of the slow pass; the group ``s``, if there is one, is the secret, else
+    the whole match is; with ``leads`` each match starts with one of ``needs``. ``gate`` is the
+    pattern of the gate, in any case if ``caseless``; ``gate_needs`` stands for ``needs`` there,
+    where those may be written with escapes. ``check`` has the last word.
     """
 
     id: str
@@ -48,10 +49,35 @@ class Shape:
     caseless: bool = False
     gate_needs: tuple[str, ...] = ()
     check: Callable[[str], bool] | None = None
+    leads: bool = False
+
+    def matches(self, text: str, low: str) -> Iterator[re.Match[str]]:
+        """Every match in ``text``; ``low`` is the same in lower case."""
+        if not any(need in low for need in self.needs):
+            return
+        # A search would try the look-behinds at every character: go from word to word instead.
+        # (There is a capital letter that becomes two small ones; then the places do not agree.)
+        if not self.leads or len(low) != len(text):
+            yield from self.exact.finditer(text)
+            return
+        for need in self.needs:
+            place = low.find(need)
+            while place >= 0:
+                match = self.exact.match(text, place)
+                if match is not None:
+                    yield match
+                place = low.find(need, match.end() if match else place + 1)
 
 
 def _prefixed(
-    name: str, needs: str, core: str, *, edge: bool = False, gate: str = "", gate_needs: str = ""
+    name: str,
+    needs: str,
+    core: str,
+    *,
+    edge: bool = False,
+    gate: str = "",
+    gate_needs: str = "",
+    leads: bool = True,
 ) -> Shape:
     """A token that starts with a prefix of its own.
 
@@ -66,6 +92,7 @@ def _prefixed(
         exact,
         loose,
         gate_needs=tuple(gate_needs.split()),
+        leads=leads,
     )
 
 
@@ -96,6 +123,7 @@ _BEARER = Shape(
         re.ASCII,
     ),
     rf"(?i:bearer){_GATE_SPACE}[A-Za-z0-9._~+/=\-]",
+    leads=True,
 )
 _BASIC = Shape(
     "shape.basic",
@@ -109,6 +137,7 @@ _BASIC = Shape(
     ),
     rf"(?i:basic){_GATE_SPACE}[A-Za-z0-9+/][a-z]{{0,20}}[A-Z0-9+/=]",
     check=_is_basic,
+    leads=True,
 )
 # The end may be missing (a truncated file, the first chunk of a stream): then the body is all that
 # still looks like one.
@@ -214,6 +243,7 @@ SHAPES: tuple[Shape, ...] = (
         "stripe",
         "_live_ _test_ _prod_",
         r"(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,}",
+        leads=False,
     ),
     _prefixed("stripe-webhook", "whsec_", r"whsec_[A-Za-z0-9+/=]{16,}"),
     _prefixed("shopify", "shp", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32,}"),
@@ -224,9 +254,10 @@ SHAPES: tuple[Shape, ...] = (
         rf"(?:bot)?[0-9]{{6,12}}:AA{_URL64}{{30,}}",
         gate=rf"[0-9]{{6}}(?::|%3[Aa])AA{_URL64}{{30}}",
         gate_needs=":aa %3aaa",
+        leads=False,
     ),
-    _prefixed("vault", "hvs.", rf"hv[sbr]\.{_URL64}{{20,}}"),
-    _prefixed("digitalocean", "_v1_", r"do[opr]_v1_[0-9a-f]{40,}"),
+    _prefixed("vault", "hvs. hvb. hvr.", rf"hv[sbr]\.{_URL64}{{20,}}"),
+    _prefixed("digitalocean", "_v1_", r"do[opr]_v1_[0-9a-f]{40,}", leads=False),
     _prefixed("atlassian", "ATATT3", r"ATATT3[A-Za-z0-9_\-=]{20,}"),
     _prefixed("grafana", "glsa_", r"glsa_[A-Za-z0-9]{20,}_[0-9a-f]{6,}"),
     _prefixed("linear", "lin_api_", r"lin_api_[A-Za-z0-9]{20,}"),

@@ -56,14 +56,17 @@ def like(old: list[Any] | tuple[Any, ...], new: list[Any]) -> Any:
 
 
 def if_changed(old: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
+    """``new``, or ``old`` itself when nothing changed."""
     return new if any(new[key] is not old[key] for key in old) else old
 
 
 def is_pair(item: Any) -> bool:
+    """Whether this could be a header: a name and what stands under it."""
     return isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], (str, bytes))
 
 
 def pair_name(name: str | bytes) -> str:
+    """The name of a pair as text."""
     return name if isinstance(name, str) else name.decode("latin-1")
 
 
@@ -75,6 +78,7 @@ def is_piece_of_text(owner: dict[Any, Any], key: str) -> bool:
 
 
 def is_schema(value: Any) -> bool:
+    """Whether this describes a value, as a JSON schema does, instead of being one."""
     if not isinstance(value, dict):
         return False
     kind = value.get("type")

@@ -92,11 +92,10 @@ def _mapped(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
 def _shapes(text: str, low: str | None = None) -> Iterator[Finding]:
     low = text.lower() if low is None else low
     for shape in SHAPES:
-        if any(need in low for need in shape.needs):
-            for match in shape.exact.finditer(text):
-                start, end = match.span("s") if "s" in shape.exact.groupindex else match.span()
-                if shape.check is None or shape.check(text[start:end]):
-                    yield Finding(start, end, shape.id)
+        for match in shape.matches(text, low):
+            start, end = match.span("s") if "s" in shape.exact.groupindex else match.span()
+            if shape.check is None or shape.check(text[start:end]):
+                yield Finding(start, end, shape.id)
 
 
 def _userinfo(text: str) -> Iterator[Finding]:

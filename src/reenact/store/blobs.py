@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes
+from reenact.store.log import write_whole
 
 __all__ = ["Blobs"]
 
@@ -37,20 +38,22 @@ class Blobs:
         """Store ``content``. Returns its digest and, if it was not there before, its file."""
         digest = digest_bytes(content)
         target = self.path(digest)
-        if target.exists():
+        name = str(target)
+        if os.path.exists(name):
             return digest, None
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f"{target.name}.{os.getpid()}-{next(_counter)}.tmp")
+        beside = f"{name}.{os.getpid()}-{next(_counter)}.tmp"
         try:
-            with beside.open("xb") as file:
-                file.write(content)
+            fd = _create(beside)
+            try:
+                write_whole(fd, content, 0)
                 if sync:
-                    file.flush()
-                    os.fsync(file.fileno())
-            beside.replace(target)
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.replace(beside, name)
         except OSError:
             with contextlib.suppress(OSError):
-                beside.unlink(missing_ok=True)
+                os.unlink(beside)
             raise
         return digest, target
 
@@ -76,3 +79,13 @@ class Blobs:
         """Every file below the folder, in a stable order."""
         if self.folder.is_dir():
             yield from sorted(path for path in self.folder.rglob("*") if not path.is_dir())
+
+
+def _create(name: str) -> int:
+    """Open a new file; its folder is made when it is the first in it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, 0o644)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        return os.open(name, flags, 0o644)

@@ -19,8 +19,8 @@ from reenact.errors import (
     ValueRefused,
     WriterBusy,
 )
-from reenact.format.event import Envelope
 from reenact.format.canonical import stored
+from reenact.format.event import Envelope
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
 from reenact.store.blobs import Blobs
 from reenact.store.directory import finish_swap, read_open

@@ -79,14 +79,19 @@ def _context(capture_id: str, path: str, digest: str) -> bytes:
     return exact([capture_id, path, digest])
 
 
-def read_sealed(path: Path) -> Iterator[SealedLine]:
-    """The lines of a sealed file; a missing file has none."""
+def read_sealed(path: Path, *, skip_damage: bool = False) -> Iterator[SealedLine]:
+    """The lines of a sealed file; a missing file has none.
+
+    With ``skip_damage`` what cannot be read is left out: it could not be opened, either.
+    """
     if not path.exists():
         return
     for number, line in enumerate(whole_lines(path), 1):
         try:
             yield _decode_line.decode(line)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            if skip_damage:
+                continue
             raise RecordingDamaged(
                 f"{path.name} line {number}: {error}", place=f"{path.name} line {number}"
             ) from None

@@ -72,7 +72,7 @@ def finish_merge(folder: Path) -> Sums:
         sums = scan(lines)
     finally:
         lines.close()
-    for line in read_sealed(folder / SEALED):
+    for line in read_sealed(folder / SEALED, skip_damage=True):  # the events matter more
         sums.flags.add(Flag.SEALED)
         sums.sealed_key = line.key
     return sums
@@ -129,7 +129,7 @@ def _merge_sealed(folder: Path, logs: list[Path], numbers: list[dict[int, int]])
     merged: list[bytes] = []
     for log, known in zip(logs, numbers, strict=True):
         sealed = folder / SEALED if log.parent == folder else log.with_suffix(f".{SEALED}")
-        for line in read_sealed(sealed):
+        for line in read_sealed(sealed, skip_damage=True):
             if line.seq in known:  # else its event was never completed
                 moved = msgspec.structs.replace(line, seq=known[line.seq])
                 merged.append(msgspec.json.encode(moved) + b"\n")
