@@ -1,0 +1,1 @@
+"""The promised speeds, measured: ``python -m bench``. See docs/reference/benchmarks.md."""

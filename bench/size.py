@@ -1,0 +1,107 @@
+"""The size of a long conversation on disk, against what was new in it; and a peer's.
+
+The peer is vcrpy, recording the same requests through httpx from a server on loopback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import vcr
+
+from bench.measure import Limit, Row, Setting, at_most, fact, whole_cpu
+from bench.traffic import Turn, chat
+from reenact import Redactor, start_recording, verify
+from reenact.store.pack import pack
+
+TITLE = "size of a long conversation"
+
+
+def run(setting: Setting) -> Iterator[Row]:
+    turns = list(chat(300))
+    new = sum(turn.new_text for turn in turns)
+    path = setting.folder / "chat"
+    seconds = _record(path, turns)
+    yield _size("size, 300 turns: on disk / new text", _bytes_in(path), new, at_most(2))
+    packed = setting.folder / "chat.packed"
+    pack(path, packed)
+    yield _size("size, 300 turns, packed: / new text", packed.stat().st_size, new, at_most(0.8))
+    yield fact("recording time, 300 turns", [seconds * 1000 / 300], "ms/turn", clock="cpu")
+    shutil.rmtree(path)
+    yield from _against_peer(setting, list(chat(50 if setting.quick else 100)))
+
+
+def _against_peer(setting: Setting, turns: list[Turn]) -> Iterator[Row]:
+    many = len(turns)
+    new = sum(turn.new_text for turn in turns)
+    path = setting.folder / "chat"
+    ours = _record(path, turns)
+    yield _size(f"size, {many} turns: on disk / new text", _bytes_in(path), new)
+    with _server(setting.folder, turns) as address, httpx.Client(trust_env=False) as client:
+        bare = whole_cpu(lambda: _call(client, address, turns))
+        cassette = setting.folder / "cassette.yaml"
+        taped = vcr.use_cassette(str(cassette))(_call)
+        peer = whole_cpu(lambda: taped(client, address, turns)) - bare
+    yield _size(f"size, {many} turns, vcrpy: on disk / new text", cassette.stat().st_size, new)
+    yield _size(f"size, {many} turns: vcrpy / ours", cassette.stat().st_size, _bytes_in(path))
+    yield fact(f"recording time, {many} turns: vcrpy / ours", [peer / ours], "×", clock="cpu")
+
+
+def _size(name: str, size: int, against: int, limit: Limit | None = None) -> Row:
+    return fact(name, [size / against], "×", limit, clock="bytes")
+
+
+def _record(path: Path, turns: list[Turn]) -> float:
+    """Record and close; CPU seconds, all threads."""
+    events = [
+        item
+        for turn in turns
+        for item in (("llm_request", turn.request_data()), ("llm_response", turn.response_data()))
+    ]
+
+    def work() -> None:
+        with start_recording(path, redaction=Redactor("default"), seal=False) as recording:
+            for kind, data in events:
+                recording.add(kind, data)
+
+    seconds = whole_cpu(work)
+    verify(path)
+    return seconds
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _call(client: httpx.Client, address: str, turns: list[Turn]) -> None:
+    for turn in turns:
+        headers = [(name, value) for name, value in turn.request_headers if name != "host"]
+        answer = client.post(f"{address}/{turn.number}", content=turn.body, headers=headers)
+        if answer.text != turn.answer:
+            raise AssertionError("the server gave another answer")
+
+
+@contextmanager
+def _server(folder: Path, turns: list[Turn]) -> Iterator[str]:
+    """Serves the answers from a process of its own, so that only the client's time counts."""
+    script = folder / "answers.json"
+    script.write_text(
+        json.dumps({f"/{turn.number}": [turn.response_headers, turn.answer] for turn in turns}),
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "bench.answers", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as server:
+        try:
+            if server.stdout is None:
+                raise AssertionError("no pipe")
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.terminate()
