@@ -21,7 +21,7 @@ from reenact.errors import RecordingExists, SinkError, UsageError, WriterBusy
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Manifest, Seed
 from reenact.store.blobs import Blobs
-from reenact.store.files import claimed, create_claimed, replace_file, unwritable
+from reenact.store.files import claimed, create_claimed, holding, replace_file, unwritable
 from reenact.store.layout import (
     BLOBS,
     CLOSING,
@@ -200,11 +200,12 @@ class DirectorySink:
     def _await_segments(self) -> None:
         """Other processes of this capture may still be writing: give them a moment to end.
 
-        From here on nobody joins. Who claims a segment looks for the mark afterwards, and the
-        claims are looked at after the mark is made: one of the two always sees the other.
+        From here on nobody joins: the mark is made while nobody is between looking for it and
+        having a segment.
         """
         try:
-            (self._folder / CLOSING).touch()
+            with holding(self._folder, shared=False):
+                (self._folder / CLOSING).touch()
         except OSError:
             pass  # no room: then there is none for another segment, either
         deadline = monotonic() + self._patience
@@ -273,31 +274,27 @@ def join_directory(folder: Path, name: str, options: Options) -> Writer:
     ``name`` is a wish (a lane, a pid); a number is added when it is taken.
     """
     begun = read_open(folder)
-    if begun is None or is_closing(folder):
-        raise _not_recorded(folder)
-    segments = folder / SEGMENTS
     try:
-        segments.mkdir(exist_ok=True)
-        for number in range(1_000_000):
-            wish = f"{name}-{number}" if number else name
-            log = segments / f"{wish}.jsonl"
-            with contextlib.suppress(FileExistsError):
-                writer = _new_writer(log, folder, begun.seed, options)
-                if is_closing(folder):
-                    writer.release()
-                    log.unlink(missing_ok=True)
-                    raise _not_recorded(folder)
-                return writer
+        if begun is not None:
+            with holding(folder, shared=True):
+                if not is_closing(folder):
+                    return _new_segment(folder, name, begun.seed, options)
     except OSError as error:
-        raise unwritable(segments, error) from None
-    raise SinkError(f"no free segment name for {name} in {segments}")
-
-
-def _not_recorded(folder: Path) -> SinkError:
-    return SinkError(
+        raise unwritable(folder / SEGMENTS, error) from None
+    raise SinkError(
         f"{folder} is not being recorded",
         hint="join a capture between its start and its finalisation",
     )
+
+
+def _new_segment(folder: Path, name: str, seed: Seed, options: Options) -> Writer:
+    segments = folder / SEGMENTS
+    segments.mkdir(exist_ok=True)
+    for number in range(1_000_000):
+        wish = f"{name}-{number}" if number else name
+        with contextlib.suppress(FileExistsError):
+            return _new_writer(segments / f"{wish}.jsonl", folder, seed, options)
+    raise SinkError(f"no free segment name for {name} in {segments}")
 
 
 def read_open(folder: Path) -> Open | None:

@@ -12,7 +12,15 @@ from pathlib import Path
 from reenact.errors import SinkUnwritable
 from reenact.store.log import sync_file
 
-__all__ = ["alone_in", "claim", "claimed", "create_claimed", "replace_file", "unwritable"]
+__all__ = [
+    "alone_in",
+    "claim",
+    "claimed",
+    "create_claimed",
+    "holding",
+    "replace_file",
+    "unwritable",
+]
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
@@ -64,6 +72,17 @@ def alone_in(folder: Path) -> Iterator[bool]:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield claim(fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def holding(folder: Path, *, shared: bool) -> Iterator[None]:
+    """Hold the lock of a folder for the duration; waits for it, so it must only be held briefly."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
     finally:
         os.close(fd)
 

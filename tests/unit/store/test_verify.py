@@ -94,7 +94,9 @@ def test_a_missing_minimum_field_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("parent", [0, 2, 3, 99])
 def test_a_parent_that_cannot_be_one_is_named(tmp_path: Path, parent: int) -> None:
-    path = record(tmp_path / "c", [draft(), draft(parent=parent)])
+    path = record(tmp_path / "c", notes(2))
+    log = (path / "events.jsonl").read_bytes()
+    forge(path, log.replace(b'"data":{"n":2}', b'"parent":%d,"data":{"n":2}' % parent))
     assert place_of(path) == "events.jsonl line 2, field $.parent"
 
 
