@@ -58,8 +58,16 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def _record(place: Path, *, limit: int = 0, room: Path | str = "-", seal: bool = False) -> Any:
-    done = run_program("append_until_full", place, str(limit), room, "sealed" if seal else "plain")
+def _record(
+    place: Path,
+    *,
+    limit: int = 0,
+    room: Path | str = "-",
+    seal: bool = False,
+    overwrite: bool = False,
+) -> Any:
+    how = ("sealed" if seal else "plain", "overwrite" if overwrite else "new")
+    done = run_program("append_until_full", place, str(limit), room, *how)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -128,6 +136,22 @@ def test_a_quota_hit_in_the_middle_ends_the_recording_and_not_the_program(
     report = _record(place, limit=limit)
     # The closing line of a tape is part of the file that may not grow.
     _check_survived(place, report, closed=name == "capture")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_that_ran_out_of_room_does_not_replace_a_good_one(
+    name: str, tmp_path: Path
+) -> None:
+    place = tmp_path / name
+    with start_recording(place, redaction="none") as recording:
+        recording.add("run_end", {"status": "ok"})
+    before = verify(place).manifest
+    report = _record(place, limit=10_000, overwrite=True)
+    assert report["went on"]
+    assert report["code"] == SinkUnwritable.code
+    assert verify(place).manifest == before
+    left = tmp_path / ("capture.new" if name == "capture" else "tape.jsonl.part")
+    assert left.exists()
 
 
 @pytest.mark.parametrize("limit", [5_000, 9_000, 20_000, 20_013, 20_100])

@@ -17,7 +17,13 @@ from pathlib import Path
 import msgspec
 
 from reenact._system import Clock, monotonic, pause
-from reenact.errors import RecordingExists, SinkError, UsageError, WriterBusy
+from reenact.errors import (
+    RecordingExists,
+    SinkError,
+    SinkUnwritable,
+    UsageError,
+    WriterBusy,
+)
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Manifest, Seed
 from reenact.store.blobs import Blobs
@@ -59,7 +65,7 @@ class DirectorySink:
     """Writes a capture directory. See :class:`reenact.store.sink.Sink` for the contract.
 
     With ``replace`` an existing recording is replaced at the end, in one step: until then, and if
-    the run fails to finish, the old one stays as it is.
+    the new one cannot be written to its end, the old one stays as it is.
     """
 
     def __init__(
@@ -239,8 +245,16 @@ class DirectorySink:
         os.close(self._lock_fd)
         self._lock_fd = -1
         if self._folder != self.path:
-            _swap(self._folder, self.path)
+            self._take_place(writer)
         return manifest
+
+    def _take_place(self, writer: Writer) -> None:
+        if writer.failure is not None:
+            raise SinkUnwritable(
+                f"the recording that was to replace {self.path} is not whole: {writer.failure}",
+                hint=f"the old one is kept, the new one is in {self._folder.name}",
+            )
+        _swap(self._folder, self.path)
 
 
 def _new_writer(log: Path, folder: Path, seed: Seed, options: Options) -> Writer:

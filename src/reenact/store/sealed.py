@@ -12,7 +12,7 @@ import msgspec
 
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.canonical import decode, digest_bytes, exact, plain
-from reenact.format.event import Data, Event
+from reenact.format.event import Data, Draft, Event
 from reenact.format.paths import lookup, parse
 from reenact.store.log import whole_lines, write_whole
 
@@ -25,7 +25,7 @@ __all__ = ["Restored", "SealedLine", "SealedValues", "read_sealed", "restore"]
 
 class SealedLine(msgspec.Struct, frozen=True):
     """``key`` is the id of the key, not the key. The box is bound to its capture, its path and the
-    digest of the payload it was taken out of, so it fits no other event."""
+    lane, time and payload of the event it was taken out of, so it fits no other."""
 
     seq: int
     path: str
@@ -51,18 +51,18 @@ class SealedValues:
     def key_id(self) -> str:
         return self._seal.key_id
 
-    def add(self, seq: int, digest: bytes, marks: tuple[Mark, ...]) -> None:
+    def add(self, seq: int, event: Draft, digest: bytes, marks: tuple[Mark, ...]) -> None:
+        """Seal what was taken out of ``event``, whose redacted payload has ``digest``."""
         if self._fd < 0:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._fd = os.open(self._path, flags, 0o600)
-        name = f"sha256:{digest.hex()}"
-        lines = b"".join(self._line(seq, name, mark) for mark in marks)
+        of = (self._capture_id, event.lane, event.ts, f"sha256:{digest.hex()}")
+        lines = b"".join(self._line(seq, of, mark) for mark in marks)
         write_whole(self._fd, lines, os.fstat(self._fd).st_size)
         self.count += len(marks)
 
-    def _line(self, seq: int, digest: str, mark: Mark) -> bytes:
-        context = _context(self._capture_id, mark.path, digest)
-        box = self._seal.close(exact([mark.original]), context)
+    def _line(self, seq: int, of: _Of, mark: Mark) -> bytes:
+        box = self._seal.close(exact([mark.original]), _context(of, mark.path))
         return msgspec.json.encode(SealedLine(seq, mark.path, self._seal.key_id, **box)) + b"\n"
 
     def sync(self) -> None:
@@ -75,8 +75,12 @@ class SealedValues:
             self._fd = -1
 
 
-def _context(capture_id: str, path: str, digest: str) -> bytes:
-    return exact([capture_id, path, digest])
+_Of = tuple[str, str, int, str]
+"""Capture, lane, time stamp, digest of the redacted payload: what a merge leaves of an event."""
+
+
+def _context(of: _Of, path: str) -> bytes:
+    return exact([*of, path])
 
 
 def read_sealed(path: Path, *, skip_damage: bool = False) -> Iterator[SealedLine]:
@@ -136,10 +140,8 @@ def _put(data: Data, text: str, value: Any) -> None:
 
 def _unseal(line: SealedLine, seal: Seal, event: Event) -> Any:
     """The value that was taken out. Raises :class:`RecordingDamaged` when the box is not its own."""
-    digest = digest_bytes(event.payload)
-    opened = seal.open(
-        {"nonce": line.nonce, "box": line.box}, _context(event.capture_id, line.path, digest)
-    )
+    of = (event.capture_id, event.lane, event.ts, digest_bytes(event.payload))
+    opened = seal.open({"nonce": line.nonce, "box": line.box}, _context(of, line.path))
     try:
         [value] = plain(decode(opened))
     except (ValueRefused, ValueError):

@@ -125,7 +125,7 @@ class Writer:
             try:
                 head = self._prefix.head(seq, event)  # refuses a bad envelope before any effect
                 if self._sealed is not None and prepared.received:
-                    self._sealed.add(seq, digest, prepared.received)
+                    self._sealed.add(seq, event, digest, prepared.received)
                 data = payload
                 if len(payload) >= self._packer.smallest:
                     data = self._packer.pack(seq, event, payload, digest, prepared.key)

@@ -24,6 +24,7 @@ from reenact.errors import (
     RecordingExists,
     RecordingMissing,
     RecordingUnfinished,
+    SinkUnwritable,
     UsageError,
     WriterBusy,
 )
@@ -70,7 +71,8 @@ def tape_blobs(tape: Path) -> Blobs:
 class TapeSink:
     """Writes a tape. See :class:`reenact.store.sink.Sink` for the contract.
 
-    With ``replace`` an existing tape is replaced by the finished new one, in one step. A tape
+    With ``replace`` an existing tape is replaced by the finished new one, in one step; one that
+    could not be written to its end replaces nothing and cannot be finalised. A tape
     holds whole payloads (a delta would change with its neighbours, and so every later line of a
     diff) and is never sealed (it is made to be shared).
     """
@@ -177,6 +179,12 @@ class TapeSink:
             raise UsageError("only the process that started a tape finalises it")
         self._writer.close()
         status, error = self._writer.outcome(status, error)
+        if self._writer.failure and self.path.exists():
+            self._writer.release()
+            raise SinkUnwritable(
+                f"the tape that was to replace {self.path} is not whole: {self._writer.failure}",
+                hint=f"the old one is kept, the new one is in {part_path(self.path).name}",
+            )
         try:
             self._manifest = publish(
                 self.path,

@@ -1,4 +1,4 @@
-"""Record where there is little room, and go on when it runs out: PLACE FSIZE ROOM SEAL.
+"""Record where there is little room, and go on when it runs out: PLACE FSIZE ROOM SEAL OVERWRITE.
 
 FSIZE limits the size of a file (0: no limit). ROOM is a file that fills the disk: it is removed
 before finalising, when it is given (else ``-``). Prints what happened as JSON.
@@ -18,7 +18,7 @@ from tests.integration.scenes import PASSWORDS
 
 
 def main() -> None:
-    place, limit, room, seal = sys.argv[1:]
+    place, limit, room, seal, overwrite = sys.argv[1:]
     if int(limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     warnings: list[str] = []
@@ -30,6 +30,7 @@ def main() -> None:
             redaction=Redactor("default", engine="python"),
             seal=seal == "sealed",
             durability="event",
+            overwrite=overwrite == "overwrite",
             warn=warnings.append,
         )
         for index in range(400):
