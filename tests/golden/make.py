@@ -44,7 +44,7 @@ from reenact.store.reading import open_recording
 from reenact.store.seal import Seal
 from reenact.store.sign import sign
 from reenact.store.sink import Options
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 
 START = 1_735_689_600_000
 """2025-01-01, in milliseconds since the epoch."""

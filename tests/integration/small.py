@@ -14,7 +14,7 @@ from reenact.format.manifest import Manifest
 from reenact.store.directory import DirectorySink
 from reenact.store.recording import make_seed
 from reenact.store.sink import Options
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 
 __all__ = ["Snapshot", "outcome", "read", "small_drafts", "start_small", "write_small"]
 

@@ -20,7 +20,7 @@ from reenact.format.canonical import digest_bytes
 from reenact.store.directory import DirectorySink
 from reenact.store.recording import make_seed
 from reenact.store.sink import Options
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 
 THRESHOLD = 2_000
 BLOB_TEXT = "the text of a blob that exists " * 100

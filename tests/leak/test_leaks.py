@@ -25,7 +25,7 @@ from reenact.store.recording import make_seed
 from reenact.store.seal import Seal
 from reenact.store.sealed import read_sealed, restore
 from reenact.store.sink import Options
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 from tests.leak.places import BY_NAME, FREE, every_split
 from tests.leak.planted import NAMES, SHAPES, Plant, known_value, plant_name, plant_shape
 

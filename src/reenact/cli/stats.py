@@ -15,8 +15,8 @@ from reenact.cli.render import count, json_line, rows, safe, share, size, span
 from reenact.format import lane as lanes
 from reenact.format.manifest import Manifest
 from reenact.store.layout import BLOBS, EVENTS, MANIFEST, SEALED, SIGNATURE, TORN
-from reenact.store.packing import is_delta
 from reenact.store.reading import open_recording
+from reenact.store.resolving import is_delta
 from reenact.store.source import LogSource
 
 __all__ = ["stats"]

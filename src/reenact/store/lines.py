@@ -13,7 +13,7 @@ from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format import lane as lanes
 from reenact.format.event import VERSION, Envelope, Event, Head
 from reenact.store.blobs import Blobs
-from reenact.store.packing import Resolver
+from reenact.store.resolving import Resolver
 
 __all__ = ["Lines"]
 

@@ -16,6 +16,7 @@ from reenact.store.files import claimed
 from reenact.store.layout import BLOBS, EVENTS, MANIFEST, OPEN
 from reenact.store.lines import Lines
 from reenact.store.source import LogSource, check_log
+from reenact.store.tape import open_tape
 
 __all__ = ["open_directory", "open_recording", "read_manifest", "unreadable"]
 
@@ -30,10 +31,6 @@ def open_recording(path: str | Path) -> LogSource:
     try:
         if place.is_dir():
             return open_directory(place)
-        # Only now: the module of tapes also writes them, and writing loads redaction, which would
-        # double the time that a command takes to start.
-        from reenact.store.tape import open_tape
-
         return open_tape(place)
     except OSError as error:
         raise unreadable(place, error) from None

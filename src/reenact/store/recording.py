@@ -31,7 +31,7 @@ from reenact.store.layout import EVENTS
 from reenact.store.log import Durability
 from reenact.store.seal import Seal, key_path, load_key, make_key
 from reenact.store.sink import Options, Sink, Warn, print_warning
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 
 __all__ = ["Recording", "default_profile", "make_seed", "start_recording"]
 

@@ -42,14 +42,12 @@ from reenact.store.segments import finish_merge, merge
 from reenact.store.sums import blob_totals, close_manifest, encode_manifest
 from reenact.store.tape import (
     drop_closing_line,
-    gather_blobs,
     part_path,
-    publish,
     read_header,
     scan_tape,
     tape_lines,
-    tidy_tape,
 )
+from reenact.store.tape_sink import gather_blobs, publish, tidy_tape
 from reenact.store.torn import set_orphans_aside, set_tail_aside
 from reenact.store.verify import check_blob_sizes, check_event
 

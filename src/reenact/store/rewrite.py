@@ -31,7 +31,7 @@ from reenact.store.log import whole_lines
 from reenact.store.reading import open_recording
 from reenact.store.sink import Options, Sink, Status
 from reenact.store.source import LogSource
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 
 __all__ = ["Removed", "migrate", "redact_again"]
 

@@ -35,7 +35,7 @@ from reenact.store.layout import (
 )
 from reenact.store.lines import Lines
 from reenact.store.log import sync_file
-from reenact.store.packing import is_delta
+from reenact.store.resolving import is_delta
 from reenact.store.sealed import read_sealed
 from reenact.store.sums import Sums, scan
 from reenact.store.torn import set_orphans_aside, set_tail_aside

@@ -11,7 +11,7 @@ from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Seed
 from reenact.store.blobs import Blobs
 from reenact.store.lines import Lines
 from reenact.store.log import Tally
-from reenact.store.packing import is_delta
+from reenact.store.resolving import is_delta
 
 __all__ = ["Sums", "blob_totals", "close_manifest", "encode_manifest", "scan"]
 

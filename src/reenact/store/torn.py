@@ -13,7 +13,7 @@ from reenact.store.blobs import Blobs
 from reenact.store.layout import BLOBS, EVENTS, TORN
 from reenact.store.lines import Lines
 from reenact.store.log import whole_size
-from reenact.store.packing import blob_references
+from reenact.store.resolving import blob_references
 
 __all__ = ["referenced_blobs", "set_orphans_aside", "set_tail_aside"]
 

@@ -18,8 +18,8 @@ from reenact.format.manifest import Manifest, Seed
 from reenact.format.payloads import PAYLOADS
 from reenact.store.blobs import Blobs
 from reenact.store.layout import TORN, foreign_entries
-from reenact.store.packing import blob_references
 from reenact.store.reading import open_recording, unreadable
+from reenact.store.resolving import blob_references
 from reenact.store.source import LogSource
 
 __all__ = ["Report", "check_blob_sizes", "check_event", "verify"]

@@ -24,7 +24,7 @@ from reenact.store.recording import make_seed
 from reenact.store.recover import recover
 from reenact.store.seal import Seal
 from reenact.store.sink import Options
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 from tests.integration.scenes import (
     KEY,
     OLD,

@@ -15,7 +15,7 @@ from reenact.policy.redaction import Redactor
 from reenact.store.directory import DirectorySink
 from reenact.store.reading import open_recording
 from reenact.store.sink import Options
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 
 NOW = 1_700_000_000_000
 """Milliseconds since the epoch."""

@@ -16,8 +16,8 @@ from reenact.errors import (
     RecordingUnfinished,
 )
 from reenact.store.log import Tally
-from reenact.store.packing import is_delta
 from reenact.store.reading import open_recording
+from reenact.store.resolving import is_delta
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     PLAIN,

@@ -16,7 +16,7 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.store.reading import open_recording
-from reenact.store.tape import TapeSink
+from reenact.store.tape_sink import TapeSink
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     CLOCK,

@@ -1,0 +1,253 @@
+"""Writing a tape, and giving it its name when it is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+from pathlib import Path
+
+from reenact._system import Clock
+from reenact.errors import RecordingExists, SinkUnwritable, UsageError, WriterBusy
+from reenact.format.canonical import stored
+from reenact.format.event import Draft, Prefix
+from reenact.format.manifest import BlobTotals, Manifest, Seed
+from reenact.store.blobs import Blobs
+from reenact.store.files import claimed, create_claimed, unwritable
+from reenact.store.log import Log, sync_file
+from reenact.store.sink import Options, Status, Writer, watch_forks
+from reenact.store.source import LogSource
+from reenact.store.sums import Sums, close_manifest
+from reenact.store.tape import first_line, part_path, scan_tape, tape_blobs, tape_lines
+from reenact.store.torn import referenced_blobs
+
+__all__ = ["TapeSink", "gather_blobs", "publish", "tidy_tape"]
+
+_BLOB_NAME = re.compile(r"[0-9a-f]{64}(?:\..*)?")
+
+
+class TapeSink:
+    """Writes a tape. See :class:`reenact.store.sink.Sink` for the contract.
+
+    With ``replace`` an existing tape is replaced by the finished new one, in one step; one that
+    could not be written to its end replaces nothing and cannot be finalised. A tape
+    holds whole payloads (a delta would change with its neighbours, and so every later line of a
+    diff) and is never sealed (it is made to be shared).
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock,
+        options: Options | None = None,
+        replace: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._options = dataclasses.replace(options or Options(), deltas=False, seal=None)
+        self._replace = replace
+        self._writer: Writer | None = None
+        self._seed: Seed | None = None
+        self._manifest: Manifest | None = None
+        self._forked = False
+        self._warned = False
+
+    def start(self, seed: Seed) -> None:
+        if self._writer is not None:
+            raise UsageError("this sink has been started already")
+        part = part_path(self.path)
+        try:
+            self._check_place(part)
+            self._writer = self._open(part, seed)
+        except (OSError, ValueError) as error:
+            raise unwritable(self.path, error) from None
+        self._seed = seed
+        watch_forks(self)
+
+    def _check_place(self, part: Path) -> None:
+        if self.path.exists() and not self._replace:
+            raise RecordingExists(
+                f"{self.path} already exists", hint="choose another place, or say overwrite"
+            )
+        if part.exists():
+            self._check_part(part)
+
+    def _check_part(self, part: Path) -> None:
+        if claimed(part):
+            raise _busy(self.path)
+        if not self._replace:
+            raise RecordingExists(
+                f"{part} is a recording that was never finished",
+                hint=f"reenact recover {self.path}, or say overwrite to give it up",
+            )
+        part.unlink()
+        shutil.rmtree(tape_blobs(part).folder, ignore_errors=True)
+
+    def _open(self, part: Path, seed: Seed) -> Writer:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            log = Log(create_claimed(part), part)
+        except FileExistsError:
+            raise _busy(self.path) from None
+        try:
+            log.append(stored(seed.to_json()) + b"\n")
+        except OSError:
+            log.close()
+            part.unlink()
+            raise
+        blobs = tape_blobs(part)
+        return Writer(
+            log,
+            Prefix(seed.capture_id, seed.run_id, ids=False),
+            blobs,
+            None,
+            self._options,
+            lambda: scan_tape(part, blobs),
+        )
+
+    def append(self, event: Draft) -> int:
+        if self._writer is not None:
+            return self._writer.append(event)
+        if not self._forked:
+            raise UsageError("start the sink before appending to it")
+        if not self._warned:
+            self._warned = True
+            self._options.warn(
+                f"{self.path} is a tape, which holds one process: what this forked child does is "
+                "not recorded (a capture directory would)"
+            )
+        return 0
+
+    def after_fork(self) -> None:
+        """In a forked child: a tape holds one process, so the child records nothing."""
+        if self._writer is None or self._manifest is not None:
+            return
+        self._writer.release()
+        self._writer = None
+        self._forked = True
+
+    def leave(self) -> None:
+        """In a forked child: there is nothing to close."""
+
+    def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
+        if self._manifest is not None:
+            return self._manifest
+        if self._writer is None or self._seed is None:
+            raise UsageError("only the process that started a tape finalises it")
+        self._writer.close()
+        status, error = self._writer.outcome(status, error)
+        if self._writer.failure and self.path.exists():
+            self._writer.release()
+            raise SinkUnwritable(
+                f"the tape that was to replace {self.path} is not whole: {self._writer.failure}",
+                hint=f"the old one is kept, the new one is in {part_path(self.path).name}",
+            )
+        try:
+            self._manifest = publish(
+                self.path,
+                self._seed,
+                self._writer.sums(),
+                completed_at=self._clock(),
+                status=status,
+                error=error,
+                sync=self._options.durability != "none",
+            )
+        except OSError as problem:
+            raise unwritable(self.path, problem) from None
+        self._writer.release()
+        return self._manifest
+
+
+def publish(
+    tape: Path,
+    seed: Seed,
+    sums: Sums,
+    *,
+    completed_at: int,
+    status: str,
+    error: str | None = None,
+    sync: bool = True,
+) -> Manifest:
+    """Close ``NAME.part`` and give it its own name; blobs it does not refer to are removed."""
+    part, blobs = part_path(tape), gather_blobs(tape)
+    known = _references(part, seed, blobs)
+    manifest = close_manifest(
+        seed,
+        sums,
+        blobs=BlobTotals(len(known), sum(known.values())),
+        completed_at=completed_at,
+        status=status,
+        error=error,
+    )
+    begun = seed.to_json()
+    rest = {name: item for name, item in manifest.to_json().items() if name not in begun}
+    with part.open("ab") as file:
+        file.write(stored({"closed": rest}) + b"\n")
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+    part.replace(tape)
+    if sync:
+        sync_file(tape.parent)
+    _tidy(tape, known)
+    return manifest
+
+
+def gather_blobs(tape: Path) -> Blobs:
+    """Put the blobs of ``NAME.part`` also where those of the finished tape are. Can be repeated.
+
+    Its own stay until it is finished: a tape that is to be replaced must stay whole until then,
+    and what was put beside its blobs must be free to be taken away again.
+    """
+    blobs, own = tape_blobs(tape), tape_blobs(part_path(tape))
+    for file in own.files():
+        target = blobs.folder / file.relative_to(own.folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            _link(file, target)
+    return blobs
+
+
+def _link(file: Path, target: Path) -> None:
+    try:
+        os.link(file, target)
+    except OSError:  # a file system without hard links
+        beside = target.with_name(f"{target.name}.tmp")
+        shutil.copyfile(file, beside)
+        beside.replace(target)
+
+
+def tidy_tape(source: LogSource) -> None:
+    """Remove what a kill left around a tape that is complete."""
+    _tidy(source.path, source.referenced_blobs())
+
+
+def _tidy(tape: Path, known: dict[str, int]) -> None:
+    _drop_others(tape_blobs(tape), known)
+    if not part_path(tape).exists():
+        shutil.rmtree(tape_blobs(part_path(tape)).folder, ignore_errors=True)
+
+
+def _references(part: Path, seed: Seed, blobs: Blobs) -> dict[str, int]:
+    lines = tape_lines(part, blobs, first_line(part), seed)
+    try:
+        return referenced_blobs(lines, blobs)
+    finally:
+        lines.close()
+
+
+def _drop_others(blobs: Blobs, known: dict[str, int]) -> None:
+    """Remove the blobs of a replaced or abandoned recording under the same name, nothing else."""
+    kept = {blobs.path(digest) for digest in known}
+    for file in blobs.files():
+        if file not in kept and _BLOB_NAME.fullmatch(file.name):
+            file.unlink()
+
+
+def _busy(path: Path) -> WriterBusy:
+    return WriterBusy(
+        f"{path} is being written by another process",
+        hint="wait for it to end, or record to another file",
+    )
