@@ -48,8 +48,7 @@ MAX_DEPTH = 200
 RESERVED = frozenset({"bytes", "blob", "delta"})
 
 _SORTED = orjson.OPT_SORT_KEYS
-_MARKS = tuple(f'${name}"'.encode() for name in sorted(RESERVED))
-_WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
+_DOLLAR = ord("$")  # a number is found in bytes ten times as fast as a byte string
 _decode_any = msgspec.json.decode
 
 # What a look over a value found: nothing; whole floats, which only the canonical encoding minds;
@@ -134,13 +133,17 @@ def _integral(value: Any) -> Any:
 
 def has_marks(encoded: bytes) -> bool:
     """May there be a key in ``encoded`` that has, or looks like, a storage mark?"""
-    # A single byte is found ten times as fast as two.
-    return b"$" in encoded and any(mark in encoded for mark in _MARKS)
+    return _DOLLAR in encoded and (
+        b'$blob"' in encoded or b'$bytes"' in encoded or b'$delta"' in encoded
+    )
 
 
 def _has_wide(encoded: bytes) -> bool:
     """Is there a character beyond U+FFFF (a four-byte sequence in UTF-8)?"""
-    return not encoded.isascii() and any(lead in encoded for lead in _WIDE)
+    # Written out, because a generator costs more than the five searches.
+    return not encoded.isascii() and (
+        0xF0 in encoded or 0xF1 in encoded or 0xF2 in encoded or 0xF3 in encoded or 0xF4 in encoded
+    )
 
 
 def _has_wide_key(value: Any) -> bool:

@@ -85,7 +85,7 @@ class Envelope(Head, frozen=True, kw_only=True, rename="camel", gc=False):
 _FIELDS = frozenset(Envelope.__struct_encode_fields__)
 
 
-class Event(msgspec.Struct, eq=False):
+class Event(msgspec.Struct, eq=False, gc=False):
     """A recorded event. ``data`` is loaded (and its blobs verified) when it is first looked at.
 
     ``whole(seq, stored)`` returns the payload with every reference resolved. (A Struct, because

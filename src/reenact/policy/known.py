@@ -52,6 +52,10 @@ class Known:
         }
         self._runs = [tuple(run.encode() for run in found) for found in runs]
 
+    def __bool__(self) -> bool:
+        """Is there anything to look for?"""
+        return bool(self._runs)
+
     def suspects(self, encoded: bytes) -> bool:
         """False proves that no value is in ``encoded``, whatever escaping it went through.
 

@@ -31,6 +31,10 @@ _PROFILES = ("none", "default", "strict")
 _RULES = ("name", "cookie", "url.userinfo", "declared", "env")
 _STRICT_RULES = ("email", "entropy", "header")
 
+# Looked up once: they are compared for every event.
+_CLEAN, _SUSPECT = Verdict.CLEAN, Verdict.SUSPECT
+_DOLLAR = ord("$")
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -89,11 +93,11 @@ class Redactor:
         if self.profile != "default":
             return self.profile == "strict"
         verdict = self._gate.look(encoded)
-        if verdict is Verdict.SUSPECT or self._known.suspects(encoded):
+        if verdict is _SUSPECT or (self._known and self._known.suspects(encoded)):
             return True
-        if verdict is Verdict.CLEAN and b"$" not in encoded:
+        if verdict is _CLEAN and _DOLLAR not in encoded:
             return False
-        joined = streams(encoded) if verdict is Verdict.STREAMS else ()
+        joined = () if verdict is _CLEAN else streams(encoded)
         return any(map(self._is_suspect, chain(embedded(encoded), joined)))
 
     def redact(self, value: Any) -> Redacted:
