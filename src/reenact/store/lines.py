@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -152,8 +153,20 @@ class Lines:
         None behind the last one. Raises :class:`RecordingDamaged`.
         """
         line = self.line(seq)
-        if line is None:
-            return None
+        return None if line is None else self._verified(line, seq)
+
+    def verified_events(self) -> Iterator[Event]:
+        """The same for every event in turn, from the first; for reading a log to its end."""
+        seq = 1
+        while (line := self.line(seq)) is not None:
+            place = seq - self._first
+            # Its own list: meanwhile somebody else may look at another place.
+            batch = self._batch[place:] if 0 <= place < len(self._batch) else [line]
+            for one in batch:
+                yield self._verified(one, seq)
+                seq += 1
+
+    def _verified(self, line: bytes, seq: int) -> Event:
         if self._ids is None and line.endswith(b"}}\n"):
             # ``data`` comes last, and cut anywhere else the head would not be JSON.
             start, _, data = line.partition(b',"data":')

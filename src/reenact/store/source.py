@@ -56,6 +56,7 @@ class LogSource:
         self._lines = lines
         self._served = 0
         self._head: Event | None = None
+        self._events = lines.verified_events()
         self._sealed: defaultdict[int, list[SealedLine]] | None = None
 
     def manifest(self) -> Manifest:
@@ -66,7 +67,7 @@ class LogSource:
         if head is None:
             if self._served >= self._count:
                 return None
-            head = self.at(self._served + 1)
+            head = self._following()
         if expected_type is not None and head.type != expected_type:
             self._head = head
             return None
@@ -76,8 +77,14 @@ class LogSource:
 
     def peek(self) -> Event | None:
         if self._head is None and self._served < self._count:
-            self._head = self.at(self._served + 1)
+            self._head = self._following()
         return self._head
+
+    def _following(self) -> Event:
+        event = next(self._events, None)
+        if event is None:
+            raise self._gone(self._served + 1)
+        return event
 
     def remaining(self) -> int:
         return self._count - self._served
@@ -88,9 +95,12 @@ class LogSource:
             raise LookupError(f"event {seq} of {self._count}")
         found = self._lines.verified_event(seq)
         if found is None:
-            place = self._lines.place(seq)
-            raise RecordingDamaged(f"{place} has gone since it was verified", place=place)
+            raise self._gone(seq)
         return found
+
+    def _gone(self, seq: int) -> RecordingDamaged:
+        place = self._lines.place(seq)
+        return RecordingDamaged(f"{place} has gone since it was verified", place=place)
 
     def raw(self, seq: int) -> bytes:
         """The line of event ``seq`` as it lies there."""
