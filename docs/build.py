@@ -100,10 +100,8 @@ def commands_page() -> Iterator[str]:
         ("exit code", "means"),
         (
             ("0", "fine"),
-            ("1", "diverged"),
             ("2", "misuse"),
             ("3", "damaged or unreadable"),
-            ("4", "refused by policy"),
         ),
     )
     parsers = subparsers(make_parser())

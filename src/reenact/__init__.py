@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from reenact.errors import (
-        PolicyRefused,
         RecordingDamaged,
         RecordingError,
         RecordingExists,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 _HOME = {
     "reenact.errors": (
-        "PolicyRefused",
         "RecordingDamaged",
         "RecordingError",
         "RecordingExists",
@@ -94,7 +92,6 @@ __all__ = [
     "LlmResponse",
     "Manifest",
     "Nondeterministic",
-    "PolicyRefused",
     "Recording",
     "RecordingDamaged",
     "RecordingError",

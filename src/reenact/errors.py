@@ -11,11 +11,10 @@
     │   ├── RecordingUnfinished      the writer never closed it
     │   ├── RecordingTooNew          written by a later major version
     │   └── RecordingOutdated        written by an earlier major version: migrate it
-    ├── SinkError                    a recording cannot be written                        exit 2
-    │   ├── RecordingExists          there already is one
-    │   ├── WriterBusy               somebody else is writing it
-    │   └── SinkUnwritable           the place cannot be written
-    └── PolicyRefused                a rule forbids it                                    exit 4
+    └── SinkError                    a recording cannot be written                        exit 2
+        ├── RecordingExists          there already is one
+        ├── WriterBusy               somebody else is writing it
+        └── SinkUnwritable           the place cannot be written
 
 Messages never contain recorded payloads: only paths, names, numbers and digests.
 """
@@ -26,7 +25,6 @@ from typing import ClassVar
 
 __all__ = [
     "ExtraMissing",
-    "PolicyRefused",
     "RecordingDamaged",
     "RecordingError",
     "RecordingExists",
@@ -145,8 +143,3 @@ class WriterBusy(SinkError):
 
 class SinkUnwritable(SinkError):
     code = "sink.unwritable"
-
-
-class PolicyRefused(ReenactError):
-    code = "policy.refused"
-    exit_code = 4

@@ -117,7 +117,7 @@ options:
   -h, --help     show this help and exit; after a command, the help of that command
   -V, --version  print the version and exit
 
-exit codes: 0 fine, 1 diverged, 2 misuse, 3 damaged or unreadable, 4 refused by policy
+exit codes: 0 fine, 2 misuse, 3 damaged or unreadable
 
 example: {COMMANDS[0].example}
 """

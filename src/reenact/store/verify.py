@@ -17,7 +17,7 @@ from reenact.format.event import Event, decode_line, parse
 from reenact.format.manifest import Manifest, Seed
 from reenact.format.payloads import PAYLOADS
 from reenact.store.blobs import Blobs
-from reenact.store.layout import TORN, foreign_entries
+from reenact.store.layout import MANIFEST, TORN, foreign_entries
 from reenact.store.reading import open_recording, unreadable
 from reenact.store.resolving import blob_references
 from reenact.store.source import LogSource
@@ -39,9 +39,9 @@ def verify(path: Path) -> Report:
     try:
         with open_recording(path) as source:
             _check_files(source)
-            _check_events(source)
+            withheld = _check_events(source)
             _check_blobs(source)
-            return Report(path, source.manifest(), tuple(_notes(source)))
+            return Report(path, source.manifest(), tuple(_notes(source, withheld)))
     except OSError as error:
         raise unreadable(path, error) from None
 
@@ -57,13 +57,15 @@ def _check_files(source: LogSource) -> None:
         )
 
 
-def _check_events(source: LogSource) -> None:
+def _check_events(source: LogSource) -> int:
+    """Check them all; returns how many have their payload withheld."""
     manifest = source.manifest()
     content = ContentHash()
+    withheld = 0
     for event in source:
         place = source.place(event.seq)
         try:
-            check_event(event, source.raw(event.seq), manifest)
+            withheld += check_event(event, source.raw(event.seq), manifest)
         except ValueRefused as error:
             raise RecordingDamaged(
                 f"{place}: {error.message}", place=f"{place}, field {error.path}"
@@ -73,19 +75,24 @@ def _check_events(source: LogSource) -> None:
     if content.digest() != manifest.integrity.content_hash:
         raise RecordingDamaged(
             "the events are not those the content hash was made of",
-            place="manifest.json, field integrity.contentHash",
+            place=f"{_manifest_name(source)}, field integrity.contentHash",
         )
     if content.lanes != manifest.lanes:
         raise RecordingDamaged(
             f"the manifest says {manifest.lanes} lanes, there are {content.lanes}",
-            place="manifest.json, field lanes",
+            place=f"{_manifest_name(source)}, field lanes",
         )
+    return withheld
 
 
-def check_event(event: Event, line: bytes, seed: Seed) -> None:
-    """Whether ``line`` is an event of this recording, down to its minimum fields.
+def _manifest_name(source: LogSource) -> str:
+    return MANIFEST if source.path.is_dir() else f"{source.path.name}, closing line"
 
-    Raises :class:`ValueRefused` and :class:`RecordingDamaged`.
+
+def check_event(event: Event, line: bytes, seed: Seed) -> bool:
+    """Check that ``line`` is an event of this recording, down to its minimum fields.
+
+    Returns whether its payload was withheld. Raises :class:`ValueRefused` and :class:`RecordingDamaged`.
     """
     decode_line(line)  # strictly: duplicate keys and the like
     if event.capture_id != seed.capture_id:
@@ -96,8 +103,10 @@ def check_event(event: Event, line: bytes, seed: Seed) -> None:
         raise ValueRefused(f"event {event.parent} cannot enclose event {event.seq}", "$.parent")
     data = parse(event.payload)
     kind = PAYLOADS.get(event.type)
-    if kind is not None and "withheld" not in data:
+    withheld = "withheld" in data
+    if kind is not None and not withheld:
         kind.from_data(data)
+    return withheld
 
 
 def check_blob_sizes(data: bytes, blobs: Blobs) -> None:
@@ -135,11 +144,11 @@ def _check_blobs(source: LogSource) -> None:
         raise RecordingDamaged(
             f"the manifest says {stated.count} blobs of {stated.bytes} bytes, "
             f"there are {len(known)} of {total}",
-            place="manifest.json, field blobs",
+            place=f"{_manifest_name(source)}, field blobs",
         )
 
 
-def _notes(source: LogSource) -> Iterator[str]:
+def _notes(source: LogSource, withheld: int) -> Iterator[str]:
     manifest = source.manifest()
     if manifest.status == "recovered":
         yield "recovered: its writer never closed it"
@@ -147,6 +156,5 @@ def _notes(source: LogSource) -> Iterator[str]:
         yield f"ended with an error: {manifest.error or 'not said'}"
     if (source.path / TORN).is_dir():
         yield f"{TORN}/ holds what recovery cut off"
-    withheld = sum(1 for event in source if "withheld" in event.data)
     if withheld:
         yield f"{withheld} payload(s) withheld, because secret-like text survived redaction"
