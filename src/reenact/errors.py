@@ -2,7 +2,14 @@
 
     ReenactError                     .code  .message  .hint  .fields  .exit_code
     ├── UsageError                   the call or command line makes no sense              exit 2
-    │   └── ExtraMissing             an optional dependency is not installed
+    │   ├── ExtraMissing             an optional dependency is not installed
+    │   ├── PolicyInvalid            a policy file that cannot be used (.place)
+    │   ├── PathRefused              a path that must not be used as a cassette
+    │   └── SessionClosed            a call through a session that has ended
+    ├── PolicyRefused                the policy in force forbids it                       exit 4
+    │   ├── CapabilityDenied         what the program wants to do is not allowed
+    │   └── BudgetExceeded           it has been done too often, or is too big
+    ├── RrError                      the low-level API refuses (.number)                  exit 2
     ├── ValueRefused                 a value that JSON cannot hold faithfully (.path)     exit 2
     ├── RecordingError               a recording cannot be used                           exit 3
     │   ├── RecordingMissing         nothing there
@@ -16,15 +23,25 @@
         ├── WriterBusy               somebody else is writing it
         └── SinkUnwritable           the place cannot be written
 
+    DivergenceError                  the run is not the recorded one (.divergence)        exit 1
+                                     a BaseException: ``except Exception`` cannot hide it
+
 Messages never contain recorded payloads: only paths, names, numbers and digests.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 __all__ = [
+    "BudgetExceeded",
+    "CapabilityDenied",
+    "Described",
+    "DivergenceError",
     "ExtraMissing",
+    "PathRefused",
+    "PolicyInvalid",
+    "PolicyRefused",
     "RecordingDamaged",
     "RecordingError",
     "RecordingExists",
@@ -33,6 +50,8 @@ __all__ = [
     "RecordingTooNew",
     "RecordingUnfinished",
     "ReenactError",
+    "RrError",
+    "SessionClosed",
     "SignatureInvalid",
     "SinkError",
     "SinkUnwritable",
@@ -79,6 +98,51 @@ class ExtraMissing(UsageError):
             hint=f"pip install 'reenact[{extra}]'",
             extra=extra,
         )
+
+
+class PolicyInvalid(UsageError):
+    """A policy, sanitizer or index file is wrong. ``place`` is the file and the field in it."""
+
+    code = "policy.invalid"
+
+    def __init__(
+        self, message: str, *, place: str, hint: str = "", **fields: str | int | None
+    ) -> None:
+        super().__init__(message, hint=hint, place=place, **fields)
+        self.place = place
+
+
+class PathRefused(UsageError):
+    code = "path.refused"
+
+
+class SessionClosed(UsageError):
+    code = "session.closed"
+
+
+class PolicyRefused(ReenactError):
+    """The policy forbids it: a mode, a world, a kind, an operation, an address."""
+
+    code = "policy.refused"
+    exit_code = 4
+
+
+class CapabilityDenied(PolicyRefused):
+    code = "policy.denied"
+
+
+class BudgetExceeded(PolicyRefused):
+    code = "policy.budget"
+
+
+class RrError(ReenactError):
+    """``number`` is the stable number of the low-level API: 2000 to 2014."""
+
+    code = "rr"
+
+    def __init__(self, number: int, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{number}: {message}", hint=hint, number=number)
+        self.number = number
 
 
 class ValueRefused(ReenactError):
@@ -143,3 +207,34 @@ class WriterBusy(SinkError):
 
 class SinkUnwritable(SinkError):
     code = "sink.unwritable"
+
+
+class Described(Protocol):
+    """What a :class:`DivergenceError` carries: a value that can be printed and sent."""
+
+    detail: str
+    hint: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The versioned machine form."""
+
+
+class DivergenceError(BaseException):
+    """The program asked for something else than it did in the recording.
+
+    Not an :class:`Exception`, so that a program that swallows errors does not swallow this one.
+    ``str(error)`` is the rendered report; ``divergence`` the value; ``to_json()`` its stable form.
+    """
+
+    code: ClassVar[str] = "divergence"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, divergence: Described, report: str = "") -> None:
+        super().__init__(report or divergence.detail)
+        self.divergence = divergence
+        self.message = divergence.detail
+        self.hint = divergence.hint
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable machine form of the divergence."""
+        return self.divergence.to_json()

@@ -1,0 +1,1 @@
+"""How one call is decided: served, made live and recorded, or refused."""
