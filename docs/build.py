@@ -1,4 +1,4 @@
-"""Writes the generated pages of ``docs/reference``: commands, errors, fields, redaction rules.
+"""Writes the generated pages of ``docs/reference``, and the JSON Schemas of the policy files.
 
 Everything comes from the code, and nothing depends on the terminal, the locale or the version of
 Python. ``--check`` writes nothing and exits with 1 when a page is not what it should be.
@@ -7,6 +7,7 @@ Python. ``--check`` writes nothing and exits with 1 when a page is not what it s
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -16,15 +17,16 @@ from typing import Any
 import msgspec
 
 from reenact import errors
-from reenact.cli.commands import ABOUT, COMMANDS
+from reenact.cli.commands import ABOUT, COMMANDS, Command
 from reenact.cli.parser import make_parser
 from reenact.format import manifest
 from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
 from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.schema import FILES, schemas
 from reenact.policy.shapes import SHAPES
 
-REFERENCE = Path(__file__).resolve().parent / "reference"
+ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Made from the code by `make docs`; change it there. -->"
 
 RULES = {
@@ -43,26 +45,29 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only compare")
     args = parser.parse_args(argv)
-    stale = [name for name, text in build().items() if not is_current(REFERENCE / name, text)]
-    for name in stale:
+    stale = {name: text for name, text in build().items() if not is_current(ROOT / name, text)}
+    for name, text in stale.items():
         if args.check:
-            print(f"docs/reference/{name} is out of date; run: make docs", file=sys.stderr)
+            print(f"{name} is out of date; run: make docs", file=sys.stderr)
         else:
-            REFERENCE.mkdir(parents=True, exist_ok=True)
-            (REFERENCE / name).write_text(build()[name], encoding="utf-8")
-            print(f"wrote docs/reference/{name}")
+            (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / name).write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
     return 1 if args.check and stale else 0
 
 
 def build() -> dict[str, str]:
-    """Every generated page: its name and its text."""
+    """Every generated file: its path and its text."""
     pages: dict[str, Callable[[], Iterable[str]]] = {
         "cli.md": commands_page,
         "errors.md": errors_page,
         "fields.md": fields_page,
+        "policies.md": policies_page,
         "redaction.md": redaction_page,
     }
-    return {name: "\n".join([NOTE, *page()]) + "\n" for name, page in pages.items()}
+    made = {f"docs/reference/{name}": [NOTE, *page()] for name, page in pages.items()}
+    texts = {name: "\n".join(lines) + "\n" for name, lines in made.items()}
+    return texts | {f"src/reenact/policy/schemas/{name}": text for name, text in schemas().items()}
 
 
 def is_current(path: Path, text: str) -> bool:
@@ -100,14 +105,15 @@ def commands_page() -> Iterator[str]:
         ("exit code", "means"),
         (
             ("0", "fine"),
+            ("1", "diverged"),
             ("2", "misuse"),
             ("3", "damaged or unreadable"),
+            ("4", "refused by policy"),
         ),
     )
     parsers = subparsers(make_parser())
     for command in COMMANDS:
-        yield from command_section(command.name, parsers[command.name], command.description)
-        yield from ("```console no-run", f"$ {command.example}", "```", "")
+        yield from command_section(command, command.name, parsers[command.name])
 
 
 def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -115,11 +121,19 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
     return dict(found.choices)
 
 
-def command_section(name: str, parser: argparse.ArgumentParser, description: str) -> Iterator[str]:
+def command_section(command: Command, path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """``path`` is the command with those it is under: ``policy init``."""
+    yield from (f"##{'#' * path.count(' ')} {path}", "", command.description, "")
+    if command.under:
+        parsers = subparsers(parser)
+        for one in command.under:
+            yield from command_section(one, f"{path} {one.name}", parsers[one.name])
+        return
     actions = [one for one in parser._actions if "--help" not in one.option_strings]
-    usage = " ".join(["reenact", name, *map(in_usage, actions)])
-    yield from (f"## {name}", "", description, "", "```text", usage, "```", "")
+    usage = " ".join(["reenact", path, *map(in_usage, actions)])
+    yield from ("```text", usage, "```", "")
     yield from table(("", ""), ((f"`{spelled(one)}`", meaning(one)) for one in actions))
+    yield from ("```console no-run", f"$ {command.example}", "```", "")
 
 
 def in_usage(action: argparse.Action) -> str:
@@ -218,6 +232,54 @@ def type_name(kind: Any) -> str:
     if kind is msgspec.Raw:
         return "object"
     return f"`{re.sub(r'[A-Za-z_]+[.](?=[A-Za-z_])', '', text)}`"
+
+
+# Policies
+
+
+def policies_page() -> Iterator[str]:
+    yield from ("# Policy files", "", "Every field of the files in `.reenact/`. Unknown fields are")
+    yield "errors. [Policies](../guides/policies.md) shows a whole set; the JSON Schemas are"
+    yield from ("installed with the package, in `reenact/policy/schemas`.", "")
+    for name, (_, version) in FILES.items():
+        whole = json.loads(schemas()[f"{name}.schema.json"])
+        yield from (f"## The {name}: `{version}`", "", whole["description"], "")
+        yield from policy_table(whole)
+        for title, part in whole.get("$defs", {}).items():
+            yield from (f"### `{title}`", "", part["description"], "")
+            yield from policy_table(part)
+
+
+def policy_table(part: dict[str, Any]) -> Iterator[str]:
+    yield from table(
+        ("field", "value", "default", ""),
+        (
+            (f"`{name}`", value_name(field), default_name(name, field, part), field["description"])
+            for name, field in part["properties"].items()
+        ),
+    )
+
+
+def value_name(field: dict[str, Any]) -> str:
+    """What may stand there, from its JSON Schema."""
+    if "$ref" in field:
+        return f"`{field['$ref'].rpartition('/')[2]}`"
+    if "enum" in field:
+        return ", ".join(f"`{one}`" for one in field["enum"])
+    if "anyOf" in field:
+        return " or ".join(value_name(one) for one in field["anyOf"] if one != {"type": "null"})
+    if "items" in field:
+        return f"list of {value_name(field['items'])}"
+    if "additionalProperties" in field:
+        return f"object of {value_name(field['additionalProperties'])}"
+    return {"boolean": "`true`, `false`", "integer": "number", "string": "text"}[field["type"]]
+
+
+def default_name(name: str, field: dict[str, Any], part: dict[str, Any]) -> str:
+    if name in part.get("required", ()):
+        return "required"
+    default = field.get("default")
+    return "" if default in (None, "", [], {}) else f"`{json.dumps(default)}`"
 
 
 # Redaction

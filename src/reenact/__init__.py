@@ -11,7 +11,19 @@ TYPE_CHECKING = False  # typing itself would be a third of what ``reenact --help
 if TYPE_CHECKING:
     from typing import Any
 
+    from reenact.engine.current import current
+    from reenact.engine.divergence import Divergence
+    from reenact.engine.report import Report
+    from reenact.engine.scope import session
+    from reenact.engine.session import Session
+    from reenact.engine.wrapping import boundary
     from reenact.errors import (
+        BudgetExceeded,
+        CapabilityDenied,
+        DivergenceError,
+        PathRefused,
+        PolicyInvalid,
+        PolicyRefused,
         RecordingDamaged,
         RecordingError,
         RecordingExists,
@@ -20,6 +32,8 @@ if TYPE_CHECKING:
         RecordingTooNew,
         RecordingUnfinished,
         ReenactError,
+        RrError,
+        SessionClosed,
         SinkError,
         UsageError,
         ValueRefused,
@@ -40,6 +54,7 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from reenact.policy.redaction import Redactor
+    from reenact.policy.rules import Ignore, Policy
     from reenact.store.reading import open_recording
     from reenact.store.recording import Recording, start_recording
     from reenact.store.sink import Sink
@@ -47,7 +62,19 @@ if TYPE_CHECKING:
     from reenact.store.verify import verify
 
 _HOME = {
+    "reenact.engine.current": ("current",),
+    "reenact.engine.divergence": ("Divergence",),
+    "reenact.engine.report": ("Report",),
+    "reenact.engine.scope": ("session",),
+    "reenact.engine.session": ("Session",),
+    "reenact.engine.wrapping": ("boundary",),
     "reenact.errors": (
+        "BudgetExceeded",
+        "CapabilityDenied",
+        "DivergenceError",
+        "PathRefused",
+        "PolicyInvalid",
+        "PolicyRefused",
         "RecordingDamaged",
         "RecordingError",
         "RecordingExists",
@@ -56,6 +83,8 @@ _HOME = {
         "RecordingTooNew",
         "RecordingUnfinished",
         "ReenactError",
+        "RrError",
+        "SessionClosed",
         "SinkError",
         "UsageError",
         "ValueRefused",
@@ -76,6 +105,7 @@ _HOME = {
         "ToolResult",
     ),
     "reenact.policy.redaction": ("Redactor",),
+    "reenact.policy.rules": ("Ignore", "Policy"),
     "reenact.store.reading": ("open_recording",),
     "reenact.store.recording": ("Recording", "start_recording"),
     "reenact.store.sink": ("Sink",),
@@ -85,13 +115,22 @@ _HOME = {
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "BudgetExceeded",
+    "CapabilityDenied",
+    "Divergence",
+    "DivergenceError",
     "Draft",
     "ErrorInfo",
     "Event",
+    "Ignore",
     "LlmRequest",
     "LlmResponse",
     "Manifest",
     "Nondeterministic",
+    "PathRefused",
+    "Policy",
+    "PolicyInvalid",
+    "PolicyRefused",
     "Recording",
     "RecordingDamaged",
     "RecordingError",
@@ -102,8 +141,12 @@ __all__ = [
     "RecordingUnfinished",
     "Redactor",
     "ReenactError",
+    "Report",
+    "RrError",
     "RunEnd",
     "RunStart",
+    "Session",
+    "SessionClosed",
     "Sink",
     "SinkError",
     "Source",
@@ -114,9 +157,12 @@ __all__ = [
     "ValueRefused",
     "WriterBusy",
     "__version__",
+    "boundary",
     "canonical",
+    "current",
     "digest",
     "open_recording",
+    "session",
     "start_recording",
     "verify",
 ]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Clock", "Now", "entropy", "monotonic", "pause", "start_clock"]
+__all__ = ["Clock", "Now", "cpu_seconds", "entropy", "monotonic", "pause", "start_clock"]
 
 Now = Callable[[], int]
 """Milliseconds since the epoch."""
@@ -20,6 +20,7 @@ _time_ns = time.time_ns
 _monotonic_ns = time.monotonic_ns
 _urandom = os.urandom
 _sleep = time.sleep
+_process_time = time.process_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +56,8 @@ def pause(seconds: float) -> None:
 def entropy(size: int) -> bytes:
     """Real random bytes, never drawn from (or recorded in) the program's own stream."""
     return _urandom(size)
+
+
+def cpu_seconds() -> float:
+    """Processor time that this process has used, all threads together."""
+    return _process_time()

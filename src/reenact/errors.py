@@ -212,8 +212,13 @@ class SinkUnwritable(SinkError):
 class Described(Protocol):
     """What a :class:`DivergenceError` carries: a value that can be printed and sent."""
 
-    detail: str
-    hint: str
+    @property
+    def detail(self) -> str:
+        """One sentence."""
+
+    @property
+    def hint(self) -> str:
+        """What to do next."""
 
     def to_json(self) -> dict[str, Any]:
         """The versioned machine form."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reenact._version import __version__
-from reenact.cli.commands import COMMANDS
+from reenact.cli.commands import COMMANDS, Command
 from reenact.cli.parser import command_parser, make_parser
 from tests.cli.conftest import Run
 from tests.cli.samples import record
@@ -29,8 +29,24 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 def _actions() -> Iterator[tuple[str, argparse.Action]]:
     for name in NAMES:
-        for action in _parser(name)._actions:
-            yield name, action
+        yield from _below(name, _parser(name))
+
+
+def _below(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
+    for action in parser._actions:
+        yield name, action
+        if isinstance(action, argparse._SubParsersAction):
+            for word, under in action.choices.items():
+                yield from _below(f"{name} {word}", under)
+
+
+def _leaves(commands: tuple[Command, ...], before: str = "") -> Iterator[tuple[str, Command]]:
+    """The commands that do something, with all their words."""
+    for command in commands:
+        if command.under:
+            yield from _leaves(command.under, f"{before}{command.name} ")
+        else:
+            yield f"{before}{command.name}", command
 
 
 def test_version(run: Run) -> None:
@@ -65,19 +81,23 @@ def test_command_has_help_with_an_example(name: str, run: Run) -> None:
 def test_every_argument_and_option_is_explained() -> None:
     silent = [(name, one.dest) for name, one in _actions() if not one.help]
     assert silent == []
-    assert all(command.summary and command.description for command in COMMANDS)
+    for _, command in (*_leaves(COMMANDS), *((one.name, one) for one in COMMANDS)):
+        assert command.summary
+        assert command.description
 
 
 def test_examples_are_command_lines_that_work() -> None:
-    for command in COMMANDS:
-        _, _, words = command.example.partition(f"reenact {command.name} ")
-        args = _parser(command.name).parse_args(words.rstrip(')"').split())
+    for name, command in _leaves(COMMANDS):
+        top, *under = name.split()
+        _, found, words = command.example.partition(f"reenact {name}")
+        assert found
+        args = _parser(top).parse_args([*under, *words.rstrip(')"').split()])
         assert args.run == command.run
 
 
 def test_wherever_there_is_a_table_there_is_json() -> None:
     with_json = {name for name, one in _actions() if "--json" in one.option_strings}
-    assert with_json == set(NAMES) - {"completion"}
+    assert with_json == {name for name, _ in _leaves(COMMANDS)} - {"completion"}
 
 
 def test_the_whole_parser_knows_what_each_command_knows() -> None:

@@ -8,16 +8,29 @@ ABOUT = "Record everything that crosses the edge of a program, and re-enact it l
 
 
 class Command:
-    """One command. ``run`` is ``module:function`` below ``reenact.cli``, loaded when it is used."""
+    """One command. ``run`` is ``module:function`` below ``reenact.cli``, loaded when it is used.
 
-    __slots__ = ("description", "example", "name", "run", "summary")
+    A command with others ``under`` it does nothing by itself.
+    """
 
-    def __init__(self, name: str, run: str, summary: str, description: str, example: str) -> None:
+    __slots__ = ("description", "example", "name", "run", "summary", "under")
+
+    def __init__(
+        self,
+        name: str,
+        run: str,
+        summary: str,
+        description: str,
+        example: str,
+        *,
+        under: tuple[Command, ...] = (),
+    ) -> None:
         self.name = name
         self.run = run
         self.summary = summary
         self.description = description
         self.example = example
+        self.under = under
 
 
 COMMANDS = (
@@ -93,6 +106,56 @@ COMMANDS = (
         "reenact unpack today.reenact runs/received",
     ),
     Command(
+        "policy",
+        "",
+        "write, check, show and pin the policies of a project",
+        "The policies of a project lie in its folder .reenact: what its programs may do, how calls "
+        "are compared, what is secret. The index pins their contents.",
+        "reenact policy check",
+        under=(
+            Command(
+                "init",
+                "policy:init",
+                "write a first, working set of files",
+                "Writes an index, a policy and a sanitizer into the folder .reenact. What is there "
+                "already stays as it is, and is an error.",
+                "reenact policy init",
+            ),
+            Command(
+                "check",
+                "policy:check",
+                "find everything that is wrong in the files",
+                "Reads every file and says everything that is wrong: unknown fields, values that "
+                "make no sense, contradictions, and contents that are not the pinned ones.",
+                "reenact policy check --json",
+            ),
+            Command(
+                "show",
+                "policy:show",
+                "say what is in force, and where each value comes from",
+                "Shows every setting of a policy as it holds here and now: in the policy's file, its "
+                "sanitizer, the index, or by default.",
+                "reenact policy show default",
+            ),
+            Command(
+                "pin",
+                "policy:pin",
+                "accept the files as they are now",
+                "Writes the digests of the files as they are now into the index, of one policy or of "
+                "all, and says which have changed. Do this after an edit that was meant.",
+                "reenact policy pin default",
+            ),
+        ),
+    ),
+    Command(
+        "capabilities",
+        "capabilities:capabilities",
+        "list what a program can do at its edge",
+        "Lists the capabilities that policies allow or deny, the version of each one's contract, and "
+        "the hash of the whole set that recordings carry.",
+        "reenact capabilities --json",
+    ),
+    Command(
         "completion",
         "completion:completion",
         "print the completion script for a shell",
@@ -104,7 +167,7 @@ COMMANDS = (
 
 def overview() -> str:
     """What ``reenact --help`` says."""
-    commands = "\n".join(f"  {command.name:<12} {command.summary}" for command in COMMANDS)
+    commands = "\n".join(f"  {command.name:<13} {command.summary}" for command in COMMANDS)
     return f"""\
 usage: reenact [-h] [-V] COMMAND ...
 
@@ -117,7 +180,7 @@ options:
   -h, --help     show this help and exit; after a command, the help of that command
   -V, --version  print the version and exit
 
-exit codes: 0 fine, 2 misuse, 3 damaged or unreadable
+exit codes: 0 fine, 1 diverged, 2 misuse, 3 damaged or unreadable, 4 refused by policy
 
 example: {COMMANDS[0].example}
 """

@@ -29,6 +29,7 @@ __all__ = [
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 _NARROW, _USUAL, _WIDE = 40, 100, 120
+_NEAREST = "REENACT_ROOT, or the nearest one upwards"
 
 
 class Misuse(Exception):
@@ -74,6 +75,13 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """Raises :class:`Misuse` instead of ending the process."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What one command cannot use, the one above it cannot either, and knows less about."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         raise Misuse(message, self.prog)
@@ -206,6 +214,36 @@ def _unpack(parser: Parser) -> None:
     _json(parser, "what was done as JSON")
 
 
+def _root(parser: Parser, otherwise: str) -> None:
+    parser.add_argument("--root", metavar="DIR", help=f"the folder with .reenact; else {otherwise}")
+
+
+def _policy_init(parser: Parser) -> None:
+    _root(parser, "where you are")
+    _json(parser, "what was written as JSON")
+
+
+def _policy_check(parser: Parser) -> None:
+    _root(parser, _NEAREST)
+    _json(parser, "the findings as JSON")
+
+
+def _policy_show(parser: Parser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ID", help="which policy, otherwise the default")
+    _root(parser, _NEAREST)
+    _json(parser, "the settings as JSON")
+
+
+def _policy_pin(parser: Parser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ID", help="which policy, otherwise all")
+    _root(parser, _NEAREST)
+    _json(parser, "the pins as JSON")
+
+
+def _capabilities(parser: Parser) -> None:
+    _json(parser, "the report as JSON")
+
+
 def _completion(parser: Parser) -> None:
     parser.add_argument("shell", choices=SHELLS, help="the shell to complete for")
 
@@ -220,6 +258,11 @@ _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "redact": _redact,
     "pack": _pack,
     "unpack": _unpack,
+    "policy init": _policy_init,
+    "policy check": _policy_check,
+    "policy show": _policy_show,
+    "policy pin": _policy_pin,
+    "capabilities": _capabilities,
     "completion": _completion,
 }
 
@@ -242,7 +285,7 @@ def make_parser(*, whole: bool = True) -> Parser:
         settings = _settings(command) if whole else {"add_help": False}
         under = commands.add_parser(command.name, help=command.summary, **settings)
         if whole:
-            _ARGUMENTS[command.name](under)
+            _fill(under, command, command.name)
     return parser
 
 
@@ -251,10 +294,29 @@ def command_parser(name: str) -> Parser | None:
     for command in COMMANDS:
         if command.name == name:
             parser = Parser(prog=f"reenact {name}", **_settings(command))
-            _ARGUMENTS[name](parser)
-            parser.set_defaults(run=command.run)
+            _fill(parser, command, name)
             return parser
     return None
+
+
+def _fill(parser: Parser, command: Command, path: str) -> None:
+    """The arguments of ``command``, or the commands under it. ``path`` is its key in the table."""
+    if not command.under:
+        _ARGUMENTS[path](parser)
+        parser.set_defaults(run=command.run)
+        return
+    commands = parser.add_subparsers(
+        dest="action",
+        metavar="ACTION",
+        title="commands",
+        prog=f"reenact {path}",
+        help="what to do",
+        parser_class=Parser,
+        required=True,
+    )
+    for one in command.under:
+        under = commands.add_parser(one.name, help=one.summary, **_settings(one))
+        _fill(under, one, f"{path} {one.name}")
 
 
 def _settings(command: Command) -> dict[str, Any]:

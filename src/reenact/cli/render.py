@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from reenact.diff.text import cells, clip, safe
 
 __all__ = [
     "clip",
@@ -21,35 +22,6 @@ __all__ = [
     "size",
     "span",
 ]
-
-_SPACES = "\u00a0\u3000"
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_CUT = "..."
-
-
-def safe(text: str) -> str:
-    """``text`` as one line that a terminal only shows.
-
-    Control characters (C0, C1, DEL), formatting ones (bidi, zero width, tags), line separators,
-    lone surrogates and unassigned characters are written as JSON would: ``\\u001b``.
-    """
-    if text.isprintable():
-        return text
-    return "".join(map(_shown, text))
-
-
-def _shown(char: str) -> str:
-    if char.isprintable() or char in _SPACES:
-        return char
-    return _SHORT.get(char) or _escaped(char)
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def json_line(value: Any) -> str:
@@ -99,42 +71,17 @@ def _joined(start: str, parts: Iterable[Iterator[str]], end: str) -> Iterator[st
     yield end
 
 
-def clip(text: str, width: int) -> str:
-    """``text`` in at most ``width`` cells of a terminal; 0 means as long as it is."""
-    if not width or (len(text) <= width and _cells(text) <= width):
-        return text
-    room, kept = width - len(_CUT), []
-    for char in text:
-        room -= _cells(char)
-        if room < 0:
-            break
-        kept.append(char)
-    return ("".join(kept) + _CUT)[:width]
-
-
-def _cells(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return sum(map(_char_cells, text))
-
-
-def _char_cells(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
 def rows(table: Sequence[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> list[str]:
     """A small table as lines: columns as wide as they need to be, those in ``right`` to the right."""
     if not table:
         return []
-    widths = [max(map(_cells, column)) for column in zip(*table, strict=True)]
+    widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
     return ["  ".join(_padded(row, widths, right)).rstrip() for row in table]
 
 
 def _padded(row: tuple[str, ...], widths: list[int], right: frozenset[int]) -> Iterator[str]:
     for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        gap = " " * (width - _cells(cell))
+        gap = " " * (width - cells(cell))
         yield gap + cell if place in right else cell + gap
 
 

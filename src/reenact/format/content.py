@@ -2,7 +2,7 @@
 
 Events ordered by (lane, position in lane), without seq, ts, run ids, and without the parts of the
 data that are allowed to differ: its ``timing`` field (time offsets) and the paths it lists itself
-in ``volatile``.
+in ``volatile``. Events with the source ``schedule`` say when, not what, and are left out.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from reenact.format.paths import Path, parse
 __all__ = ["ContentHash", "varies"]
 
 _MARKS = (b'"timing":', b'"volatile":')
+_SCHEDULE = b'"source":"schedule"'
+_LONGEST_SCHEDULE = 512
 
 
 class ContentHash:
@@ -34,8 +36,11 @@ class ContentHash:
         """Count one event in. ``digest`` is the sha256 of its whole stored payload.
 
         ``varies`` is what :func:`varies` says of the payload, for those who know: looking for it
-        costs more than hashing.
+        costs more than hashing. An event that only says when something was handed to the program
+        (its source is ``schedule``) does not count.
         """
+        if len(payload) < _LONGEST_SCHEDULE and _SCHEDULE in payload:
+            return
         if varies is None:
             varies = _MARKS[0] in payload or _MARKS[1] in payload
         if varies:

@@ -111,7 +111,8 @@ class BlobTotals(msgspec.Struct, frozen=True):
 class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What is known when a recording starts. Times are milliseconds since the epoch.
 
-    ``extra`` keeps fields that a later minor version added.
+    ``capability_set`` is the hash of the capabilities that were known; ``extra`` keeps fields that
+    a later minor version added.
     """
 
     version: int
@@ -126,6 +127,7 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     environment: dict[str, str]
     policy: PolicyRef | None = None
     parent: Origin | None = None
+    capability_set: str | None = None
     extra: dict[str, Any] = {}
 
     @classmethod

@@ -26,7 +26,9 @@ from reenact.errors import (
 )
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Manifest, Seed
+from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
+from reenact.store.discarding import drop_capture, is_open_as, not_removed
 from reenact.store.files import claimed, create_claimed, holding, replace_file, unwritable
 from reenact.store.layout import (
     BLOBS,
@@ -86,7 +88,9 @@ class DirectorySink:
         self._writer: Writer | None = None
         self._seed: Seed | None = None
         self._lock_fd = -1
+        self._made = False
         self._manifest: Manifest | None = None
+        self._discarded = False
         self._forked = False
         self._shut_out = False
         self._joining = threading.Lock()
@@ -137,6 +141,7 @@ class DirectorySink:
 
     def _open(self, seed: Seed) -> None:
         folder = self._folder
+        self._made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         try:
             fd = create_claimed(folder / OPEN)
@@ -150,6 +155,10 @@ class DirectorySink:
     def append(self, event: Draft) -> int:
         writer = self._writer or self._join()
         return 0 if writer is None else writer.append(event)
+
+    def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
+        writer = self._writer or self._join()
+        return 0 if writer is None else writer.append(event, received)
 
     def _join(self) -> Writer | None:
         """A segment of our own; None when it cannot be had, which must not stop the program."""
@@ -169,7 +178,7 @@ class DirectorySink:
 
     def after_fork(self) -> None:
         """In a forked child: leave the parent's files alone, write a segment of our own."""
-        if self._writer is None or self._manifest is not None:
+        if self._writer is None or self._manifest is not None or self._discarded:
             return
         self._forked = True
         self._joining = threading.Lock()
@@ -185,6 +194,8 @@ class DirectorySink:
         if self._forked:
             self.leave()
             raise SinkError("a forked child does not finalise its parent's recording")
+        if self._discarded:
+            raise SinkError("this recording was given up", hint="start a new one")
         if self._writer is None or self._seed is None:
             raise UsageError("start the sink before finalising it")
         self._writer.close()
@@ -202,6 +213,32 @@ class DirectorySink:
             self._writer.close()
             self._writer.release()
             self._writer = None
+
+    def discard(self) -> None:
+        if self._forked:
+            self.leave()
+        elif self._lock_fd >= 0 and self._manifest is None:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._writer is not None:
+            self._writer.stop()
+        unfinished = not (self._folder / MANIFEST).exists()
+        ours = unfinished and is_open_as(self._folder / OPEN, self._lock_fd)
+        if ours:
+            # A process that still writes would make the folder again, for its next blob.
+            self._await_segments()
+        self._discarded = True
+        try:
+            if ours:
+                drop_capture(self._folder, made=self._made)
+        except OSError as error:
+            raise not_removed(self._folder, error) from None
+        finally:
+            if self._writer is not None:
+                self._writer.release()
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
     def _await_segments(self) -> None:
         """Other processes of this capture may still be writing: give them a moment to end.

@@ -55,7 +55,9 @@ class Lines:
     ) -> None:
         self.name = path.name
         self.blobs = blobs
+        self._path = path
         self._file = path.open("rb", buffering=_BATCH)
+        self._is = os.fstat(self._file.fileno())
         self._file.seek(start)
         self._ends = array("Q", [start])
         self._batch: list[bytes] = []
@@ -67,6 +69,29 @@ class Lines:
 
     def close(self) -> None:
         self._file.close()
+
+    def reopen(self) -> Lines:
+        """A second reader of the same file, from its first event, with a descriptor of its own.
+
+        Raises :class:`RecordingDamaged` when the file has gone or another has taken its place.
+        """
+        place = f"file {self.name}"
+        try:
+            other = Lines(
+                self._path, self.blobs, start=self._ends[0], stop=self._stop, ids=self._ids
+            )
+        except OSError as error:
+            raise RecordingDamaged(
+                f"{self.name} cannot be opened again: {error.strerror}", place=place
+            ) from None
+        if not os.path.samestat(other._is, self._is):
+            other.close()
+            raise RecordingDamaged(
+                f"{self.name} has been replaced since it was verified",
+                place=place,
+                hint="open the recording again",
+            )
+        return other
 
     def line(self, seq: int) -> bytes | None:
         """The whole line of event ``seq``, or None behind the last complete one."""

@@ -33,7 +33,7 @@ from reenact.store.seal import Seal, key_path, load_key, make_key
 from reenact.store.sink import Options, Sink, Warn, print_warning
 from reenact.store.tape_sink import TapeSink
 
-__all__ = ["Recording", "default_profile", "make_seed", "start_recording"]
+__all__ = ["Recording", "default_profile", "make_seed", "own_seal", "start_recording"]
 
 
 class Recording:
@@ -131,7 +131,7 @@ def start_recording(
     clock = start_clock()
     place = Path(path)
     as_tape = place.suffix == ".jsonl" if tape is None else tape
-    sealer = _own_seal() if seal and not as_tape and redactor.profile != "none" else None
+    sealer = own_seal() if seal and not as_tape and redactor.profile != "none" else None
     options = Options(redactor=redactor, seal=sealer, durability=durability, warn=warn)
     seed = make_seed(
         clock=clock,
@@ -159,7 +159,7 @@ def _redactor(profile: Profile | None) -> Redactor:
     return Redactor(profile or default_profile(), environ=dict(os.environ))
 
 
-def _own_seal() -> Seal | None:
+def own_seal() -> Seal | None:
     """The user's own key, made on first use. Without the extra, values are not sealed."""
     try:
         import cryptography  # noqa: F401
@@ -178,6 +178,7 @@ def make_seed(
     policy: PolicyRef | None = None,
     parent: Origin | None = None,
     mode: Literal["capture", "replay"] = "capture",
+    capability_set: str | None = None,
 ) -> Seed:
     """What a recording that starts now knows about itself."""
     return Seed(
@@ -193,6 +194,7 @@ def make_seed(
         environment=_environment(redactor),
         policy=policy,
         parent=parent,
+        capability_set=capability_set,
     )
 
 

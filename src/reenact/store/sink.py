@@ -9,21 +9,23 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from reenact.errors import SinkError
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Flag, Manifest, Seed
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction import Mark, Redactor
 from reenact.store.blobs import Blobs
+from reenact.store.discarding import is_open_as
 from reenact.store.log import Durability, Log, Syncer
 from reenact.store.packing import BLOB_THRESHOLD, Packer
-from reenact.store.redact import prepare
+from reenact.store.redact import Prepared, prepare
 from reenact.store.seal import Seal
 from reenact.store.sealed import SealedValues
 from reenact.store.sums import Sums
 
-__all__ = ["Options", "Sink", "Warn", "Writer", "print_warning"]
+__all__ = ["CopySink", "Options", "Sink", "Warn", "Writer", "print_warning", "values_to_seal"]
 
 Status = Literal["ok", "error", "recovered"]
 Warn = Callable[[str], None]
@@ -49,6 +51,26 @@ class Sink(Protocol):
     def leave(self) -> None:
         """In a process that was forked meanwhile: this process has no more to add."""
 
+    def discard(self) -> None:
+        """Give the recording up: what this sink has written is removed and its lock is free.
+
+        A recording that was to be replaced stays as it was. Nothing happens before the start,
+        after finalising or the second time; a forked child only leaves. Raises
+        :class:`WriterBusy` while other processes write to the same capture, and
+        :class:`SinkUnwritable` when something cannot be removed.
+        """
+
+
+class CopySink(Sink, Protocol):
+    """A sink that also takes events out of another recording."""
+
+    def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
+        """Append an event that has been redacted before; otherwise as :meth:`append`.
+
+        ``received`` are the values that were taken out of it then. They are sealed with it, if
+        the sink seals, and written nowhere else.
+        """
+
 
 def print_warning(text: str) -> None:
     """The default for warnings: one line on stderr."""
@@ -66,6 +88,17 @@ class Options:
     blob_threshold: int = BLOB_THRESHOLD
     deltas: bool = True
     warn: Warn = print_warning
+
+
+def values_to_seal(prepared: Prepared, received: tuple[Mark, ...]) -> tuple[Mark, ...]:
+    """What to seal with an event that has been redacted before, and perhaps again now.
+
+    Where both took something out of one leaf, the earlier mark has the whole of it.
+    """
+    if prepared.warning:  # nothing of the event is written, so there is no place for a value
+        return ()
+    known = {mark.path for mark in received}
+    return (*received, *(mark for mark in prepared.received if mark.path not in known))
 
 
 class Writer:
@@ -104,11 +137,12 @@ class Writer:
         self._torn = False
         self._closed = False
 
-    def append(self, event: Draft) -> int:
+    def append(self, event: Draft, received: tuple[Mark, ...] = ()) -> int:
         prepared = prepare(event, self._options.redactor)
         if prepared.warning:
             self._options.warn(prepared.warning)
         payload = prepared.payload
+        marks = values_to_seal(prepared, received) if received else prepared.received
         digest = hashlib.sha256(payload).digest()
         with self._lock:
             if self._closed:
@@ -124,8 +158,8 @@ class Writer:
             self._torn = True
             try:
                 head = self._prefix.head(seq, event)  # refuses a bad envelope before any effect
-                if self._sealed is not None and prepared.received:
-                    self._sealed.add(seq, event, digest, prepared.received)
+                if self._sealed is not None and marks:
+                    self._sealed.add(seq, event, digest, marks)
                 data = payload
                 if len(payload) >= self._packer.smallest:
                     data = self._packer.pack(seq, event, payload, digest, prepared.key)
@@ -183,17 +217,25 @@ class Writer:
             self._sums.sealed_key = self._sealed.key_id
         return self._sums
 
-    def close(self) -> None:
-        """No more appends; everything written is durable (unless durability is ``none``)."""
+    def stop(self) -> bool:
+        """No more appends, and nobody else touches the file. False when that was so already."""
         with self._lock:
             if self._closed:
-                return
+                return False
             self._closed = True
         self._syncer.close()
-        if self._options.durability != "none":
+        return True
+
+    def close(self) -> None:
+        """No more appends; everything written is durable (unless durability is ``none``)."""
+        if self.stop() and self._options.durability != "none":
             self._syncer.commit()
             if self._sealed is not None:
                 self._sealed.sync()
+
+    def owns(self, path: Path) -> bool:
+        """Is ``path`` the log of this writer, which still holds the lock on it?"""
+        return is_open_as(path, self._log.fd)
 
     def release(self) -> None:
         """Close the files, and with them the lock."""

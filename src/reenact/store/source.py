@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from reenact.errors import RecordingDamaged
-from reenact.format.event import Event
+from reenact.format.event import Event, unknown_fields
 from reenact.format.manifest import Manifest
 from reenact.store.blobs import Blobs
 from reenact.store.layout import SEALED
@@ -20,7 +20,7 @@ from reenact.store.seal import Seal
 from reenact.store.sealed import Restored, SealedLine, read_sealed, restore
 from reenact.store.torn import referenced_blobs
 
-__all__ = ["LogSource", "Source"]
+__all__ = ["LogSource", "SeekableSource", "Source"]
 
 _CHUNK = 1 << 16
 _RESTORE = "restore the recording from a copy; a damaged one is never replayed"
@@ -45,8 +45,38 @@ class Source(Protocol):
         """How many events have not been served."""
 
 
+class SeekableSource(Source, Protocol):
+    """A source that also gives any event by its seq, wherever the cursor is."""
+
+    def at(self, seq: int) -> Event:
+        """Event ``seq``. Raises :class:`LookupError` outside 1…count."""
+
+    def extra(self, seq: int) -> dict[str, Any]:
+        """The envelope fields of event ``seq`` that this version does not know."""
+
+    def restored(self, event: Event, seal: Seal | None) -> Restored:
+        """The data of ``event`` as the program received it, as far as the key opens it."""
+
+    def reopen(self) -> SeekableSource:
+        """A second reader of the same recording, with its cursor before the first event."""
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+
+    def __iter__(self) -> Iterator[Event]:
+        """All events from the first, without moving the cursor."""
+
+    def __len__(self) -> int: ...
+
+
 class LogSource:
-    """A verified log with a cursor. Also gives any event by its seq."""
+    """A verified log with a cursor. Also gives any event by its seq.
+
+    The cursor (:meth:`next`, :meth:`peek`) and :meth:`at` may be mixed in any order: neither moves
+    the other, and both give the same events. What is read costs 8 bytes of index per event, no
+    more. Not thread-safe, and a forked child shares the place in the file with its parent: a
+    second thread or a child takes its own reader with :meth:`reopen`.
+    """
 
     def __init__(self, path: Path, manifest: Manifest, lines: Lines, blobs: Blobs) -> None:
         self.path = path
@@ -106,6 +136,10 @@ class LogSource:
         """The line of event ``seq`` as it lies there."""
         return self._lines.line(seq) or b""
 
+    def extra(self, seq: int) -> dict[str, Any]:
+        """The envelope fields of event ``seq`` that this version does not know."""
+        return unknown_fields(self.raw(seq))
+
     def stored(self, seq: int) -> bytes:
         """The data of event ``seq`` as it lies there: perhaps a delta, or references to blobs."""
         found = self._lines.envelope(seq)
@@ -134,6 +168,14 @@ class LogSource:
 
     def __len__(self) -> int:
         return self._manifest.event_count
+
+    def reopen(self) -> LogSource:
+        """A second reader of the same recording, with its cursor before the first event.
+
+        It has a file descriptor of its own and is not verified again: it is the same file. Raises
+        :class:`RecordingDamaged` when that has gone or another has taken its place.
+        """
+        return LogSource(self.path, self._manifest, self._lines.reopen(), self.blobs)
 
     def close(self) -> None:
         self._lines.close()

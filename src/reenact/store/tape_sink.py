@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -9,17 +10,33 @@ import shutil
 from pathlib import Path
 
 from reenact._system import Clock
-from reenact.errors import RecordingExists, SinkUnwritable, UsageError, WriterBusy
+from reenact.errors import (
+    RecordingError,
+    RecordingExists,
+    SinkError,
+    SinkUnwritable,
+    UsageError,
+    WriterBusy,
+)
 from reenact.format.canonical import stored
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import BlobTotals, Manifest, Seed
+from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
+from reenact.store.discarding import drop_folder, not_removed
 from reenact.store.files import claimed, create_claimed, unwritable
 from reenact.store.log import Log, sync_file
 from reenact.store.sink import Options, Status, Writer, watch_forks
 from reenact.store.source import LogSource
 from reenact.store.sums import Sums, close_manifest
-from reenact.store.tape import first_line, part_path, scan_tape, tape_blobs, tape_lines
+from reenact.store.tape import (
+    first_line,
+    open_tape,
+    part_path,
+    scan_tape,
+    tape_blobs,
+    tape_lines,
+)
 from reenact.store.torn import referenced_blobs
 
 __all__ = ["TapeSink", "gather_blobs", "publish", "tidy_tape"]
@@ -51,6 +68,8 @@ class TapeSink:
         self._writer: Writer | None = None
         self._seed: Seed | None = None
         self._manifest: Manifest | None = None
+        self._discarded = False
+        self._gathered = False
         self._forked = False
         self._warned = False
 
@@ -108,8 +127,12 @@ class TapeSink:
         )
 
     def append(self, event: Draft) -> int:
+        return self.append_copy(event, ())
+
+    def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
+        """See :class:`reenact.store.sink.CopySink`; a tape seals nothing."""
         if self._writer is not None:
-            return self._writer.append(event)
+            return self._writer.append(event, received)
         if not self._forked:
             raise UsageError("start the sink before appending to it")
         if not self._warned:
@@ -122,7 +145,7 @@ class TapeSink:
 
     def after_fork(self) -> None:
         """In a forked child: a tape holds one process, so the child records nothing."""
-        if self._writer is None or self._manifest is not None:
+        if self._writer is None or self._manifest is not None or self._discarded:
             return
         self._writer.release()
         self._writer = None
@@ -131,9 +154,25 @@ class TapeSink:
     def leave(self) -> None:
         """In a forked child: there is nothing to close."""
 
+    def discard(self) -> None:
+        writer, part = self._writer, part_path(self.path)
+        if writer is None or self._manifest is not None:
+            return
+        writer.stop()
+        self._discarded = True
+        try:
+            if writer.owns(part):
+                _drop_part(self.path, gathered=self._gathered)
+        except OSError as error:
+            raise not_removed(part, error) from None
+        finally:
+            writer.release()
+
     def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
         if self._manifest is not None:
             return self._manifest
+        if self._discarded:
+            raise SinkError("this recording was given up", hint="start a new one")
         if self._writer is None or self._seed is None:
             raise UsageError("only the process that started a tape finalises it")
         self._writer.close()
@@ -144,6 +183,7 @@ class TapeSink:
                 f"the tape that was to replace {self.path} is not whole: {self._writer.failure}",
                 hint=f"the old one is kept, the new one is in {part_path(self.path).name}",
             )
+        self._gathered = True
         try:
             self._manifest = publish(
                 self.path,
@@ -217,6 +257,33 @@ def _link(file: Path, target: Path) -> None:
         beside = target.with_name(f"{target.name}.tmp")
         shutil.copyfile(file, beside)
         beside.replace(target)
+
+
+def _drop_part(tape: Path, *, gathered: bool) -> None:
+    """Remove an unfinished tape: its events first, its name and with it the lock last."""
+    part = part_path(tape)
+    os.truncate(part, len(first_line(part)))
+    if gathered:
+        with contextlib.suppress(RecordingError):  # an older tape that is damaged keeps them all
+            _take_back(tape)
+    drop_folder(tape_blobs(part).folder)
+    part.unlink()
+
+
+def _take_back(tape: Path) -> None:
+    """Undo :func:`gather_blobs`: an older tape keeps the blobs that it refers to."""
+    blobs, own = tape_blobs(tape), tape_blobs(part_path(tape))
+    kept: set[Path] = set()
+    if tape.exists():
+        with open_tape(tape) as old:
+            kept = {blobs.path(digest) for digest in old.referenced_blobs()}
+    for file in own.files():
+        target = blobs.folder / file.relative_to(own.folder)
+        if target not in kept:
+            target.unlink(missing_ok=True)
+            for folder in (target.parent, blobs.folder):
+                with contextlib.suppress(OSError):  # it is in use
+                    folder.rmdir()
 
 
 def tidy_tape(source: LogSource) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import threading
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from reenact.errors import (
     RecordingTooNew,
     RecordingUnfinished,
 )
+from reenact.format.event import Prefix
 from reenact.store.log import Tally
 from reenact.store.reading import open_recording
 from reenact.store.resolving import is_delta
@@ -25,6 +29,7 @@ from tests.unit.store.samples import (
     contents,
     datas,
     draft,
+    forge,
     notes,
     raw_lines,
     read_manifest,
@@ -190,6 +195,127 @@ def test_answers_repeated_in_the_next_question_are_not_stored_twice(tmp_path: Pa
     assert datas(path) == [one.data for one in drafts]
     new_text = 20 * 1_200 + 600
     assert (path / "events.jsonl").stat().st_size < 2 * new_text
+
+
+@CONTAINERS
+def test_the_cursor_and_random_access_may_be_mixed_in_any_order(tmp_path: Path, name: str) -> None:
+    """Several batches of lines, so that each pulls the other's reading along."""
+    told = [{"n": number, "pad": "x" * 300} for number in range(1, 1_001)]
+    path = record(tmp_path / name, [draft(data=data) for data in told])
+    chance = random.Random(3)
+    served = []
+    with open_recording(path) as source:
+        while source.remaining():
+            for _ in range(chance.randrange(3)):
+                seq = chance.randint(1, 1_000)
+                assert source.at(seq).data == told[seq - 1]
+            head = source.peek() if chance.random() < 0.3 else None
+            event = source.next()
+            assert event is not None
+            assert head in (None, event)
+            served.append(event.data)
+    assert served == told
+
+
+# A second reader
+
+
+@CONTAINERS
+def test_a_second_reader_has_a_cursor_of_its_own(tmp_path: Path, name: str) -> None:
+    with open_recording(record(tmp_path / name, notes(4))) as first:
+        first.next()
+        first.next()
+        with first.reopen() as second:
+            assert second.manifest() == first.manifest()
+            assert [one.data["n"] for one in iter(second.next, None)] == [1, 2, 3, 4]
+            assert first.remaining() == 2
+        assert first.at(4).data == {"n": 4}
+
+
+@CONTAINERS
+def test_readers_in_threads_and_a_forked_child_do_not_disturb_each_other(
+    tmp_path: Path, name: str
+) -> None:
+    told = [{"n": number, "pad": "x" * 300} for number in range(1, 1_001)]
+    with open_recording(record(tmp_path / name, [draft(data=data) for data in told])) as source:
+        source.next()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                own = source.reopen()
+                status = 0 if [event.data for event in own] == told else 2
+            finally:
+                os._exit(status)
+        found: list[list[dict[str, Any]]] = []
+
+        def read() -> None:
+            with source.reopen() as own:
+                found.append([event.data for event in own])
+
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        rest = [event.data for event in iter(source.next, None)]
+        for thread in threads:
+            thread.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert rest == told[1:]
+        assert found == [told] * 3
+
+
+def test_a_second_reader_is_not_verified_again(tmp_path: Path) -> None:
+    path = record(tmp_path / "c", [draft(data={"pad": "aaaa"})] * 3)
+    with open_recording(path) as source:
+        log = (path / "events.jsonl").read_bytes()
+        with (path / "events.jsonl").open("rb+") as file:  # the same file, so nobody looks
+            file.write(log.replace(b"aaaa", b"bbbb"))
+        with source.reopen() as second:
+            assert second.at(1).data == {"pad": "bbbb"}
+
+
+@CONTAINERS
+def test_another_recording_in_the_same_place_is_not_the_verified_one(
+    tmp_path: Path, name: str
+) -> None:
+    path = record(tmp_path / name, notes(2))
+    with open_recording(path) as source:
+        record(path, notes(9), replace=True)
+        with pytest.raises(RecordingDamaged, match="has been replaced") as caught:
+            source.reopen()
+        assert caught.value.hint == "open the recording again"
+        assert source.at(2).data == {"n": 2}
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with pytest.raises(RecordingDamaged, match="cannot be opened again"):
+            source.reopen()
+
+
+@pytest.mark.slow
+def test_reading_in_order_costs_no_more_memory_than_the_index(tmp_path: Path) -> None:
+    count = 200_000
+    path = record(tmp_path / "c", [])
+    prefix = Prefix("cap_1", "run_1")
+    small = b'{"n":1234567}'
+    forge(path, b"".join(prefix.line(seq, draft(), small) for seq in range(1, count + 1)))
+    with open_recording(path) as source:
+        served = 0
+        tracemalloc.start()
+        try:
+            while source.next() is not None:
+                served += 1
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert served == count
+    # The index, an eighth for the growing of an array, and a few batches of lines.
+    assert peak < 8 * count * 9 // 8 + 500_000
+
+
+@CONTAINERS
+def test_unknown_fields_of_an_event_can_be_asked_for(tmp_path: Path, name: str) -> None:
+    drafts = [draft(extra={"mood": {"data": 1}}, lane="0.1"), draft(parent=1)]
+    with open_recording(record(tmp_path / name, drafts)) as source:
+        assert [source.extra(1), source.extra(2)] == [{"mood": {"data": 1}}, {}]
 
 
 # Where the damage is

@@ -1,0 +1,29 @@
+"""``reenact capabilities``: what programs can do at their edge, and the hash of the set."""
+
+from __future__ import annotations
+
+import argparse
+
+from reenact._version import __version__
+from reenact.cli.render import json_line, rows
+from reenact.policy.capabilities import KNOWN, PROTOCOL_VERSION
+
+__all__ = ["capabilities"]
+
+
+def capabilities(args: argparse.Namespace) -> int:
+    """The command ``capabilities``."""
+    known, whole = KNOWN.items(), KNOWN.capability_set_hash()
+    if args.json:
+        report = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "name": "reenact",
+            "version": __version__,
+            "capabilities": [{"name": name, "version": version} for name, version in known],
+            "capabilitySetHash": whole,
+        }
+        print(json_line(report))
+    else:
+        print(*rows([("capability", "version"), *known]), sep="\n")
+        print(f"set {whole}")
+    return 0

@@ -1,0 +1,99 @@
+"""Texts side by side, and on a screen. What was recorded is hostile: it is escaped, not obeyed."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["around", "cells", "clip", "common_start", "safe"]
+
+_SPACES = "\u00a0\u3000"
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_CUT = "..."
+_CONTEXT = 3
+"""One part in so many of what is shown stands before the first difference."""
+
+
+def common_start(one: str, other: str) -> int:
+    """The place of the first character that differs; the shorter length when none does."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def around(one: str, other: str, room: int) -> tuple[str, str]:
+    """Both texts in at most ``room`` characters each, so cut that the first difference shows.
+
+    What fits is left as it is; where something is cut off stands ``...``.
+    """
+    if len(one) <= room and len(other) <= room:
+        return one, other
+    first = common_start(one, other)
+    start = max(0, first - room // _CONTEXT)
+    if start <= len(_CUT):
+        start = 0
+    return _window(one, start, room), _window(other, start, room)
+
+
+def _window(text: str, start: int, room: int) -> str:
+    head = _CUT if start else ""
+    rest = text[start:]
+    room = max(0, room - len(head))
+    if len(rest) > room:
+        rest = rest[: max(0, room - len(_CUT))] + _CUT
+    return head + rest
+
+
+def safe(text: str) -> str:
+    """``text`` as one line that a terminal only shows.
+
+    Control characters (C0, C1, DEL), formatting ones (bidi, zero width, tags), line separators,
+    lone surrogates and unassigned characters are written as JSON would: ``\\u001b``.
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or char in _SPACES:
+        return char
+    return _SHORT.get(char) or _escaped(char)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def clip(text: str, width: int) -> str:
+    """``text`` in at most ``width`` cells of a terminal; 0 means as long as it is."""
+    if not width or (len(text) <= width and cells(text) <= width):
+        return text
+    room, kept = width - len(_CUT), []
+    for char in text:
+        room -= cells(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return ("".join(kept) + _CUT)[:width]
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_char_cells, text))
+
+
+def _char_cells(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

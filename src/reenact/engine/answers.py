@@ -1,0 +1,83 @@
+"""Between what a program gets and what is written: how a boundary keeps its results."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from reenact.engine.call import PAIRS, Call
+from reenact.engine.failures import failure_data, rebuild
+from reenact.format.canonical import decode, exact, plain
+from reenact.format.event import Data
+
+__all__ = ["PLAIN", "Codec", "Plain", "owned"]
+
+
+def owned(value: Any) -> Any:
+    """A copy of ``value`` that its owner can no longer change. Raises :class:`ValueRefused`."""
+    return plain(decode(exact(value)))
+
+
+class Codec(Protocol):
+    """One per boundary. Data are fields of the event that completes the call."""
+
+    def dump(self, call: Call, result: Any) -> Data:
+        """What is recorded of ``result``. Raises :class:`ValueRefused` for what cannot be."""
+
+    def load(self, call: Call, data: Data) -> Any:
+        """The result that ``data`` was recorded of."""
+
+    def returned(self, call: Call, result: Any, data: Data) -> Any:
+        """What the program gets while recording: ``result`` itself, or what a replay will give."""
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        """What is recorded of a failure."""
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        """The exception that ``data`` was recorded of."""
+
+
+class Plain:
+    """Results that are JSON values (and bytes) themselves, passed by value.
+
+    While recording the program gets the value that a replay will give it: where a tool returns a
+    tuple, a list.
+    """
+
+    def dump(self, call: Call, result: Any) -> Data:
+        result = owned(result)
+        if call.type == "tool_call":
+            return {"ok": True, "result": result}
+        if call.type == "llm_request":
+            return {"stopReason": None, "usage": None, "response": result}
+        return {"response": result}
+
+    def load(self, call: Call, data: Data) -> Any:
+        if call.type == "tool_call":
+            return data.get("result")
+        return data["response"] if "response" in data else data.get("value")
+
+    def returned(self, call: Call, result: Any, data: Data) -> Any:
+        return self.load(call, data)
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        return failure_data(error)
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        return rebuild(data)
+
+
+PLAIN = Plain()
+
+
+def error_fields(call: Call, error: Data) -> Data:
+    """The fields of a completing event that say that the call failed."""
+    if call.type == "tool_call":
+        return {"ok": False, "error": error}
+    if call.type == "llm_request":
+        return {"stopReason": None, "usage": None, "error": error}
+    return {"error": error}
+
+
+def completing_type(call: Call) -> str:
+    """The type of the event that completes ``call``."""
+    return PAIRS.get(call.type, call.type)

@@ -1,0 +1,145 @@
+"""A call as data, and what may be decided about it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from reenact.engine.divergence import Divergence
+from reenact.errors import PolicyRefused
+from reenact.format.event import Data, Event
+
+__all__ = [
+    "DRAWS",
+    "PAIRS",
+    "SCHEDULE",
+    "Call",
+    "Decision",
+    "Entry",
+    "GoLive",
+    "Pass",
+    "Reexecute",
+    "Refuse",
+    "Serve",
+]
+
+DRAWS: Final = frozenset({"clock", "rng", "env"})
+"""Sources that answer at once: they are positions of their lane, and nobody waits for them."""
+
+SCHEDULE: Final = "schedule"
+"""The source of events that only say when something was handed to the program."""
+
+PAIRS: Final = {"llm_request": "llm_response", "tool_call": "tool_result"}
+"""Calls that are two events, one when the call starts and one when it completes."""
+
+CallType = Literal[
+    "llm_request", "tool_call", "nondeterministic", "state_mutation", "run_start", "run_end"
+]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a boundary says about one call before it is made.
+
+    ``request`` is owned by the call from now on: nobody changes it any more. ``instant``
+    calls are answered without waiting for their turn in the order of deliveries. ``method`` and
+    ``url`` are for the net rules.
+    """
+
+    type: CallType
+    capability: str
+    operation: str
+    request: Data
+    source: str = ""
+    key: str = ""
+    """Stated by callers that have a key of their own; otherwise the digest of the request."""
+    instant: bool = False
+    observed: bool = False
+    """The program only says that something happened; there is nothing to answer."""
+    nests: bool = False
+    """What runs inside the call has a lane of its own: a tool."""
+    call_id: str = ""
+    extra: Data = {}
+    """Fields of the opening event that are not compared."""
+    method: str = ""
+    url: str = ""
+
+    @property
+    def kind(self) -> str:
+        """``llm``, ``tool``, or the source: what policies allow by name."""
+        if self.type == "llm_request":
+            return "llm"
+        if self.type == "tool_call":
+            return "tool"
+        return self.source or self.type
+
+    @property
+    def draws(self) -> bool:
+        """Is this a draw of the clock, of chance, or of another small fact?"""
+        return self.instant and self.type == "nondeterministic"
+
+
+class Entry(msgspec.Struct, eq=False, kw_only=True):
+    """One recorded call: its opening event, and the event that completed it.
+
+    ``closing`` is the opening itself for a call that is one event, and None while it has not been
+    read, or was never written.
+    """
+
+    opening: Event
+    kind: str
+    operation: str
+    key: str
+    position: int
+    closing: Event | None = None
+    unanswered: bool = False
+    """Cancelled or unfinished in the recording: never answered in a replay."""
+    inner: str | None = None
+    instant: bool = False
+    used: bool = False
+    passed: bool = False
+    """A lenient run has gone past it: still usable, no longer waited for."""
+
+    @property
+    def seq(self) -> int:
+        return self.opening.seq
+
+    @property
+    def type(self) -> str:
+        return self.opening.type
+
+    @property
+    def lane(self) -> str:
+        return self.opening.lane
+
+
+class Serve(msgspec.Struct, frozen=True, gc=False):
+    """Answer from the recording. ``divergence`` when a lenient run serves something else."""
+
+    entry: Entry
+    divergence: Divergence | None = None
+
+
+class GoLive(msgspec.Struct, frozen=True, gc=False):
+    """Make the call and record it."""
+
+
+class Pass(msgspec.Struct, frozen=True, gc=False):
+    """Make the call and record nothing. Counted and reported."""
+
+
+class Refuse(msgspec.Struct, frozen=True, gc=False):
+    """Do not make the call. ``entry`` is the recorded refusal that this one repeats."""
+
+    error: PolicyRefused | None = None
+    divergence: Divergence | None = None
+    entry: Entry | None = None
+
+
+class Reexecute(msgspec.Struct, frozen=True, gc=False):
+    """Run the code of the call again, what it calls is served; compare what comes out."""
+
+    entry: Entry
+
+
+Decision = Serve | GoLive | Pass | Refuse | Reexecute

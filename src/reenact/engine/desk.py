@@ -1,0 +1,272 @@
+"""A loop as something that gets deliveries: one desk per loop and session.
+
+A loop is at rest when nothing of the session is ready to run in it. The desk looks from a callback
+of its own, again and again until that is so, and then hands over one thing.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, BaseEventLoop, CancelledError, Future, Task, wait
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.conductor import Conductor, Progress
+from reenact.engine.current import OUTSIDE, VARIABLE, in_context
+from reenact.engine.waiter import Waiter
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
+
+__all__ = ["MOST_TURNS", "Desk", "outside", "raw_call_at", "raw_create_task", "unwind"]
+
+MOST_TURNS = 1_000
+"""A loop that has not come to rest after so many turns gets its delivery all the same."""
+
+raw_call_at = BaseEventLoop.call_at
+raw_create_task = BaseEventLoop.create_task
+_raw_post = BaseEventLoop.call_soon_threadsafe
+
+
+def outside() -> Context:
+    """A copy of this context that is in no session: for live calls, and for our own callbacks."""
+    context = copy_context()
+    context.run(VARIABLE.set, OUTSIDE)
+    return context
+
+
+class _AheadClock:
+    """A loop's clock that runs ahead of the real one, never back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.clock() + self.seconds
+
+
+class Desk:
+    """Deliveries of one session to one loop. Used in the loop's own thread, except ``post_…``."""
+
+    def __init__(self, loop: AbstractEventLoop, session: Session, ident: int) -> None:
+        self.loop: Any = loop
+        self.ident = ident
+        self.unwinding = 0
+        """Cancelled calls whose live half has not ended yet."""
+        self.own_context = outside()
+        """In no session: the context of our own callbacks."""
+        self._session = session
+        self._conductor: Conductor = session.conductor
+        self._queue: deque[Callable[[], bool]] = deque()
+        self._posted = False
+        self._turns = 0
+        self._ready: deque[Any] | None = getattr(loop, "_ready", None)
+        self._watching: Progress | None = None
+        self._later: Any = None
+
+    # While recording
+
+    def submit(self, act: Callable[[], bool]) -> None:
+        """Do ``act`` when the loop is at rest; it returns False if nobody wants it any more."""
+        self._queue.append(act)
+        self.post()
+
+    async def hand_over(self, act: Callable[[], Any]) -> Any:
+        """Wait for our turn and do ``act``, which writes the event, in it."""
+        done: Future[None] = self.loop.create_future()
+        result: list[Any] = []
+
+        def take_turn() -> bool:
+            if done.done():
+                return False
+            result.append(act())
+            done.set_result(None)
+            return True
+
+        self.submit(take_turn)
+        await done
+        return result[0]
+
+    # In a replay
+
+    async def wait(self, waiter: Waiter) -> None:
+        """Wait for ``waiter``'s turn. Raises what a stall raises."""
+        done: Future[None] = self.loop.create_future()
+
+        def fire() -> bool:
+            if done.done():
+                return False
+            done.set_result(None)
+            return True
+
+        waiter.fire, waiter.ident = fire, 0
+        self.expect(waiter)
+        try:
+            await done
+        finally:
+            self._conductor.forget(waiter)
+        if waiter.error is not None:
+            raise waiter.error
+
+    def expect(self, waiter: Waiter) -> None:
+        """``waiter`` waits; look whether it is its turn when the loop is at rest."""
+        with self._conductor.lock:
+            self._conductor.expect(waiter)
+        self.post()
+
+    def run_now(self, handle: Any) -> None:
+        """``handle`` runs in the next turn of the loop. In the loop's own thread."""
+        self.loop._ready.append(handle)
+
+    def run_in_loop(self, callback: Callable[..., Any], *args: Any) -> None:
+        """Call ``callback`` in the loop's own thread."""
+        if not self.loop.is_closed():
+            _raw_post(self.loop, callback, *args, context=self.own_context)
+
+    def skip_to(self, when: float) -> None:
+        """The loop's clock is at ``when`` or later, for good: who asks must see that time is up."""
+        ahead = when - self.loop.time()
+        if ahead > 0:
+            if not isinstance(self.loop.time, _AheadClock):
+                self.loop.time = _AheadClock(self.loop.time)
+            self.loop.time.seconds += ahead
+
+    # Rest
+
+    def post(self) -> None:
+        """Look at the state of the loop soon."""
+        if not self._posted:
+            self._posted = True
+            self.loop.call_soon(self._look, context=self.own_context)
+
+    def post_from_anywhere(self) -> None:
+        """The same from any thread. A loop that has been closed has nothing to look at."""
+        if not self.loop.is_closed():
+            _raw_post(self.loop, self.post, context=self.own_context)
+
+    def post_later(self, seconds: float) -> None:
+        """The same after so many seconds, from the loop's own thread."""
+        if self._later is None or self._later.cancelled() or self._later.when() < self.loop.time():
+            when = self.loop.time() + seconds
+            self._later = raw_call_at(self.loop, when, self.post, context=self.own_context)
+
+    def is_busy(self) -> bool:
+        """Is anything of the session ready to run, or a cancelled call still unwinding?"""
+        if self.unwinding:
+            return True
+        if self._ready is None:  # a loop that does not let us look, such as uvloop's
+            self._session.schedule_is_approximate("the event loop does not show what is ready")
+            return False
+        session = self._session
+        return any(
+            not handle._cancelled and in_context(handle._context) is session
+            for handle in self._ready
+        )
+
+    def _look(self) -> None:
+        self._posted = False
+        if self.is_busy():
+            self._turns += 1
+            if self._turns < MOST_TURNS:
+                self.post()
+                return
+            self._session.schedule_is_approximate(
+                f"an event loop did not come to rest in {MOST_TURNS:,} turns"
+            )
+        self._turns = 0
+        with self._conductor.lock:
+            if self._conductor.is_busy_with(self):
+                self._conductor.come_to_rest()
+            more = self._serve_recording() if self._queue else self._serve_replay()
+        if more:
+            self.post()
+
+    def _serve_recording(self) -> bool:
+        """Hand over the first delivery that is still wanted. True when there may be more."""
+        if not self._conductor.is_resting(self):
+            self._conductor.await_rest_for(self)
+            return False
+        while self._queue:
+            act = self._queue.popleft()
+            if act():
+                self._conductor.given(self)
+                break
+        return bool(self._queue)
+
+    def _serve_replay(self) -> bool:
+        conductor = self._conductor
+        if conductor.order is None:
+            return False
+        waiter = conductor.next_waiter()
+        if waiter is None:
+            return self._nothing_to_do()
+        if waiter.fire is None or waiter.runner is not self:
+            conductor.advance()
+            return False
+        if not conductor.is_resting(self):
+            conductor.await_rest_for(self)
+            return False
+        self._watching = None
+        conductor.deliver(waiter)
+        return True
+
+    def _nothing_to_do(self) -> bool:
+        """The loop is idle and the head is not asked for: end of the recording, or a stall?"""
+        conductor = self._conductor
+        if conductor.is_exhausted():
+            conductor.release_timers()
+        if not conductor.has_waiters():
+            return False
+        if not self._is_cut_off() or not conductor.is_stuck(self):
+            self._watch()
+            return False
+        return conductor.stall()
+
+    def _is_cut_off(self) -> bool:
+        """Can nothing wake the loop: no timer by the clock, no file or socket it listens to?"""
+        if any(
+            not handle._cancelled and handle._context.get(VARIABLE) is not OUTSIDE
+            for handle in getattr(self.loop, "_scheduled", ())
+        ):
+            return False
+        selector = getattr(self.loop, "_selector", None)
+        files = selector.get_map() if selector is not None else None
+        return files is not None and len(files) <= 1  # its own wake-up pipe
+
+    def _watch(self) -> None:
+        """Something outside may still wake the loop. If nothing does for long, it is a stall."""
+        if self._watching is None:
+            self._watching = self._conductor.progress()
+            raw_call_at(
+                self.loop,
+                self.loop.time() + self._conductor.patience,
+                self._look_again,
+                context=self.own_context,
+            )
+
+    def _look_again(self) -> None:
+        with self._conductor.lock:
+            before, self._watching = self._watching, None
+            quiet = before is not None and self._conductor.is_quiet_since(before)
+            nobody_asks = self._conductor.next_waiter() is None and not self.is_busy()
+            if quiet and nobody_asks and self._conductor.has_waiters():
+                self._conductor.stall()
+        self.post()
+
+
+async def unwind(inner: Task[Any], desk: Desk) -> None:
+    """Cancel the live half of a call and see it end. The loop is not at rest until then."""
+    desk.unwinding += 1
+    try:
+        inner.cancel()
+        while not inner.done():
+            try:
+                await wait([inner])
+            except CancelledError:
+                continue  # asked again; the live half is on its way out already
+        if not inner.cancelled():
+            inner.exception()  # looked at, so that nobody complains that it was not
+    finally:
+        desk.unwinding -= 1

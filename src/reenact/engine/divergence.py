@@ -1,0 +1,167 @@
+"""A divergence as a value: what was asked, what was recorded, where they differ, what to do.
+
+    event_type_mismatch          another type of event stands at this place
+    event_payload_mismatch       the same type, with another request
+    event_missing                recorded, and not asked for: left over, skipped, cancelled, stalled
+    event_unexpected             asked for, and not recorded: a call
+    nondeterministic_underflow   asked for, and not recorded: a draw of the clock, of chance …
+
+Made by :class:`reenact.engine.diagnosis.Diagnosis`, which redacts and bounds what goes in: the JSON
+form has at most 64 KiB. ``docs/reference/divergence.md`` describes that form.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from reenact.errors import UsageError
+
+__all__ = [
+    "CODES",
+    "MOST_BYTES",
+    "MOST_NEAREST",
+    "MOST_PATHS",
+    "VERSION",
+    "Code",
+    "Divergence",
+    "Gap",
+    "Nearest",
+    "Seen",
+    "divergence_schema",
+]
+
+VERSION: Final = 1
+MOST_BYTES: Final = 65_536
+MOST_PATHS: Final = 50
+MOST_NEAREST: Final = 3
+
+Code = Literal[
+    "event_type_mismatch",
+    "event_payload_mismatch",
+    "event_missing",
+    "event_unexpected",
+    "nondeterministic_underflow",
+]
+CODES: Final[tuple[Code, ...]] = (
+    "event_type_mismatch",
+    "event_payload_mismatch",
+    "event_missing",
+    "event_unexpected",
+    "nondeterministic_underflow",
+)
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One side: what was recorded (then it has a ``seq``), or what was asked for.
+
+    ``data`` is the request, redacted. ``digest`` is that of the whole of it, given when something
+    was cut.
+    """
+
+    type: str
+    operation: str
+    lane: str
+    seq: int | None = None
+    data: Any = None
+    digest: str | None = None
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One place where they differ. ``path`` is for people, ``normalised`` is RFC 9535."""
+
+    path: str
+    normalised: str = msgspec.field(name="jsonPath")
+    kind: Literal["changed", "added", "removed"]
+    expected: Any
+    observed: Any
+
+
+class Nearest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A recorded call that looks like what was asked for.
+
+    ``score`` is 1 for one with the same key, else the part of it that is alike. ``paths`` are the
+    first places where it differs. ``used``: the replay has served it already.
+    """
+
+    seq: int
+    lane: str
+    operation: str
+    score: float
+    paths: list[str]
+    used: bool
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """See the top of the module. ``hint`` has one line for each thing that can be done.
+
+    ``paths`` are in the order of a walk, ``more_paths`` is how many more there are. ``stack`` is
+    where the lane stands that the replay waits for, when it stalled.
+    """
+
+    code: Code
+    detail: str
+    lane: str
+    expected: Seen | None = None
+    observed: Seen | None = None
+    event_seq: int | None = None
+    paths: list[Gap] = []
+    more_paths: int = 0
+    nearest: list[Nearest] = []
+    hint: str = ""
+    flags: list[str] = []
+    stack: str | None = None
+
+    @property
+    def json_path(self) -> str | None:
+        """The first place where they differ, as people write it."""
+        return self.paths[0].path if self.paths else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The versioned machine form. What there is none of is left out, but for empty lists."""
+        found = msgspec.to_builtins(self)
+        first = {"jsonPath": self.paths[0].normalised} if self.paths else {}
+        there = {name: item for name, item in found.items() if item is not None}
+        return {"version": VERSION, **first, **there}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Divergence:
+        """The inverse of :meth:`to_json`. Unknown fields are left out.
+
+        Raises :class:`UsageError` for another version and for what is no divergence.
+        """
+        version = value.get("version") if isinstance(value, dict) else None
+        if version != VERSION:
+            raise UsageError(
+                f"this is not a divergence of version {VERSION}: its version is {version!r}",
+                hint="read it with the version of reenact that wrote it",
+            )
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError as error:
+            raise UsageError(
+                f"this is not a divergence: {error}",
+                hint="docs/reference/divergence.md describes the form",
+            ) from None
+
+
+def divergence_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of what :meth:`Divergence.to_json` returns."""
+    schema = msgspec.json.schema(Divergence)
+    parts = schema["$defs"]
+    whole = parts.pop("Divergence")
+    made = {
+        "version": {"const": VERSION},
+        "jsonPath": {"type": "string", "description": "the first of paths"},
+    }
+    always = ["version", "paths", "morePaths", "nearest", "hint", "flags"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Divergence",
+        "description": f"A divergence, version {VERSION}.",
+        "type": "object",
+        "properties": {**made, **whole["properties"]},
+        "required": sorted({*whole["required"], *always}),
+        "$defs": parts,
+    }

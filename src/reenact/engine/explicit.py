@@ -1,0 +1,393 @@
+"""Calls that a program makes by hand, without a boundary that does it for it.
+
+The names are those of the source document: ``record_event``, ``next_nondeterministic`` and
+``record_nondeterministic`` of its capture context, ``replay_…`` and ``divergences`` of its replay
+engine. ``session.aio`` has the same as coroutines.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.answers import PLAIN, Plain, owned
+from reenact.engine.call import PAIRS, Call, Entry
+from reenact.engine.recorder import Opened
+from reenact.engine.streams import stream_async, stream_sync
+from reenact.errors import UsageError
+from reenact.format.event import TYPES, Data
+from reenact.format.payloads import PAYLOADS
+from reenact.policy.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from reenact.engine.session import Session
+
+__all__ = ["AsyncCalls", "Explicit", "make_call"]
+
+_SOURCES = {
+    "net.fetch": "network",
+    "net.stream": "network",
+    "process.exec": "process",
+    "time.now": "clock",
+    "random": "rng",
+    "env.read": "env",
+    "fs.read": "fs",
+    "fs.write": "fs",
+    "mcp.call": "mcp",
+}
+_CAPABILITIES = {
+    "network": "net.fetch",
+    "process": "process.exec",
+    "clock": "time.now",
+    "rng": "random",
+    "env": "env.read",
+    "fs": "fs.read",
+    "mcp": "mcp.call",
+}
+_MARKS = ("run_start", "run_end")
+_CLOSINGS = {closing: opening for opening, closing in PAIRS.items()}
+
+
+class _Whole(Plain):
+    """The whole data of the completing event is the answer."""
+
+    def load(self, call: Call, data: Data) -> Any:
+        return data
+
+
+class _Value(Plain):
+    def dump(self, call: Call, result: Any) -> Data:
+        return {"value": owned(result), "instant": True}
+
+
+_WHOLE, _VALUE = _Whole(), _Value()
+
+
+class Explicit:
+    """The part of a session that programs call themselves. Thread-safe."""
+
+    def _me(self) -> Session:
+        return self  # type: ignore[return-value]
+
+    @property
+    def aio(self) -> AsyncCalls:
+        """The same methods as coroutines."""
+        return AsyncCalls(self._me())
+
+    # Any call
+
+    def call(
+        self,
+        operation: str,
+        request: Data | None = None,
+        live: Callable[[], Any] | None = None,
+        *,
+        capability: str = "tool.call",
+        source: str | None = None,
+    ) -> Any:
+        """Answer from the recording, or call ``live`` and record what it returns or raises.
+
+        ``request`` is what the call is compared by; it and the result are JSON values (and
+        bytes). Under the capability ``tool.call`` it is a tool call whose inside has a lane of its
+        own, under any other what ``live`` does is not looked at.
+        """
+        return self._me().gateway.call(
+            make_call(operation, request, capability, source), live or _not_live(operation)
+        )
+
+    def stream(
+        self,
+        operation: str,
+        request: Data | None = None,
+        live: Callable[[], Iterator[Any]] | None = None,
+        *,
+        capability: str = "net.stream",
+        source: str | None = None,
+    ) -> Iterator[Any]:
+        """The same for an iterator: each item is handed over when it arrives, and recorded."""
+        call = make_call(operation, request, capability, source, streams=True)
+        return stream_sync(self._me(), call, live or _not_live(operation))
+
+    # The capture context
+
+    def record_event(self, kind: str, data: Data) -> None:
+        """Record an event; in a replay, compare it with the recorded one at this place.
+
+        ``llm_response`` and ``tool_result`` belong to the last open ``llm_request`` and
+        ``tool_call`` of the same lane (a tool's by its ``callId``).
+        """
+        session = self._me()
+        _check_event(kind, data)
+        if session.mode == "off":
+            return
+        copy = owned(data)
+        if kind in _CLOSINGS:
+            _Pairs.of(session).close(kind, copy)
+        else:
+            _Pairs.of(session).open(kind, copy)
+
+    def record_nondeterministic(self, source: str, key: str, value: Any) -> None:
+        """Record a value that the program drew. In a replay: the value is not compared, the place
+        and the key are."""
+        session = self._me()
+        if session.mode == "off":
+            return
+        call = _draw(source, key, observed=True)
+        session.gateway.call(call, lambda: value, _VALUE)
+
+    def next_nondeterministic(self, source: str, key: str) -> Any:
+        """The recorded value at this place. None in ``record_missing`` when there is none.
+
+        Raises :class:`UsageError` in modes that do not replay, :class:`DivergenceError` when
+        something else, or nothing, was recorded here.
+        """
+        session = self._me()
+        _check_replays(session, "next_nondeterministic")
+        if session.mode == "record_missing" and not session.has_recorded(_draw(source, key)):
+            return None
+        return session.gateway.call(_draw(source, key), _not_live(source), _VALUE)
+
+    # The replay engine
+
+    def replay_llm_request(self, request: Data) -> Data:
+        """The recorded answer to a model call: the data of its ``llm_response``."""
+        return self._replay("llm_request", "llm.call", request)
+
+    def replay_tool_call(self, request: Data) -> Data:
+        """The recorded result of a tool call: the data of its ``tool_result``."""
+        return self._replay("tool_call", "tool.call", request)
+
+    def replay_nondeterministic(self, request: Data) -> Data:
+        """The whole recorded event for ``{"source": …, "key": …}`` at this place."""
+        session = self._me()
+        _check_replays(session, "replay_nondeterministic")
+        _check_fields(request, ("source", "key"))
+        call = _draw(request["source"], request["key"])
+        found: Data = session.gateway.call(call, _not_live(call.source), _WHOLE)
+        return found
+
+    def _replay(self, kind: str, capability: str, request: Data) -> Data:
+        session = self._me()
+        _check_replays(session, f"replay_{kind}")
+        found: Data = session.gateway.call(
+            _pair_call(kind, capability, request), _not_live(kind), _WHOLE
+        )
+        return found
+
+
+class AsyncCalls:
+    """The methods of :class:`Explicit` as coroutines."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def call(
+        self,
+        operation: str,
+        request: Data | None = None,
+        live: Callable[[], Awaitable[Any]] | None = None,
+        *,
+        capability: str = "tool.call",
+        source: str | None = None,
+    ) -> Any:
+        """See :meth:`Explicit.call`; ``live`` makes an awaitable."""
+        return await self._session.gateway.acall(
+            make_call(operation, request, capability, source), live or _not_live(operation)
+        )
+
+    def stream(
+        self,
+        operation: str,
+        request: Data | None = None,
+        live: Callable[[], AsyncIterator[Any]] | None = None,
+        *,
+        capability: str = "net.stream",
+        source: str | None = None,
+    ) -> AsyncIterator[Any]:
+        """See :meth:`Explicit.stream`; ``live`` makes an asynchronous iterator."""
+        call = make_call(operation, request, capability, source, streams=True)
+        return stream_async(self._session, call, live or _not_live(operation))
+
+    async def record_event(self, kind: str, data: Data) -> None:
+        """See :meth:`Explicit.record_event`."""
+        self._session.record_event(kind, data)
+
+    async def record_nondeterministic(self, source: str, key: str, value: Any) -> None:
+        """See :meth:`Explicit.record_nondeterministic`."""
+        self._session.record_nondeterministic(source, key, value)
+
+    async def next_nondeterministic(self, source: str, key: str) -> Any:
+        """See :meth:`Explicit.next_nondeterministic`."""
+        return self._session.next_nondeterministic(source, key)
+
+    async def replay_llm_request(self, request: Data) -> Data:
+        """See :meth:`Explicit.replay_llm_request`."""
+        return await self._replay("llm_request", "llm.call", request)
+
+    async def replay_tool_call(self, request: Data) -> Data:
+        """See :meth:`Explicit.replay_tool_call`."""
+        return await self._replay("tool_call", "tool.call", request)
+
+    async def replay_nondeterministic(self, request: Data) -> Data:
+        """See :meth:`Explicit.replay_nondeterministic`."""
+        return self._session.replay_nondeterministic(request)
+
+    async def _replay(self, kind: str, capability: str, request: Data) -> Data:
+        _check_replays(self._session, f"replay_{kind}")
+        call = _pair_call(kind, capability, request)
+        found: Data = await self._session.gateway.acall(call, _not_live(kind), _WHOLE)
+        return found
+
+
+def make_call(
+    operation: str,
+    request: Data | None,
+    capability: str,
+    source: str | None,
+    *,
+    streams: bool = False,
+) -> Call:
+    """The call that :meth:`Explicit.call` makes of its arguments."""
+    content: Data = owned(request or {})
+    if capability == "tool.call" and source is None and not streams:
+        return Call(
+            type="tool_call",
+            capability=capability,
+            operation=operation,
+            request={"name": operation, "args": content},
+            nests=True,
+        )
+    return Call(
+        type="nondeterministic",
+        capability=capability,
+        operation=operation,
+        request=content,
+        source=source or _SOURCES.get(capability, capability),
+    )
+
+
+def _draw(source: str, key: str, *, observed: bool = False) -> Call:
+    return Call(
+        type="nondeterministic",
+        capability=_CAPABILITIES.get(source, source),
+        operation="",
+        request={},
+        source=source,
+        key=key,
+        instant=True,
+        observed=observed,
+    )
+
+
+def _pair_call(kind: str, capability: str, request: Data) -> Call:
+    content: Data = owned(request)
+    extra: Data = {}
+    call_id = content.pop("callId", "")
+    if kind == "tool_call":
+        _check_fields(content, ("name", "args"))
+        operation = str(content["name"])
+        extra, content = content, {name: content.pop(name) for name in ("name", "args")}
+    else:
+        operation = f"{content.get('provider', '')}/{content.get('model', '')}"
+    return Call(
+        type=kind,  # type: ignore[arg-type]
+        capability=capability,
+        operation=operation,
+        request=content,
+        call_id=str(call_id),
+        extra=extra,
+    )
+
+
+def _not_live(operation: str) -> Callable[[], Any]:
+    def refuse() -> Any:
+        raise UsageError(
+            f"there is nothing to call for {operation}", hint="give live=, or replay a recording"
+        )
+
+    return refuse
+
+
+def _check_replays(session: Session, method: str) -> None:
+    if session.mode not in ("replay", "record_missing"):
+        raise UsageError(
+            f"{method} needs a recording, and the mode {session.mode} reads none",
+            hint="ask session.mode first: make the call and record it, or replay it",
+        )
+
+
+def _check_fields(request: Data, names: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in request:
+            raise UsageError(f"the request has no {name!r}", hint=f"it needs {', '.join(names)}")
+
+
+def _check_event(kind: str, data: Data) -> None:
+    if kind not in TYPES:
+        raise UsageError(f"{kind!r} is not an event type", hint=did_you_mean(kind, TYPES))
+    PAYLOADS[kind].from_data(data)  # refuses what would not verify: a minimum field is missing
+
+
+class _Pairs:
+    """Events that a program records by hand, each closing one with the opening it belongs to."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._opened: defaultdict[tuple[str, str], list[Opened | Entry]] = defaultdict(list)
+
+    @classmethod
+    def of(cls, session: Session) -> _Pairs:
+        """The one of this session."""
+        found: _Pairs | None = vars(session).get("_pairs")
+        if found is None:
+            found = vars(session).setdefault("_pairs", cls(session))
+        return found
+
+    def open(self, kind: str, data: Data) -> None:
+        session = self._session
+        if kind in PAIRS:
+            capability = "llm.call" if kind == "llm_request" else "tool.call"
+            call = _pair_call(kind, capability, data)
+            decision, opened = session.decide(call, blocks=True)
+            served = session.gateway.observe(decision, opened)
+            name = (opened.lane.name, call.call_id or kind)
+            with session.lock:
+                self._opened[name].append(opened if served is None else served)
+            return
+        source = str(data.get("source", "")) if kind == "nondeterministic" else ""
+        if kind == "nondeterministic" and "request" not in data:
+            session.record_nondeterministic(source, str(data["key"]), data.get("value"))
+            return
+        call = Call(
+            type=kind,  # type: ignore[arg-type]
+            capability=_CAPABILITIES.get(source, "fs.write"),
+            operation=str(data.get("op", "")),
+            request=data.get("request", {}) if kind == "nondeterministic" else data,
+            source=source,
+            instant=True,
+            observed=True,
+        )
+        if kind in _MARKS:
+            session.observe_mark(call)
+        else:
+            session.gateway.call(call, lambda: data.get("response"), PLAIN)
+
+    def close(self, kind: str, data: Data) -> None:
+        session = self._session
+        lane = session.lanes.current().name
+        names = [(lane, str(data.get("callId", ""))), (lane, _CLOSINGS[kind])]
+        with session.lock:
+            found = next((self._opened[name] for name in names if self._opened.get(name)), None)
+            opened = found.pop(0) if found else None
+        if opened is None:
+            raise UsageError(
+                f"there is no open {_CLOSINGS[kind]} in lane {lane} that this {kind} belongs to",
+                hint=f"record the {_CLOSINGS[kind]} first, in the same task or thread",
+            )
+        if isinstance(opened, Entry):
+            session.observe_closing(opened, kind, data)
+        else:
+            session.complete(opened, data)

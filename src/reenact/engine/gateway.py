@@ -1,0 +1,298 @@
+"""Carrying out what the machine decides: two thin shells, one for threads and one for tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.answers import PLAIN, Codec, error_fields
+from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Refuse, Serve
+from reenact.engine.current import OUTSIDE, enter, leave
+from reenact.engine.derive import derived
+from reenact.engine.desk import Desk, outside, raw_create_task, unwind
+from reenact.engine.failures import refusal_data
+from reenact.engine.order import Token
+from reenact.engine.recorder import Opened
+from reenact.engine.waiter import Waiter
+from reenact.errors import BudgetExceeded
+from reenact.format.event import Data
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
+
+__all__ = ["Gateway"]
+
+Live = Callable[[], Any]
+AsyncLive = Callable[[], Awaitable[Any]]
+
+
+class Gateway:
+    """One session's way in for boundaries. ``call`` and ``acall`` take a call and the function
+    that makes it for real; they return or raise what the program gets."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    # Threads
+
+    def call(self, call: Call, live: Live, codec: Codec = PLAIN) -> Any:
+        """Answer ``call`` from the recording, or make it and record it, or refuse it."""
+        if self._session.mode == "off" or self._session.is_late():
+            return self._outside(live)
+        decision, opened = self._session.decide(call, blocks=True)
+        if isinstance(decision, Serve):
+            return self.answer(opened, decision.entry, self._take_turn(opened, decision), codec)
+        if isinstance(decision, GoLive):
+            return self._go_live(opened, live, codec)
+        if isinstance(decision, Pass):
+            return self._outside(live)
+        if isinstance(decision, Reexecute):
+            return self._run_again(opened, decision.entry, live, codec)
+        return self.refuse(opened, decision)
+
+    def _take_turn(self, opened: Opened, served: Serve) -> Data | None:
+        """Wait until the recorded answer may be handed over; None for an observation."""
+        session, entry = self._session, served.entry
+        token, data = session.claim(opened, entry)
+        if not opened.call.instant and session.paces and not session.is_now(token):
+            session.conductor.wait(self._waiter(opened, token))
+        return data
+
+    def _waiter(self, opened: Opened, token: Token | None) -> Waiter:
+        return Waiter(
+            token,
+            opened.lane.name,
+            self._session.runner(),
+            ask=lambda: self._session.machine.ask(opened.call, opened.key, opened.lane.name),
+        )
+
+    def answer(self, opened: Opened, entry: Entry, data: Data | None, codec: Codec) -> Any:
+        """What the program gets for a recorded answer."""
+        call = opened.call
+        if call.observed or data is None:
+            return None
+        error = data.get("error")
+        if error is not None:
+            raise codec.load_error(call, error)
+        return codec.load(call, data)
+
+    def _go_live(self, opened: Opened, live: Live, codec: Codec) -> Any:
+        session = self._session
+        session.begin(opened)
+        try:
+            result = self._live(opened, live)
+        except BaseException as error:
+            data = session.recorder.completing(opened, self._failure(opened, error, codec))
+            self._complete(opened, data)
+            raise
+        data, refusal = self._completing(opened, result, codec)
+        self._complete(opened, data)
+        if refusal is not None:
+            raise refusal
+        return codec.returned(opened.call, result, data)
+
+    def _live(self, opened: Opened, live: Live) -> Any:
+        if opened.inner is None:
+            return self._outside(live)
+        with self._session.in_lane(opened):
+            return live()
+
+    def _outside(self, live: Live) -> Any:
+        token = enter(OUTSIDE)
+        try:
+            return live()
+        finally:
+            leave(token)
+
+    def _complete(self, opened: Opened, data: Data) -> None:
+        session = self._session
+        if session.paces and not opened.call.instant:
+            session.conductor.hand_over(session.runner(), lambda: session.complete(opened, data))
+        else:
+            session.complete(opened, data)
+
+    def _completing(
+        self, opened: Opened, result: Any, codec: Codec
+    ) -> tuple[Data, BudgetExceeded | None]:
+        """The completing event; or that of a refusal, when the answer is over budget."""
+        recorder = self._session.recorder
+        try:
+            data = recorder.completing(opened, codec.dump(opened.call, result))
+        except BaseException as error:
+            failed = recorder.completing(opened, self._failure(opened, error, PLAIN))
+            self._session.complete(opened, failed)
+            raise
+        refusal = recorder.over_budget(data)
+        if refusal is not None:
+            data = recorder.completing(opened, error_fields(opened.call, refusal_data(refusal)))
+        return data, refusal
+
+    def _failure(self, opened: Opened, error: BaseException, codec: Codec) -> Data:
+        return error_fields(opened.call, codec.dump_error(opened.call, error))
+
+    def _run_again(self, opened: Opened, entry: Entry, live: Live, codec: Codec) -> Any:
+        """The code of the call runs again in its lane; what it calls is served from there."""
+        session = self._session
+        token, recorded = session.claim(opened, entry, stub=False)
+        error: BaseException | None = None
+        result: Any = None
+        try:
+            with session.in_lane(opened):
+                result = live()
+            fields = codec.dump(opened.call, result)
+        except Exception as failure:  # noqa: BLE001 - compared with the recorded one, raised below
+            error, fields = failure, self._failure(opened, failure, codec)
+        if session.paces and not session.is_now(token):
+            session.conductor.wait(self._waiter(opened, token))
+        session.compare_result(opened, entry, fields, recorded)
+        if error is not None:
+            raise error
+        return codec.returned(opened.call, result, fields)
+
+    def refuse(self, opened: Opened, refusal: Refuse) -> Any:
+        """Write the refusal down and raise it. A lenient draw gets a derived value instead."""
+        session = self._session
+        if refusal.error is not None:
+            if session.writes and refusal.entry is None:
+                fields = error_fields(opened.call, refusal_data(refusal.error))
+                session.begin(opened)
+                session.complete(opened, session.recorder.completing(opened, fields))
+            raise refusal.error
+        assert refusal.divergence is not None
+        if not session.machine.strict and opened.call.draws:
+            value = derived(opened.call, session.run_seed, opened.lane, session.last_clock)
+            if value is not None:
+                return value
+        raise session.diverged(refusal.divergence)
+
+    def observe(self, decision: Decision, opened: Opened) -> Entry | None:
+        """The program says that it makes this call itself. The recorded one, if there is one."""
+        session = self._session
+        if isinstance(decision, (Serve, Reexecute)):
+            token, _ = session.claim(opened, decision.entry)
+            if token is not None:
+                session.conductor.skip(token)
+            return decision.entry
+        if isinstance(decision, GoLive):
+            session.begin(opened)
+        elif isinstance(decision, Refuse):
+            self.refuse(opened, decision)
+        return None
+
+    # Tasks
+
+    async def acall(self, call: Call, live: AsyncLive, codec: Codec = PLAIN) -> Any:
+        """The same for a coroutine. ``live`` runs in a task of its own, in no lane."""
+        if self._session.mode == "off" or self._session.is_late():
+            return await live()
+        decision, opened = self._session.decide(call, blocks=False)
+        if isinstance(decision, Serve):
+            data = await self._take_turn_async(opened, decision)
+            return self.answer(opened, decision.entry, data, codec)
+        if isinstance(decision, GoLive):
+            return await self._go_live_async(opened, live, codec)
+        if isinstance(decision, Pass):
+            loop = self._session.running_desk().loop
+            return await raw_create_task(loop, _awaited(live), context=outside())
+        if isinstance(decision, Reexecute):
+            return await self._run_again_async(opened, decision.entry, live, codec)
+        return self.refuse(opened, decision)
+
+    async def _take_turn_async(self, opened: Opened, served: Serve) -> Data | None:
+        session = self._session
+        token, data = session.claim(opened, served.entry)
+        if session.paces and not opened.call.instant:
+            await self._wait_async(opened, served.entry, token)
+        return data
+
+    async def _wait_async(self, opened: Opened, entry: Entry, token: Token | None) -> None:
+        session = self._session
+        try:
+            await session.running_desk().wait(self._waiter(opened, token))
+        except asyncio.CancelledError:
+            if token is not None:  # it was answered in the recording, and not cancelled
+                session.cancelled_early(opened, entry)
+            raise
+
+    async def _go_live_async(self, opened: Opened, live: AsyncLive, codec: Codec) -> Any:
+        session = self._session
+        session.begin(opened)
+        desk = session.running_desk()
+        try:
+            result = await self._live_async(opened, live, desk)
+            data, refusal = self._completing(opened, result, codec)
+            await self._complete_async(opened, data, desk)
+        except BaseException as error:
+            await self._fail_async(opened, error, codec, desk)
+            raise
+        if refusal is not None:
+            raise refusal
+        return codec.returned(opened.call, result, data)
+
+    async def _fail_async(
+        self, opened: Opened, error: BaseException, codec: Codec, desk: Desk
+    ) -> None:
+        """Write how a call failed, or that it was cancelled, unless it is written already."""
+        session = self._session
+        if not session.is_open(opened):
+            return
+        if not _is_cancelled(error):
+            failed = session.recorder.completing(opened, self._failure(opened, error, codec))
+            try:
+                await self._complete_async(opened, failed, desk)
+            except asyncio.CancelledError:
+                session.complete(opened, session.unanswered(opened, "cancelled"))
+                raise
+        else:
+            session.complete(opened, session.unanswered(opened, "cancelled"))
+
+    async def _live_async(self, opened: Opened, live: AsyncLive, desk: Desk) -> Any:
+        if opened.inner is not None:
+            with self._session.in_lane(opened):
+                return await live()
+        inner = raw_create_task(desk.loop, _awaited(live), context=outside())
+        try:
+            return await asyncio.shield(inner)
+        except asyncio.CancelledError:
+            await unwind(inner, desk)
+            raise
+
+    async def _complete_async(self, opened: Opened, data: Data, desk: Desk) -> None:
+        session = self._session
+        if session.paces and not opened.call.instant:
+            await desk.hand_over(lambda: session.complete(opened, data))
+        else:
+            session.complete(opened, data)
+
+    async def _run_again_async(
+        self, opened: Opened, entry: Entry, live: AsyncLive, codec: Codec
+    ) -> Any:
+        session = self._session
+        token, recorded = session.claim(opened, entry, stub=False)
+        error: BaseException | None = None
+        result: Any = None
+        try:
+            with session.in_lane(opened):
+                result = await live()
+            fields = codec.dump(opened.call, result)
+        except Exception as failure:  # noqa: BLE001 - compared with the recorded one, raised below
+            error, fields = failure, self._failure(opened, failure, codec)
+        if session.paces:
+            await self._wait_async(opened, entry, token)
+        session.compare_result(opened, entry, fields, recorded)
+        if error is not None:
+            raise error
+        return codec.returned(opened.call, result, fields)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Did somebody cancel the task, rather than the live half raise this by itself?"""
+    task = asyncio.current_task()
+    return (
+        isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
+    )
+
+
+async def _awaited(live: AsyncLive) -> Any:
+    return await live()

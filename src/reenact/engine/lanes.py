@@ -1,0 +1,159 @@
+"""Which lane a piece of the program is in: given when it is spawned, found by what executes.
+
+The lane is the current task's, else the thread's (or the job's that the thread is working on).
+A context variable would not do: ``to_thread`` and anyio carry it into workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import Task
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from reenact.format import lane as lane_names
+
+__all__ = ["Lane", "Lanes", "running_loop"]
+
+running_loop = asyncio._get_running_loop
+_current_task = asyncio.current_task
+_ident = threading.get_ident
+
+
+class Lane:
+    """One lane of a running session, with the counters that number what it does."""
+
+    __slots__ = ("calls", "logged", "name", "posts", "spawned", "timers", "waits")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.spawned = 0
+        self.calls = 0
+        """Calls that were started."""
+        self.logged = 0
+        """Positions that stand in the log."""
+        self.timers = 0
+        self.posts = 0
+        self.waits = 0
+        """Timed waits that ended in vain. The others are not counted: whether a thread has to wait
+        for another one at all is a matter of chance."""
+
+    def child(self) -> Lane:
+        """The lane of what is spawned here next."""
+        self.spawned += 1
+        return Lane(f"{self.name}.{self.spawned}")
+
+    def __repr__(self) -> str:
+        return f"<Lane {self.name}>"
+
+
+class Lanes:
+    """The lanes of one session. Every task and thread that was spawned in it is known."""
+
+    def __init__(self) -> None:
+        self.root = Lane(lane_names.ROOT)
+        self._tasks: WeakKeyDictionary[Task[Any], Lane] = WeakKeyDictionary()
+        self._threads: dict[int, Lane] = {}
+        self._strangers = Lane(f"{lane_names.ROOT}.0")
+        self._lock = threading.Lock()
+        self._spawning = threading.local()
+
+    def adopt(self) -> None:
+        """What executes now is in the root lane: it opened the session."""
+        self._bind(self.root)
+
+    def _bind(self, lane: Lane | None) -> None:
+        task = self._task()
+        if task is not None:
+            if lane is None:
+                self._tasks.pop(task, None)
+            else:
+                self._tasks[task] = lane
+        elif lane is None:
+            self._threads.pop(_ident(), None)
+        else:
+            self._threads[_ident()] = lane
+
+    def _task(self) -> Task[Any] | None:
+        loop = running_loop()
+        return None if loop is None else _current_task(loop)
+
+    def current(self) -> Lane:
+        """The lane of what executes now."""
+        loop = running_loop()
+        if loop is not None:
+            task = _current_task(loop)
+            if task is not None:
+                return self._tasks.get(task) or self._eager(task)
+        return self._threads.get(_ident()) or self._stranger()
+
+    def _eager(self, task: Task[Any]) -> Lane:
+        """An eager task runs before whoever spawns it knows it. Others come from elsewhere."""
+        lane: Lane | None = getattr(self._spawning, "lane", None)
+        if lane is None:
+            lane = self._numbered_apart()
+        else:
+            self._spawning.lane = None
+        self._tasks[task] = lane
+        return lane
+
+    def _stranger(self) -> Lane:
+        """A thread that nobody started through Python: numbered apart, by arrival."""
+        lane = self._threads[_ident()] = self._numbered_apart()
+        return lane
+
+    def _numbered_apart(self) -> Lane:
+        with self._lock:
+            return self._strangers.child()
+
+    def spawn(self) -> Lane:
+        """The lane of the task, thread or job that is being spawned now."""
+        return self.current().child()
+
+    @contextmanager
+    def spawning(self, lane: Lane) -> Iterator[None]:
+        """While a task is being made: should it start at once, it is in ``lane``."""
+        self._spawning.lane = lane
+        try:
+            yield
+        finally:
+            self._spawning.lane = None
+
+    def bind_task(self, task: Any, lane: Lane) -> None:
+        """``task`` is in ``lane``."""
+        self._tasks[task] = lane
+
+    @contextmanager
+    def inside(self, lane: Lane) -> Iterator[None]:
+        """What executes now is in ``lane`` until the end of the block: a thread, a job, a tool."""
+        task = self._task()
+        if task is not None:
+            before = self._tasks.get(task)
+        else:
+            before = self._threads.get(_ident())
+        self._bind(lane)
+        try:
+            yield
+        finally:
+            self._bind(before)
+
+    def task_of(self, name: str) -> Task[Any] | None:
+        """The task that is in lane ``name``, if it is one."""
+        tasks = list(self._tasks.items())
+        return next((task for task, lane in tasks if lane.name == name), None)
+
+    def thread_of(self, name: str) -> int | None:
+        """The thread that is in lane ``name``, if it is one."""
+        threads = list(self._threads.items())
+        return next((ident for ident, lane in threads if lane.name == name), None)
+
+    def after_fork(self, lane: Lane) -> None:
+        """In a forked child: one thread is left, and it is in a lane of its own."""
+        self._lock = threading.Lock()
+        self._threads = {}
+        self.root = lane
+        self._strangers = Lane(f"{lane.name}.0")
+        self._bind(lane)

@@ -1,0 +1,290 @@
+"""The decision: what happens to a call. Pure: no clock, no thread, no network.
+
+call → policy (allowed?) → matcher (recorded?) → Serve | GoLive | Pass | Reexecute | Refuse
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from reenact.engine.call import (
+    SCHEDULE,
+    Call,
+    Decision,
+    Entry,
+    GoLive,
+    Pass,
+    Reexecute,
+    Refuse,
+    Serve,
+)
+from reenact.engine.diagnosis import Ask, Diagnosis
+from reenact.engine.divergence import Divergence
+from reenact.engine.matcher import LaneMatcher, LookupMatcher, Matcher
+from reenact.engine.requests import request_of
+from reenact.engine.script import Script
+from reenact.errors import PolicyRefused
+from reenact.format.canonical import exact
+from reenact.format.event import Data
+from reenact.policy.access import Access, over_key, over_request
+from reenact.policy.matching import Comparer
+from reenact.policy.net import net_refusal
+from reenact.policy.rules import Mode, Policy
+
+__all__ = ["Machine", "identity", "make_matcher"]
+
+KEPT: Final = 1_000
+"""Divergences that are kept whole; later ones are counted."""
+
+_NAMED = frozenset({"network", "llm", "tool", "process", "mcp"})
+"""Kinds whose calls beyond the recording are unexpected; of the others the draws ran out."""
+
+_GO_LIVE, _PASS = GoLive(), Pass()
+
+
+def identity(call: Call) -> Data:
+    """The part of a call that is compared, in the form in which it is found in an event."""
+    if call.type != "nondeterministic":
+        return call.request
+    if call.key and not call.request:
+        return {"source": call.source, "key": call.key}
+    return {"source": call.source, "op": call.operation, "request": call.request}
+
+
+def make_matcher(policy: Policy, script: Script, comparer: Comparer) -> Matcher:
+    """The matcher that ``policy`` chooses."""
+
+    def same(entry: Entry, call: Call, key: str) -> bool:
+        if entry.key == key:
+            return True
+        return bool(not call.key and comparer.key(_recorded(entry)) == key)
+
+    if policy.match == "lookup":
+        return LookupMatcher(script, same, lambda entry: comparer.key(_recorded(entry)))
+    return LaneMatcher(script, same)
+
+
+def _recorded(entry: Entry) -> Data:
+    return request_of(entry.type, entry.opening.data)
+
+
+class Machine:
+    """Decides call after call. Not thread-safe: the session's lock covers it.
+
+    ``script`` is what was recorded, None in modes that read nothing.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        policy: Policy,
+        access: Access,
+        comparer: Comparer,
+        diagnosis: Diagnosis,
+        *,
+        script: Script | None = None,
+        strict: bool = True,
+    ) -> None:
+        self.mode: Mode = mode
+        self.strict = strict
+        self.divergences: list[Divergence] = []
+        self.more_divergences = 0
+        self.passed: Counter[str] = Counter()
+        """How many calls went past the recording because a rule said so, by operation."""
+        self.served = 0
+        self.live = 0
+        self.script: Script | None = None
+        self._matcher: Matcher | None = None
+        self._access = access
+        self._policy = policy
+        self._comparer = comparer
+        self._diagnosis = diagnosis
+        self._calls: Counter[str] = Counter()
+        if script is not None:
+            self.read_from(script)
+
+    def read_from(self, script: Script) -> None:
+        """Go on with another script."""
+        self.script = script
+        self._matcher = make_matcher(self._policy, script, self._comparer)
+
+    def key(self, call: Call) -> str:
+        """The key of ``call``: its own, or the digest of what is compared."""
+        return call.key or self._comparer.key(identity(call))
+
+    def decide(self, call: Call, lane: str) -> tuple[Decision, str]:
+        """What to do with ``call`` of ``lane``, and its key."""
+        key = self.key(call)
+        refusal = self._refusal(call, key)
+        if refusal is not None:
+            return self._repeat_refusal(refusal, call, key, lane), key
+        self._calls[call.capability] += 1
+        action = self._policy.action_for(call.capability, call.operation)
+        if action == "pass":
+            self.passed[call.operation] += 1
+            return _PASS, key
+        if self._matcher is None:
+            self.live += 1
+            return _GO_LIVE, key
+        decision = self._match(self._matcher, call, key, lane)
+        if action == "re-execute" and call.nests and isinstance(decision, Serve):
+            return Reexecute(decision.entry), key
+        return decision, key
+
+    def _refusal(self, call: Call, key: str) -> PolicyRefused | None:
+        refusal = self._access.refusal(
+            call.capability, call.kind, call.operation, self._calls[call.capability]
+        )
+        if refusal is None and call.url:
+            refusal = net_refusal(self._policy.net, call.method, call.url)
+        if refusal is None:
+            refusal = over_key(self._policy, len(key.encode()))
+        if refusal is None and self._policy.budgets.request_bytes is not None:
+            refusal = over_request(self._policy, len(exact(call.request)))
+        return refusal
+
+    def _repeat_refusal(self, error: PolicyRefused, call: Call, key: str, lane: str) -> Refuse:
+        """Refused now; if it was refused in the recording too, that is the same call."""
+        if self._matcher is None:
+            return Refuse(error=error)
+        entry = self._matcher.at_cursor(call, key, lane)
+        if entry is None or entry.key != key or not _was_refused(entry):
+            return Refuse(error=error)
+        self._matcher.take(entry)
+        return Refuse(error=error, entry=entry)
+
+    def _match(self, matcher: Matcher, call: Call, key: str, lane: str) -> Decision:
+        entry = matcher.at_cursor(call, key, lane)
+        if entry is not None and self._is_same(entry, call, key):
+            return self._serve(matcher, entry)
+        if self.mode == "record_missing":
+            found = matcher.anywhere(call, key, lane)
+            if found is not None:
+                return self._serve(matcher, found)
+            self.live += 1
+            return _GO_LIVE
+        divergence = self._diagnose(matcher, entry, call, key, lane)
+        self.note(divergence)
+        if self.strict:
+            return Refuse(divergence=divergence)
+        found = matcher.anywhere(call, key, lane)
+        if found is None and not call.draws:
+            found = matcher.alike(call, lane)
+        if found is None:
+            return Refuse(divergence=divergence)
+        served = self._serve(matcher, found)
+        return Serve(served.entry, divergence)
+
+    def _is_same(self, entry: Entry, call: Call, key: str) -> bool:
+        if entry.type != call.type or entry.kind != call.kind:
+            return False
+        if entry.key == key:
+            return True
+        # The keys differ: so do the requests, unless they were recorded under other rules.
+        return not call.key and self._comparer.key(_recorded(entry)) == key
+
+    def _serve(self, matcher: Matcher, entry: Entry) -> Serve:
+        matcher.take(entry)
+        self.served += 1
+        return Serve(entry)
+
+    def _diagnose(
+        self, matcher: Matcher, entry: Entry | None, call: Call, key: str, lane: str
+    ) -> Divergence:
+        ask = self.ask(call, key, lane)
+        candidates = matcher.candidates(lane)
+        if entry is None:
+            return self._diagnosis.unexpected(ask, candidates, draws=call.kind not in _NAMED)
+        if entry.type != call.type or entry.kind != call.kind:
+            return self._diagnosis.type_mismatch(entry.opening, ask, candidates)
+        return self._diagnosis.payload_mismatch(entry.opening, ask, candidates)
+
+    def ask(self, call: Call, key: str, lane: str) -> Ask:
+        """``call`` in the words of a diagnosis."""
+        return Ask(
+            type=call.type, operation=call.operation, lane=lane, request=identity(call), key=key
+        )
+
+    # Besides calls
+
+    def observe_mark(self, call: Call, lane: str) -> Divergence | None:
+        """The program says that its run starts or ends; compare with what it said then."""
+        if self.script is None:
+            return None
+        entry = self.script.mark(call.type)
+        key = self.key(call)
+        if entry is not None and self._comparer.key(_recorded(entry)) == key:
+            return None
+        ask = self.ask(call, key, lane)
+        if entry is None:
+            divergence = self._diagnosis.unexpected(ask, (), draws=False)
+        else:
+            divergence = self._diagnosis.payload_mismatch(entry.opening, ask, ())
+        return self.note(divergence)
+
+    def observe_closing(self, entry: Entry, kind: str, data: Data) -> Divergence | None:
+        """The program says what came back; compare with what came back then."""
+        recorded = entry.closing
+        if recorded is None or self.mode != "replay":
+            return None
+        asked = request_of(kind, data)
+        key = self._comparer.key(asked)
+        if self._comparer.key(request_of(recorded.type, recorded.data)) == key:
+            return None
+        ask = Ask(type=kind, operation=entry.operation, lane=entry.lane, request=asked, key=key)
+        return self.note(self._diagnosis.payload_mismatch(recorded, ask, ()))
+
+    def has_recorded(self, call: Call, lane: str) -> bool:
+        """Would ``call`` be served?"""
+        if self._matcher is None:
+            return False
+        key = self.key(call)
+        entry = self._matcher.at_cursor(call, key, lane)
+        if entry is not None and self._is_same(entry, call, key):
+            return True
+        return self._matcher.anywhere(call, key, lane) is not None
+
+    def stalled(self, head: int | None, waiting: Ask | None, *, stack: str, why: str) -> Divergence:
+        """The run waits for event ``head``, which the program does not ask for."""
+        event = self.script.event(head) if self.script and head else None
+        return self.note(self._diagnosis.stalled(event, waiting, stack=stack, why=why))
+
+    def cancelled(self, entry: Entry, call: Call, key: str, lane: str) -> Divergence:
+        """Answered in the recording, cancelled now."""
+        return self.note(self._diagnosis.cancelled(entry.opening, self.ask(call, key, lane)))
+
+    def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
+        """A call that was made again gave another result than the recorded one."""
+        closing = entry.closing or entry.opening
+        ask = Ask(type=closing.type, operation=call.operation, lane=lane, request=result, key=key)
+        return self.note(self._diagnosis.payload_mismatch(closing, ask, ()))
+
+    def note(self, divergence: Divergence) -> Divergence:
+        """Remember it for the report."""
+        if len(self.divergences) < KEPT:
+            self.divergences.append(divergence)
+        else:
+            self.more_divergences += 1
+        return divergence
+
+    def unused(self) -> Iterable[Entry]:
+        """Recorded calls that were not made. Reads to the end."""
+        if self._matcher is None:
+            return ()
+        return (entry for entry in self._matcher.unused() if entry.kind != SCHEDULE)
+
+    def left_over(self, limit: int) -> tuple[list[Divergence], int]:
+        """A divergence for each of the first unused calls, and how many there are."""
+        unused = iter(self.unused())
+        first = list(islice(unused, limit))
+        total = len(first) + sum(1 for _ in unused)
+        why = "the recorded run made this call and the present one did not"
+        return [self._diagnosis.missing(entry.opening, why=why) for entry in first], total
+
+
+def _was_refused(entry: Entry) -> bool:
+    error = entry.closing.data.get("error") if entry.closing is not None else None
+    return isinstance(error, dict) and error.get("kind") in ("denied", "budget", "refused")

@@ -1,0 +1,211 @@
+"""Which recorded call answers a call: by lane, by transcript, or by look-up.
+
+The cursor of a lane never moves on a mismatch, one recorded call answers one call, and there is no
+falling back to "the next one" except where a lenient run says so aloud.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from reenact.engine.call import Call, Entry
+from reenact.engine.script import Script
+from reenact.format.event import Event
+
+__all__ = ["LaneMatcher", "LookupMatcher", "Matcher"]
+
+_Same = Callable[[Entry, Call, str], bool]
+
+_USED_KEPT = 64
+_CANDIDATES = 2_000
+
+
+class Matcher(Protocol):
+    """``same(entry, call, key)`` says whether a recorded call is this one."""
+
+    def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
+        """The recorded call at this place, whether or not it is the same; None beyond the end."""
+
+    def anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
+        """The earliest unused recorded call that is the same, before or after the cursor."""
+
+    def alike(self, call: Call, lane: str) -> Entry | None:
+        """The next unused one of the same type and operation."""
+
+    def take(self, entry: Entry) -> None:
+        """``entry`` has been used."""
+
+    def unused(self) -> Iterator[Entry]:
+        """Everything that was recorded and not used, after reading to the end."""
+
+    def candidates(self, lane: str) -> Iterator[tuple[Event, bool]]:
+        """What a diagnosis compares with: events of this lane first, and whether each is used."""
+
+
+class _Recent:
+    """The last used calls, for diagnoses."""
+
+    def __init__(self) -> None:
+        self._used: deque[Entry] = deque(maxlen=_USED_KEPT)
+
+    def add(self, entry: Entry) -> None:
+        self._used.append(entry)
+
+    def __iter__(self) -> Iterator[tuple[Event, bool]]:
+        return ((entry.opening, True) for entry in reversed(self._used))
+
+
+class LaneMatcher:
+    """The next call of the lane; with a script that has one lane only, the next of the log."""
+
+    def __init__(self, script: Script, same: _Same) -> None:
+        self._script = script
+        self._same = same
+        self._recent = _Recent()
+        self._indexed: dict[str, _LaneIndex] = {}
+
+    def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
+        return self._script.upcoming(lane)
+
+    def anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
+        index = self._index(lane)
+        found = index.by_key(call, key)
+        if found is None and (near := self._script.upcoming(lane)) is not None:
+            # Recorded under other rules: the keys differ, the requests may not.
+            found = near if self._same(near, call, key) else None
+        return found
+
+    def alike(self, call: Call, lane: str) -> Entry | None:
+        return self._index(lane).by_operation(call, self._script.lane(lane).cursor)
+
+    def _index(self, lane: str) -> _LaneIndex:
+        found = self._indexed.get(lane)
+        if found is None:
+            self._script.read_all()
+            found = self._indexed[lane] = _LaneIndex(self._script.lane(lane).unused())
+        return found
+
+    def take(self, entry: Entry) -> None:
+        self._script.take(entry)
+        self._recent.add(entry)
+
+    def unused(self) -> Iterator[Entry]:
+        self._script.read_all()
+        for name in self._script.lane_names():
+            yield from self._script.lane(name).unused()
+
+    def candidates(self, lane: str) -> Iterator[tuple[Event, bool]]:
+        script = self._script
+        for _ in range(_CANDIDATES):
+            if not script.read_on():
+                break
+        names = [name for name in script.lane_names() if name != lane]
+        near = ((one.opening, False) for one in script.lane(lane).unused())
+        far = ((one.opening, False) for name in names for one in script.lane(name).unused())
+        yield from islice(near, _CANDIDATES)
+        yield from self._recent
+        yield from islice(far, _CANDIDATES)
+
+
+class _LaneIndex:
+    """The unused calls of one lane by key and by operation. Made on the first divergence only."""
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._keys: defaultdict[tuple[str, str], deque[Entry]] = defaultdict(deque)
+        self._operations: defaultdict[tuple[str, str, str], deque[Entry]] = defaultdict(deque)
+        for entry in entries:
+            self._keys[entry.type, entry.key].append(entry)
+            self._operations[entry.type, entry.kind, entry.operation].append(entry)
+
+    def by_key(self, call: Call, key: str) -> Entry | None:
+        return _first_unused(self._keys.get((call.type, key)))
+
+    def by_operation(self, call: Call, cursor: int) -> Entry | None:
+        queue = self._operations.get((call.type, call.kind, call.operation))
+        first = _first_unused(queue)
+        if first is None or queue is None or first.position >= cursor:
+            return first
+        later = (one for one in queue if not one.used and one.position >= cursor)
+        return next(later, first)
+
+
+def _first_unused(queue: deque[Entry] | None) -> Entry | None:
+    while queue and queue[0].used:
+        queue.popleft()
+    return queue[0] if queue else None
+
+
+class LookupMatcher:
+    """The earliest unused call with the same type, operation and key, wherever it stands."""
+
+    def __init__(
+        self, script: Script, same: _Same, key_of: Callable[[Entry], str] | None = None
+    ) -> None:
+        script.keep_all()
+        self._script = script
+        self._same = same
+        self._key_of = key_of
+        self._recent = _Recent()
+        self._indexed = 0
+        self._keys: defaultdict[tuple[str, str, str], deque[Entry]] = defaultdict(deque)
+        self._own_keys: dict[tuple[str, str, str], deque[Entry]] | None = None
+
+    def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
+        found = self._find(call, key)
+        return found if found is not None else self._find_by_own_key(call, key)
+
+    def _find(self, call: Call, key: str) -> Entry | None:
+        queue = self._keys[call.type, call.kind, key]
+        while True:
+            found = _first_unused(queue)
+            if found is not None or not self._read_on():
+                return found
+
+    def _read_on(self) -> bool:
+        entries = self._script.entries or []
+        while self._indexed >= len(entries):
+            if not self._script.read_on():
+                return False
+        entry = entries[self._indexed]
+        self._indexed += 1
+        self._keys[entry.type, entry.kind, entry.key].append(entry)
+        return True
+
+    def _find_by_own_key(self, call: Call, key: str) -> Entry | None:
+        """Recorded under other rules: look once more by the keys that ours would give."""
+        if self._key_of is None:
+            return None
+        if self._own_keys is None:
+            self._own_keys = defaultdict(deque)
+            for entry in self._script.entries or ():
+                if not entry.used:
+                    self._own_keys[entry.type, entry.kind, self._key_of(entry)].append(entry)
+        return _first_unused(self._own_keys.get((call.type, call.kind, key)))
+
+    def anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
+        return self.at_cursor(call, key, lane)
+
+    def alike(self, call: Call, lane: str) -> Entry | None:
+        self._script.read_all()
+        same = (
+            entry
+            for entry in self._script.entries or ()
+            if not entry.used
+            and (entry.type, entry.kind, entry.operation) == (call.type, call.kind, call.operation)
+        )
+        return next(same, None)
+
+    def take(self, entry: Entry) -> None:
+        self._script.take(entry)
+        self._recent.add(entry)
+
+    def unused(self) -> Iterator[Entry]:
+        self._script.read_all()
+        return (entry for entry in self._script.entries or () if not entry.used)
+
+    def candidates(self, lane: str) -> Iterator[tuple[Event, bool]]:
+        yield from ((one.opening, False) for one in islice(self.unused(), _CANDIDATES))
+        yield from self._recent

@@ -1,0 +1,160 @@
+"""Opening what a session reads and writes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from reenact._system import Clock, start_clock
+from reenact.engine.settings import Settings
+from reenact.errors import RecordingMissing, UsageError
+from reenact.format.manifest import Origin, PolicyRef, Seed
+from reenact.policy.access import over_bytes, over_entries
+from reenact.policy.capabilities import KNOWN
+from reenact.policy.redaction import Redactor
+from reenact.store.copying import Copier, LateSink
+from reenact.store.directory import DirectorySink
+from reenact.store.layout import EVENTS
+from reenact.store.reading import open_recording
+from reenact.store.recording import make_seed, own_seal
+from reenact.store.seal import Seal, key_path, load_key
+from reenact.store.sink import CopySink, Options
+from reenact.store.source import LogSource, SeekableSource
+from reenact.store.tape_sink import TapeSink
+
+__all__ = ["Opened", "open_parts"]
+
+
+@dataclass(slots=True)
+class Opened:
+    """The outside of a session. ``late`` and ``copier`` take events that were served."""
+
+    clock: Clock
+    redactor: Redactor
+    source: SeekableSource | None = None
+    sink: CopySink | LateSink | None = None
+    late: LateSink | None = None
+    copier: Copier | None = None
+    seal: Seal | None = None
+
+
+def open_parts(settings: Settings) -> Opened:
+    """Open the recording that is read and start the one that is written.
+
+    Everything that can be refused is refused here, before the body of the session runs.
+    """
+    clock = start_clock()
+    if settings.mode == "off" or settings.path is None:
+        return Opened(clock, settings.redactor())
+    source = _source(settings, settings.path)
+    profile = source.manifest().redaction.profile if source is not None else None
+    parts = Opened(clock, settings.redactor(profile), source, seal=_own_key(source))
+    try:
+        _start_writing(settings, settings.path, parts)
+    except BaseException:
+        if source is not None:
+            source.close()
+        raise
+    return parts
+
+
+def _own_key(source: SeekableSource | None) -> Seal | None:
+    """The user's key, where the recording has values that it opens."""
+    if source is None or source.manifest().sealed is None:
+        return None
+    key = load_key(key_path(dict(os.environ)))
+    return None if key is None else Seal(key)
+
+
+def _source(settings: Settings, path: Path) -> LogSource | None:
+    if settings.mode == "replay":
+        source = _open(path)
+        if settings.tape == path.is_dir():
+            source.close()
+            said, is_ = ("tape", "capture") if settings.tape else ("capture", "tape")
+            raise UsageError(
+                f"{path} is a {is_}, not a {said}", hint=f"session({is_}={str(path)!r})"
+            )
+        _check_budgets(settings, path, source)
+        return source
+    wanted = settings.mode == "record_missing" or settings.append
+    return _open(path) if wanted and path.exists() else None
+
+
+def _open(path: Path) -> LogSource:
+    try:
+        return open_recording(path)
+    except RecordingMissing as error:
+        raise RecordingMissing(
+            error.message, hint=f"record it first: mode='record'; {error.hint}"
+        ) from None
+
+
+def _check_budgets(settings: Settings, path: Path, source: LogSource) -> None:
+    """A recording that is over its budgets is not replayed, either."""
+    policy = settings.policy
+    size = path.stat().st_size if settings.tape else (path / EVENTS).stat().st_size
+    refusal = over_bytes(policy, size) or over_entries(policy, source.manifest().event_count)
+    if refusal is not None:
+        source.close()
+        raise refusal
+
+
+def _start_writing(settings: Settings, path: Path, parts: Opened) -> None:
+    mode = settings.mode
+    if mode == "replay":
+        if settings.into is not None:
+            parts.sink = _sink(settings, settings.into, parts, replace=False)
+            parts.sink.start(_seed(settings, parts, into=True))
+            assert parts.source is not None
+            parts.copier = Copier(parts.source.reopen(), parts.sink, parts.seal)
+        return
+    replace = mode in ("rewrite", "record_missing") or settings.overwrite or settings.append
+    sink = _sink(settings, path, parts, replace=replace)
+    if mode == "record_missing" or settings.append:
+        parts.late = LateSink(sink, parts.source, seal=parts.seal, warn=settings.warn)
+        parts.late.start(_seed(settings, parts))
+        parts.sink = parts.late
+        if settings.append and parts.source is not None:
+            for seq in range(1, len(parts.source) + 1):
+                parts.late.copy(seq)
+        return
+    sink.start(_seed(settings, parts))
+    parts.sink = sink
+
+
+def _is_tape(settings: Settings, path: Path) -> bool:
+    return settings.tape if path == settings.path else path.suffix == ".jsonl"
+
+
+def _sink(settings: Settings, path: Path, parts: Opened, *, replace: bool) -> CopySink:
+    tape = _is_tape(settings, path)
+    seals = settings.seal and not tape and parts.redactor.profile != "none"
+    options = Options(
+        redactor=parts.redactor,
+        seal=own_seal() if seals else None,
+        durability=settings.policy.durability,
+        warn=settings.warn,
+    )
+    if tape:
+        return TapeSink(path, clock=parts.clock, options=options, replace=replace)
+    return DirectorySink(path, clock=parts.clock, options=options, replace=replace)
+
+
+def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:
+    path = settings.into if into else settings.path
+    assert path is not None
+    origin = None
+    if into and parts.source is not None:
+        manifest = parts.source.manifest()
+        origin = Origin(manifest.capture_id, manifest.event_count)
+    return make_seed(
+        clock=parts.clock,
+        redactor=parts.redactor,
+        log="tape" if _is_tape(settings, path) else EVENTS,
+        policy=PolicyRef(settings.policy.id, settings.pinned.digest),
+        parent=origin,
+        mode="replay" if into else "capture",
+        capability_set=KNOWN.capability_set_hash(),
+    )

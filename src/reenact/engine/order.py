@@ -1,0 +1,74 @@
+"""The recorded order in which things were handed to the program."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+__all__ = ["Delivery", "Order", "Token"]
+
+Token = int | tuple[str, str]
+"""An answer is known by the seq of the event that completed it, anything else (a timer, a chunk,
+a result that a thread posts to a loop) by its lane and its name in that lane."""
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One place in the order."""
+
+    token: Token
+    lane: str
+    seq: int
+
+
+class Order:
+    """Deliveries in the order of their events, read as far as somebody looks.
+
+    ``read_on`` reads one more event of the recording and returns False at its end; ``passed_over``
+    says whether a lane is none of ours (inside a stubbed tool, or in another process).
+    """
+
+    def __init__(self, read_on: Callable[[], bool], passed_over: Callable[[str], bool]) -> None:
+        self._read_on = read_on
+        self._passed_over = passed_over
+        self._queue: deque[Delivery] = deque()
+        self._ahead: set[Token] = set()
+        self._unwanted: set[Token] = set()
+
+    def add(self, token: Token, lane: str, seq: int) -> None:
+        """The event ``seq`` has been read, and it is a delivery."""
+        if token in self._unwanted:
+            self._unwanted.remove(token)
+            return
+        self._queue.append(Delivery(token, lane, seq))
+        self._ahead.add(token)
+
+    def head(self) -> Delivery | None:
+        """What comes next, or None at the end of the recording."""
+        queue = self._queue
+        while True:
+            while not queue:
+                if not self._read_on():
+                    return None
+            first = queue[0]
+            if first.token in self._ahead:
+                if not self._passed_over(first.lane):
+                    return first
+                self._ahead.discard(first.token)
+            queue.popleft()
+
+    def is_ahead(self, token: Token) -> bool:
+        """Has ``token`` been read, and not been handed over or dropped?"""
+        return token in self._ahead
+
+    def skip(self, token: Token) -> None:
+        """Nobody will ask for ``token``, whether it has been read or not."""
+        if token in self._ahead:
+            self._ahead.discard(token)
+        elif not isinstance(token, int):
+            self._unwanted.add(token)
+
+    def drop(self, token: Token) -> None:
+        """``token`` has been handed over, or will never be."""
+        self._ahead.discard(token)

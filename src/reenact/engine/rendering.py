@@ -1,0 +1,163 @@
+"""A divergence as plain text, for a terminal or a test report.
+
+What was asked and recorded is hostile: control characters are escaped, nothing is obeyed.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
+from typing import Any
+
+from reenact.diff.text import around, clip, safe
+from reenact.engine.divergence import Divergence, Gap, Nearest, Seen
+from reenact.engine.requests import operation_of
+from reenact.format.event import Event
+
+__all__ = ["render", "render_many"]
+
+_DATA_LINES = 6
+_LISTED = 10
+_NARROWEST = 40
+
+
+def render(divergence: Divergence, *, width: int = 100) -> str:
+    """The whole report, without a newline at its end. Lines are ``width`` cells or less."""
+    width = max(_NARROWEST, width)
+    lines = [_header(divergence), *_wrapped(safe(divergence.detail), width)]
+    sections = (
+        ("asked", _seen(divergence.observed, width)),
+        ("recorded", _seen(divergence.expected, width)),
+        ("difference", _gaps(divergence, width)),
+        ("nearest", _nearest_lines(divergence.nearest, width)),
+        ("flags", (safe(flag) for flag in divergence.flags)),
+        ("stack", (safe(line) for line in (divergence.stack or "").splitlines())),
+        ("what to do", _hints(divergence.hint, width)),
+    )
+    for title, body in sections:
+        shown = [clip(f"  {line}".rstrip(), width) for line in body]
+        if shown:
+            lines += ["", title, *shown]
+    return "\n".join(lines)
+
+
+def render_many(
+    divergences: Sequence[Divergence], unused: Sequence[Event] = (), *, width: int = 100
+) -> str:
+    """A short list, for the end of a lenient run: what diverged, and what was not used.
+
+    Empty when there is nothing to say. At most ten of each are listed, the rest is counted.
+    """
+    lines: list[str] = []
+    if divergences:
+        lines += [_count(len(divergences), "divergence")]
+        lines += _listed(divergences, _short, width)
+    if unused:
+        lines += [f"{_count(len(unused), 'recorded event')} not used"]
+        lines += _listed(unused, _short_event, width)
+    return "\n".join(lines)
+
+
+def _header(divergence: Divergence) -> str:
+    place = f", event {divergence.event_seq}" if divergence.event_seq is not None else ""
+    return f"divergence: {divergence.code}, lane {safe(divergence.lane)}{place}"
+
+
+def _seen(seen: Seen | None, width: int) -> Iterator[str]:
+    if seen is None:
+        return
+    event = "" if seen.seq is None else f"event {seen.seq}: "
+    name = f"{seen.type} {seen.operation}".rstrip()
+    yield f"{event}{safe(name)}, lane {safe(seen.lane)}"
+    if seen.data is not None:
+        yield from _block(_value(seen.data), width - 2)
+    if seen.digest is not None:
+        yield f"(cut; the whole is {safe(seen.digest)})"
+
+
+def _block(text: str, width: int) -> list[str]:
+    """``text`` in a few lines; it may have no spaces to break at."""
+    lines = wrap(text[: width * (_DATA_LINES + 1)], width, break_on_hyphens=False)
+    return lines if len(lines) <= _DATA_LINES else [*lines[:_DATA_LINES], "..."]
+
+
+def _value(value: Any) -> str:
+    """As JSON on one line; bytes that are text as that text."""
+    raw = value.get("$bytes") if isinstance(value, dict) else None
+    if isinstance(raw, str):
+        text = _decoded(raw)
+        if text is not None:
+            size = f" (of {value['size']:,} bytes)" if isinstance(value.get("size"), int) else ""
+            return safe(f"bytes {json.dumps(text, ensure_ascii=False)}{size}")
+    return safe(json.dumps(value, ensure_ascii=False, sort_keys=True))
+
+
+def _decoded(raw: str) -> str | None:
+    try:
+        return b64decode(raw, validate=True).decode()
+    except (Base64Error, ValueError):
+        return None
+
+
+def _gaps(divergence: Divergence, width: int) -> Iterator[str]:
+    for gap in divergence.paths:
+        yield from _gap(gap, width - 6)
+    if divergence.more_paths:
+        yield f"and {_count(divergence.more_paths, 'more place')}"
+
+
+def _gap(gap: Gap, room: int) -> Iterator[str]:
+    kind = "" if gap.kind == "changed" else f" ({gap.kind})"
+    yield f"{safe(gap.path)}{kind}"
+    if gap.kind == "changed":
+        recorded, asked = around(_value(gap.expected), _value(gap.observed), room)
+        yield f"  - {recorded}"
+        yield f"  + {asked}"
+    elif gap.kind == "removed":
+        yield f"  - {clip(_value(gap.expected), room)}"
+    else:
+        yield f"  + {clip(_value(gap.observed), room)}"
+
+
+def _nearest_lines(found: Iterable[Nearest], width: int) -> Iterator[str]:
+    for one in found:
+        used = "used" if one.used else "not used yet"
+        alike = "the same" if one.score == 1 else f"{int(one.score * 100)}% alike"
+        yield f"event {one.seq}: {safe(one.operation)}, lane {safe(one.lane)}, {alike}, {used}"
+        if one.paths:
+            yield clip(f"  differs at {', '.join(map(safe, one.paths))}", width - 2)
+
+
+def _hints(hint: str, width: int) -> Iterator[str]:
+    for line in filter(None, hint.split("\n")):
+        first, *rest = _wrapped(safe(line), width - 4) or [""]
+        yield f"- {first}"
+        yield from (f"  {more}" for more in rest)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _listed(items: Sequence[Any], line: Any, width: int) -> Iterator[str]:
+    for item in items[:_LISTED]:
+        yield clip(f"  {line(item)}", width)
+    if len(items) > _LISTED:
+        yield f"  and {len(items) - _LISTED:,} more"
+
+
+def _short(divergence: Divergence) -> str:
+    place = "" if divergence.event_seq is None else f"event {divergence.event_seq}, "
+    return f"{place}lane {safe(divergence.lane)}: {divergence.code}: {safe(divergence.detail)}"
+
+
+def _short_event(event: Event) -> str:
+    name = f"{event.type} {operation_of(event.type, event.data)}".rstrip()
+    return f"event {event.seq}, lane {safe(event.lane)}: {safe(name)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,75 @@
+"""``reenact.session(…)``: how a program opens one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from reenact.engine.conductor import PATIENCE
+from reenact.engine.session import Session
+from reenact.engine.settings import Unused, settle
+from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.rules import Ignore, Policy
+from reenact.store.sink import Warn, print_warning
+
+__all__ = ["session"]
+
+
+def session(
+    name: str | None = None,
+    *,
+    capture: str | Path | None = None,
+    tape: str | Path | None = None,
+    mode: str | int | None = None,
+    policy: str | Policy | None = None,
+    strict: bool | None = None,
+    unused: Unused | None = None,
+    match: Literal["lane", "transcript", "lookup"] | None = None,
+    ignore: Ignore | None = None,
+    redaction: Profile | Redactor | None = None,
+    overwrite: bool = False,
+    append: bool = False,
+    into: str | Path | None = None,
+    root: str | Path | None = None,
+    fixture_root: str | Path | None = None,
+    seal: bool = True,
+    patience: float = PATIENCE,
+    whole_process: bool = False,
+    warn: Warn = print_warning,
+) -> Session:
+    """A session, to be entered with ``with`` or ``async with``.
+
+    The place is one of: ``name``, a cassette under ``.reenact/cassettes/`` of the root (or the
+    ``rr`` folder of ``fixture_root``); ``capture``, a directory; ``tape``, a file. ``mode`` is
+    ``off``, ``record`` (with ``overwrite`` or ``append`` if something is there), ``replay``,
+    ``record_missing`` or ``rewrite``; by default what the policy says, else ``replay``. A
+    ``strict`` replay raises at the first divergence, a lenient one goes on and collects them; by
+    default it is lenient only at a terminal and outside CI. ``into`` records the replay itself.
+    ``patience`` is how many seconds a replay with threads may stand still.
+
+    Raises :class:`UsageError` and its kin for arguments that make no sense; entering it raises
+    what opening the recording or its sink raises.
+    """
+    return Session(
+        settle(
+            name,
+            capture=capture,
+            tape=tape,
+            mode=mode,
+            policy=policy,
+            strict=strict,
+            unused=unused,
+            match=match,
+            ignore=ignore,
+            root=root,
+            fixture_root=fixture_root,
+            warn=warn,
+            redaction=redaction,
+            overwrite=overwrite,
+            append=append,
+            into=None if into is None else Path(into),
+            seal=seal,
+            patience=patience,
+            whole_process=whole_process,
+        )
+    )

@@ -1,0 +1,340 @@
+"""The recorded calls, lane by lane, read only as far as the replay has come.
+
+Reading an event puts it where it will be asked for: an opening into the queue of its lane, a
+completing event with its opening, a delivery into the order. A program that does what it did asks
+for them in about the order in which they stand, so little is held at a time.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, Entry
+from reenact.engine.order import Order
+from reenact.format import lane as lanes
+from reenact.format.event import Event
+
+__all__ = ["Events", "LaneScript", "Script"]
+
+_OPENINGS = {closing: opening for opening, closing in PAIRS.items()}
+_MARKS = ("run_start", "run_end")
+
+
+class Events(Protocol):
+    """Where a script comes from: a source, read in order."""
+
+    def next(self) -> Event | None:
+        """The next event, or None at the end."""
+
+    def at(self, seq: int) -> Event:
+        """Event ``seq``, wherever reading has come."""
+
+
+class _Brief(msgspec.Struct, rename="camel", gc=False):
+    """What a script needs to know of an event's data. Anything may stand there, so all is Any."""
+
+    source: Any = ""
+    key: Any = ""
+    op: Any = ""
+    name: Any = ""
+    provider: Any = ""
+    model: Any = ""
+    call_id: Any = ""
+    inner: Any = None
+    position: Any = None
+    cancelled: Any = False
+    unfinished: Any = False
+    instant: Any = False
+    ended: Any = None
+
+
+_brief = msgspec.json.Decoder(_Brief)
+_NOTHING = _Brief()
+
+
+class LaneScript:
+    """The calls of one lane that have been read and not been used, by position."""
+
+    __slots__ = ("ahead", "children", "cursor", "read", "skipped")
+
+    def __init__(self) -> None:
+        self.ahead: deque[Entry] = deque()
+        self.skipped: list[Entry] = []
+        self.children: list[str] = []
+        self.cursor = 0
+        """The position that the next call of the program has, if nothing diverged."""
+        self.read = 0
+        """How many positions have been read."""
+
+    def add(self, entry: Entry) -> None:
+        if self.ahead and entry.position < self.ahead[-1].position:
+            ordered = list(self.ahead)
+            insort(ordered, entry, key=_position)
+            self.ahead = deque(ordered)
+        else:
+            self.ahead.append(entry)
+
+    def take(self, entry: Entry) -> list[Entry]:
+        """``entry`` has been used. Returns what was passed over on the way; it stays usable."""
+        entry.used = True
+        ahead = self.ahead
+        passed: list[Entry] = []
+        if ahead and ahead[0] is entry:
+            ahead.popleft()
+        elif entry.position >= self.cursor:
+            while ahead and ahead[0].position <= entry.position:
+                one = ahead.popleft()
+                if not one.used:
+                    passed.append(one)
+            self.skipped += passed
+        else:
+            self.skipped = [one for one in self.skipped if not one.used]
+        self.cursor = max(self.cursor, entry.position + 1)
+        return passed
+
+    def unused(self) -> Iterator[Entry]:
+        """In their order."""
+        yield from (entry for entry in self.skipped if not entry.used)
+        yield from (entry for entry in self.ahead if not entry.used)
+
+
+def _position(entry: Entry) -> int:
+    return entry.position
+
+
+class Script:
+    """What was recorded, for a replay. Not thread-safe: the session's lock covers it.
+
+    With ``by_lane=False`` all lanes are one, in the order of the log.
+    """
+
+    def __init__(self, events: Events, *, by_lane: bool = True) -> None:
+        self.order = Order(self.read_on, self.is_passed_over)
+        self.whole = False
+        """Has everything been read?"""
+        self.entries: list[Entry] | None = None
+        """Every call in the order of the log, when :meth:`keep_all` was asked for."""
+        self._events = events
+        self._by_lane = by_lane
+        self._lanes: dict[str, LaneScript] = {}
+        self._open: dict[int, Entry] = {}
+        self._unlinked: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+        self._marks: defaultdict[str, deque[Entry]] = defaultdict(deque)
+        self._stubbed: set[str] = set()
+        self._elsewhere: set[str] = set()
+        self._only: str | None = None
+
+    def keep_all(self) -> None:
+        """Remember every call that is read from now on, for look-ups by key."""
+        if self.entries is None:
+            self.entries = []
+
+    def lane(self, name: str) -> LaneScript:
+        """The script of lane ``name``; an empty one when nothing of it has been read."""
+        if not self._by_lane:
+            name = lanes.ROOT
+        found = self._lanes.get(name)
+        if found is None:
+            found = self._lanes[name] = LaneScript()
+            parent = name.rpartition(".")[0]
+            if parent:
+                self.lane(parent).children.append(name)
+        return found
+
+    def lane_names(self) -> list[str]:
+        """The lanes of which something has been read."""
+        return list(self._lanes)
+
+    def upcoming(self, name: str) -> Entry | None:
+        """The next call of lane ``name``, or None when there is no more."""
+        lane = self.lane(name)
+        while not (lane.ahead and lane.ahead[0].position <= lane.cursor):
+            if not self.read_on():
+                break
+        return lane.ahead[0] if lane.ahead else None
+
+    def take(self, entry: Entry) -> None:
+        """``entry`` has been used."""
+        for one in self.lane(entry.lane).take(entry):
+            one.passed = True
+            if one.closing is not None:
+                self.order.drop(one.closing.seq)
+
+    def mark(self, kind: str) -> Entry | None:
+        """The next ``run_start`` or ``run_end``, or None."""
+        while not self._marks[kind]:
+            if not self.read_on():
+                return None
+        return self._marks[kind].popleft()
+
+    def complete(self, entry: Entry) -> Event | None:
+        """The event that completed ``entry``; None when it never came."""
+        while entry.closing is None:
+            if not self.read_on():
+                return None
+        return entry.closing
+
+    def event(self, seq: int) -> Event:
+        """Event ``seq``, whether it has been read or not."""
+        return self._events.at(seq)
+
+    def read_all(self) -> None:
+        """Read to the end."""
+        while self.read_on():
+            pass
+
+    def read_on(self) -> bool:
+        """Read one more event; False at the end."""
+        event = None if self.whole else self._events.next()
+        if event is None:
+            self.whole = True
+            return False
+        if event.lane == lanes.ROOT or not self.is_passed_over(event.lane):
+            self._place(event)
+        return True
+
+    def _place(self, event: Event) -> None:
+        kind = event.type
+        if kind in _OPENINGS:
+            self._close(event)
+        elif kind == "nondeterministic":
+            self._add_single(event)
+        elif kind in PAIRS:
+            self._open_pair(event)
+        elif kind == "state_mutation" or kind in _MARKS:
+            entry = _entry(event, _look(event))
+            entry.closing, entry.instant = event, True
+            if kind in _MARKS:
+                self._marks[kind].append(entry)
+            else:
+                self._add(entry)
+
+    def _add_single(self, event: Event) -> None:
+        brief = _look(event)
+        if brief.source == SCHEDULE:
+            self.order.add((event.lane, _text(brief.key)), event.lane, event.seq)
+            return
+        entry = _entry(event, brief)
+        entry.closing = event
+        entry.instant = entry.kind in DRAWS or brief.instant is True
+        self._add(entry)
+        abandoned = brief.ended in ("abandoned", "cancelled")  # nobody saw the end of this stream
+        if not entry.unanswered and not entry.instant and not abandoned:
+            self.order.add(event.seq, event.lane, event.seq)
+
+    def _open_pair(self, event: Event) -> None:
+        brief = _look(event)
+        entry = _entry(event, brief)
+        self._open[event.seq] = entry
+        self._unlinked[event.lane, _text(brief.call_id) or event.type].append(entry)
+        self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        lane = self.lane(entry.lane)
+        if entry.position < 0 or not self._by_lane:
+            entry.position = lane.read
+        lane.read += 1
+        lane.add(entry)
+        if self.entries is not None:
+            self.entries.append(entry)
+
+    def _close(self, event: Event) -> None:
+        """Find the opening: by its seq, by the id of the call, or the oldest open one."""
+        brief = _look(event)
+        entry = self._open.pop(event.parent or 0, None)
+        if entry is None:
+            name = _text(brief.call_id) or _OPENINGS[event.type]
+            waiting = self._unlinked.get((event.lane, name)) or []
+            entry = next((one for one in waiting if one.closing is None), None)
+            if entry is None:
+                return
+            self._open.pop(entry.seq, None)
+        self._unlink(entry)
+        entry.closing = event
+        entry.unanswered = brief.cancelled is True or brief.unfinished is True
+        if not entry.unanswered and not entry.passed:
+            self.order.add(event.seq, event.lane, event.seq)
+
+    def _unlink(self, entry: Entry) -> None:
+        brief = _look(entry.opening)
+        name = (entry.lane, _text(brief.call_id) or entry.type)
+        self._unlinked[name].remove(entry)
+        if not self._unlinked[name]:
+            del self._unlinked[name]
+
+    # What is not ours
+
+    def stub(self, lane: str) -> None:
+        """A stubbed tool answers for everything under ``lane``: none of it is asked for."""
+        self._stubbed.add(lane)
+        self._forget(lane)
+
+    def leave_to_child(self, lane: str) -> None:
+        """Another process does what is under ``lane``."""
+        self._elsewhere.add(lane)
+        self._forget(lane)
+
+    def keep_to(self, lane: str) -> None:
+        """We are the process that does what is under ``lane``, and nothing else."""
+        self._only = lane
+
+    def is_passed_over(self, lane: str) -> bool:
+        """Is ``lane`` inside a stubbed tool, or the business of another process?"""
+        if self._only is not None and not _under(lane, self._only):
+            return True
+        if not self._stubbed and not self._elsewhere:
+            return False
+        while lane:
+            if lane in self._stubbed or lane in self._elsewhere:
+                return True
+            lane = lane.rpartition(".")[0]
+        return False
+
+    def _forget(self, lane: str) -> None:
+        gone = self._lanes.pop(lane, None)
+        if gone is None:
+            return
+        for entry in (*gone.skipped, *gone.ahead):
+            entry.used = True
+        for child in gone.children:
+            self._forget(child)
+
+
+def _under(lane: str, prefix: str) -> bool:
+    return lane == prefix or lane.startswith(prefix + ".")
+
+
+def _look(event: Event) -> _Brief:
+    try:
+        return _brief.decode(event.payload)
+    except msgspec.DecodeError:  # its data is no object: nothing of it can be matched
+        return _NOTHING
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _entry(event: Event, brief: _Brief) -> Entry:
+    kind, operation = event.type, ""
+    if kind == "nondeterministic":
+        kind, operation = _text(brief.source), _text(brief.op)
+    elif kind == "tool_call":
+        kind, operation = "tool", _text(brief.name)
+    elif kind == "llm_request":
+        kind, operation = "llm", f"{_text(brief.provider)}/{_text(brief.model)}"
+    position = brief.position
+    return Entry(
+        opening=event,
+        kind=kind,
+        operation=operation,
+        key=_text(brief.key),
+        position=position if isinstance(position, int) and position >= 0 else -1,
+        unanswered=brief.cancelled is True or brief.unfinished is True,
+        inner=brief.inner if isinstance(brief.inner, str) else None,
+    )

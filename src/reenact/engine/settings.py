@@ -1,0 +1,197 @@
+"""What holds for one session: arguments, then the policy, then what the surroundings suggest."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from reenact.errors import UsageError
+from reenact.policy.access import check_mode
+from reenact.policy.index import load_index, load_policy, named_worlds
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.places import cassette_path, find_root, world
+from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.rules import Ignore, Mode, Pinned, Policy
+from reenact.store.recording import default_profile
+from reenact.store.sink import Warn
+
+__all__ = ["MODES", "Settings", "Unused", "is_under_pytest", "mode_named", "settle"]
+
+Unused = Literal["error", "warn", "allow"]
+
+MODES: tuple[Mode, ...] = ("off", "record", "replay", "record_missing", "rewrite")
+"""In the order of their X07 numbers."""
+
+_READS = frozenset({"replay", "record_missing"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that was decided before a session opens."""
+
+    mode: Mode
+    pinned: Pinned
+    strict: bool
+    unused: Unused
+    path: Path | None
+    tape: bool
+    warn: Warn
+    redaction: Profile | Redactor | None = None
+    overwrite: bool = False
+    append: bool = False
+    into: Path | None = None
+    seal: bool = True
+    patience: float = 5.0
+    whole_process: bool = False
+
+    @property
+    def policy(self) -> Policy:
+        return self.pinned.policy
+
+    def redactor(self, profile: Profile | None = None) -> Redactor:
+        """The redactor of a new recording; with ``profile`` that of one which has it already."""
+        if profile is None and isinstance(self.redaction, Redactor):
+            return self.redaction
+        said = self.redaction if isinstance(self.redaction, str) else self.policy.redaction
+        environ = dict(os.environ)
+        if self.pinned.sanitizer is None:
+            return Redactor(profile or said or default_profile(), environ=environ)
+        arguments = self.pinned.sanitizer.arguments(environ)
+        arguments["profile"] = profile or said or arguments["profile"]
+        return Redactor(**arguments)
+
+
+def mode_named(mode: str | int) -> Mode:
+    """A mode by its name, its X07 name (``replay_v1``) or number, or ``capture``."""
+    if isinstance(mode, int) and not isinstance(mode, bool) and 0 <= mode < len(MODES):
+        return MODES[mode]
+    if isinstance(mode, str):
+        name = mode.removesuffix("_v1").replace("-", "_")
+        name = "record" if name == "capture" else name
+        for known in MODES:
+            if known == name:
+                return known
+        raise UsageError(f"there is no mode {mode[:64]!r}", hint=did_you_mean(mode, MODES))
+    raise UsageError(f"there is no mode {mode!r}", hint=f"one of {', '.join(MODES)}, or 0 to 4")
+
+
+def is_under_pytest() -> bool:
+    """Does a test run this?"""
+    return "PYTEST_CURRENT_TEST" in os.environ
+
+
+def _is_strict(environ: Mapping[str, str]) -> bool:
+    """Lenient is for a person at a terminal."""
+    at_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return bool(environ.get("CI")) or not at_terminal
+
+
+def settle(
+    name: str | None,
+    *,
+    capture: str | Path | None,
+    tape: str | Path | None,
+    mode: str | int | None,
+    policy: str | Policy | None,
+    strict: bool | None,
+    unused: Unused | None,
+    match: Literal["lane", "transcript", "lookup"] | None,
+    ignore: Ignore | None,
+    root: str | Path | None,
+    fixture_root: str | Path | None,
+    warn: Warn,
+    **rest: Any,
+) -> Settings:
+    """Settle the arguments of a session. Raises :class:`UsageError`, :class:`PolicyInvalid`,
+    :class:`PathRefused`, and :class:`PolicyRefused` for a mode or world that is not allowed."""
+    environ = os.environ
+    top = Path(root).absolute() if root is not None else find_root(Path.cwd(), environ)
+    pinned = _pinned(top, policy, match=match, ignore=ignore)
+    chosen = mode_named(mode) if mode is not None else pinned.policy.mode or "replay"
+    check_mode(pinned, chosen, world(environ, is_under_pytest(), named_worlds(load_index(top))))
+    is_strict = _said_strict(strict, pinned.policy.strictness, environ)
+    _check_flags(chosen, rest)
+    place, as_tape = _place(top, name, capture, tape, chosen, fixture_root)
+    return Settings(
+        mode=chosen,
+        pinned=pinned,
+        strict=is_strict,
+        unused=unused or pinned.policy.unused or ("error" if is_strict else "warn"),
+        path=place,
+        tape=as_tape,
+        warn=warn,
+        **rest,
+    )
+
+
+def _said_strict(strict: bool | None, strictness: str | None, environ: Mapping[str, str]) -> bool:
+    if strict is not None:
+        return strict
+    return _is_strict(environ) if strictness is None else strictness == "strict"
+
+
+def _pinned(
+    root: Path, policy: str | Policy | None, *, match: Any, ignore: Ignore | None
+) -> Pinned:
+    if isinstance(policy, Policy):
+        pinned = Pinned.of(policy)
+    else:
+        pinned = load_policy(root) if policy is None else load_policy(root, policy)
+    said = {"match": match, "ignore": ignore}
+    changes = {field: value for field, value in said.items() if value is not None}
+    if not changes:
+        return pinned
+    return replace(pinned, policy=msgspec.structs.replace(pinned.policy, **changes))
+
+
+def _check_flags(mode: Mode, rest: Mapping[str, Any]) -> None:
+    for flag in ("overwrite", "append"):
+        if rest.get(flag) and mode != "record":
+            raise UsageError(
+                f"{flag} goes with the mode record, not with {mode}",
+                hint="rewrite replaces, record_missing adds what is missing",
+            )
+    if rest.get("overwrite") and rest.get("append"):
+        raise UsageError("overwrite and append exclude each other", hint="say one of them")
+    if rest.get("into") is not None and mode != "replay":
+        raise UsageError(
+            f"into goes with the mode replay, not with {mode}", hint="leave it out, or replay"
+        )
+
+
+def _place(
+    root: Path,
+    name: str | None,
+    capture: str | Path | None,
+    tape: str | Path | None,
+    mode: Mode,
+    fixture_root: str | Path | None,
+) -> tuple[Path | None, bool]:
+    given = [one for one in (name, capture, tape) if one is not None]
+    if len(given) > 1:
+        raise UsageError(
+            "a session has one place: a name, capture=PATH or tape=PATH",
+            hint="leave the others out",
+        )
+    if capture is not None:
+        return Path(capture), False
+    if tape is not None:
+        return Path(tape), True
+    if name is None:
+        if mode == "off":
+            return None, False
+        raise UsageError(
+            f"a session in the mode {mode} needs a place",
+            hint="session('name'), session(capture=PATH) or session(tape=PATH)",
+        )
+    fixtures = None if fixture_root is None else Path(fixture_root)
+    place = cassette_path(root, name, fixture_root=fixtures, writing=mode not in _READS)
+    if mode == "record_missing" and not place.exists():
+        place = cassette_path(root, name, fixture_root=fixtures, writing=True)
+    return place, True

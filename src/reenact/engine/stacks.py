@@ -1,0 +1,27 @@
+"""Where a lane stands, for the person who looks at a stall."""
+
+from __future__ import annotations
+
+import io
+import sys
+import traceback
+
+from reenact.engine.lanes import Lanes
+
+__all__ = ["stack_of"]
+
+_FRAMES = 12
+
+
+def stack_of(lanes: Lanes, name: str) -> str:
+    """The stack of what is in lane ``name``; empty when nothing is."""
+    task = lanes.task_of(name)
+    if task is not None:
+        text = io.StringIO()
+        task.print_stack(limit=_FRAMES, file=text)
+        return text.getvalue()
+    ident = lanes.thread_of(name)
+    frame = sys._current_frames().get(ident) if ident is not None else None
+    if frame is None:
+        return ""
+    return "".join(traceback.format_stack(frame, limit=_FRAMES))

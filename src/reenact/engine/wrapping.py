@@ -1,0 +1,119 @@
+"""``@reenact.boundary``: a function of the program as a boundary."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, overload
+
+from reenact.engine.current import current
+from reenact.engine.explicit import make_call
+from reenact.engine.streams import stream_async, stream_sync
+from reenact.format.event import Data
+
+__all__ = ["boundary"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def boundary(function: F) -> F: ...
+@overload
+def boundary(
+    *, capability: str = ..., operation: str | None = ..., source: str | None = ...
+) -> Callable[[F], F]: ...
+def boundary(
+    function: Any = None,
+    *,
+    capability: str = "net.fetch",
+    operation: str | None = None,
+    source: str | None = None,
+) -> Any:
+    """What the function returns, yields or raises is recorded, and re-enacted in a replay.
+
+    For functions, coroutine functions and generators of both kinds. Arguments and results are JSON
+    values (and bytes); the arguments, by name, are what a call is compared by. What the function
+    does inside is not looked at. ``capability`` is what policies allow or deny; ``operation`` is
+    the function's qualified name unless stated. Without a session the function is called as it is.
+    """
+    if function is None:
+        return lambda real: _wrapped(real, capability, operation, source)
+    return _wrapped(function, capability, operation, source)
+
+
+def _wrapped(
+    function: Callable[..., Any], capability: str, operation: str | None, source: str | None
+) -> Callable[..., Any]:
+    maker = _Maker(function, operation or function.__qualname__, capability, source)
+    if inspect.isasyncgenfunction(function):
+        return _wrap_async_generator(function, maker)
+    if inspect.iscoroutinefunction(function):
+        return _wrap_coroutine(function, maker)
+    if inspect.isgeneratorfunction(function):
+        return _wrap_generator(function, maker)
+    return _wrap_function(function, maker)
+
+
+class _Maker:
+    """Makes the call that stands for calling the function with these arguments."""
+
+    def __init__(
+        self, function: Callable[..., Any], operation: str, capability: str, source: str | None
+    ) -> None:
+        self._signature = inspect.signature(function)
+        self._operation = operation
+        self._capability = capability
+        self._source = source or ("network" if capability.startswith("net.") else None)
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], streams: bool = False) -> Any:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        request: Data = dict(bound.arguments)
+        return make_call(self._operation, request, self._capability, self._source, streams=streams)
+
+
+def _wrap_function(function: Callable[..., Any], make: _Maker) -> Callable[..., Any]:
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return function(*args, **kwargs)
+        return session.gateway.call(make(args, kwargs), lambda: function(*args, **kwargs))
+
+    return wrapper
+
+
+def _wrap_coroutine(function: Callable[..., Any], make: _Maker) -> Callable[..., Any]:
+    @wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return await function(*args, **kwargs)
+        return await session.gateway.acall(make(args, kwargs), lambda: function(*args, **kwargs))
+
+    return wrapper
+
+
+def _wrap_generator(function: Callable[..., Any], make: _Maker) -> Callable[..., Any]:
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return function(*args, **kwargs)
+        call = make(args, kwargs, streams=True)
+        return stream_sync(session, call, lambda: function(*args, **kwargs))
+
+    return wrapper
+
+
+def _wrap_async_generator(function: Callable[..., Any], make: _Maker) -> Callable[..., Any]:
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return function(*args, **kwargs)
+        call = make(args, kwargs, streams=True)
+        return stream_async(session, call, lambda: function(*args, **kwargs))
+
+    return wrapper

@@ -1,0 +1,198 @@
+"""Whether a call may be made at all: capability, kind, operation, how often, and how large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from reenact.errors import BudgetExceeded, CapabilityDenied, PolicyRefused
+from reenact.policy.capabilities import BUILT_IN, KNOWN, Capabilities
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.rules import Pinned, Policy, stays_inside
+
+__all__ = [
+    "Access",
+    "check_mode",
+    "over_bytes",
+    "over_entries",
+    "over_key",
+    "over_request",
+    "over_response",
+]
+
+_CACHE_LIMIT = 4096
+
+# What was found for one kind of call: how to refuse it if at all, and how often it may be made.
+_Verdict = tuple[Callable[[], PolicyRefused] | None, int | None]
+
+
+class Access:
+    """The decision for one session. Holds a bounded cache and is otherwise immutable."""
+
+    def __init__(self, pinned: Pinned, known: Capabilities = KNOWN) -> None:
+        self._pinned = pinned
+        self._policy = pinned.policy
+        self._known = known
+        self._verdicts: dict[tuple[str, str, str], _Verdict] = {}
+
+    def refusal(
+        self, capability: str, kind: str, operation: str, calls: int
+    ) -> PolicyRefused | None:
+        """Why the call is refused; None when it may be made. Never raises, always a new instance.
+
+        ``calls`` is how many calls of this capability the session has let through before.
+        """
+        place = capability, kind, operation
+        found = self._verdicts.get(place)
+        if found is None:
+            if capability not in self._known:
+                return self._unknown(capability)  # not kept: it may be registered later
+            if len(self._verdicts) >= _CACHE_LIMIT:
+                self._verdicts.clear()
+            found = self._verdicts[place] = self._decide(capability, kind, operation)
+        refuse, limit = found
+        if refuse is not None:
+            return refuse()
+        if limit is not None and calls >= limit:
+            return self._spent(capability, limit, calls)
+        return None
+
+    def _decide(self, capability: str, kind: str, operation: str) -> _Verdict:
+        rules = self._policy.capabilities
+        rule = None if rules is None else rules.get(capability)
+        allowed = rules is None and capability in BUILT_IN if rule is None else rule.allow
+        if not allowed:
+            return lambda: self._denied(capability), None
+        if self._pinned.kinds is not None and kind not in self._pinned.kinds:
+            return lambda: self._not_listed("kind", kind), None
+        if not self._lists_operation(operation):
+            return lambda: self._not_listed("operation", operation), None
+        action = self._policy.action_for(capability, operation)
+        if action == "block":
+            return lambda: self._blocked(capability, operation), None
+        if action == "pass" and not self._policy.allow_passthrough and not stays_inside(capability):
+            return lambda: self._passes(capability, operation), None
+        return None, None if rule is None else rule.calls
+
+    def _lists_operation(self, operation: str) -> bool:
+        listed = self._pinned.operations
+        return listed is None or any(fnmatchcase(operation, one) for one in listed)
+
+    @property
+    def _place(self) -> str:
+        return self._pinned.path or f"the policy {self._policy.id}"
+
+    def _unknown(self, capability: str) -> CapabilityDenied:
+        return CapabilityDenied(
+            f"the capability {capability} is not known, so the policy {self._policy.id} denies it",
+            hint=f"{self._known.nearest(capability)} (a program makes its own known with "
+            "reenact.policy.capabilities.KNOWN.register)",
+            capability=capability,
+            policy=self._policy.id,
+        )
+
+    def _denied(self, capability: str) -> CapabilityDenied:
+        if self._policy.capabilities is None:
+            way = 'list what the program may do under "capabilities" in its policy, this one too'
+        else:
+            way = (
+                f'"{capability}": {{"allow": true}} under "capabilities" in {self._place} allows it'
+            )
+        return CapabilityDenied(
+            f"the policy {self._policy.id} does not allow {capability}",
+            hint=way,
+            capability=capability,
+            policy=self._policy.id,
+        )
+
+    def _spent(self, capability: str, limit: int, calls: int) -> BudgetExceeded:
+        return BudgetExceeded(
+            f"the policy {self._policy.id} allows {limit} calls of {capability}; this would be "
+            f"number {calls + 1}",
+            hint=f"make fewer, or raise capabilities.{capability}.calls in {self._place}",
+            capability=capability,
+            policy=self._policy.id,
+            budget="calls",
+            limit=limit,
+            actual=calls + 1,
+        )
+
+    def _not_listed(self, what: str, name: str) -> PolicyRefused:
+        allowed = (self._pinned.kinds if what == "kind" else self._pinned.operations) or ()
+        return PolicyRefused(
+            f"the {what} {name} is not among those that the index allows for the policy "
+            f"{self._policy.id}",
+            hint=f"{did_you_mean(name, allowed)} (.reenact/index.json, {what}s)",
+            policy=self._policy.id,
+            **{what: name},
+        )
+
+    def _blocked(self, capability: str, operation: str) -> CapabilityDenied:
+        return CapabilityDenied(
+            f"a rule of the policy {self._policy.id} blocks {capability} {operation}",
+            hint=f"see boundaries in {self._place}",
+            capability=capability,
+            operation=operation,
+            policy=self._policy.id,
+        )
+
+    def _passes(self, capability: str, operation: str) -> PolicyRefused:
+        return PolicyRefused(
+            f"a rule of the policy {self._policy.id} would let {capability} {operation} out "
+            "unrecorded",
+            hint=f'record it, or say "allowPassthrough": true in {self._place}',
+            capability=capability,
+            operation=operation,
+            policy=self._policy.id,
+        )
+
+
+def check_mode(pinned: Pinned, mode: str, world: str) -> None:
+    """Raise :class:`PolicyRefused` when the index does not allow this mode, or this world."""
+    lists = (("mode", mode, pinned.modes), ("world", world, pinned.worlds))
+    for what, asked, allowed in lists:
+        if allowed is not None and asked not in allowed:
+            raise PolicyRefused(
+                f"the index does not allow the {what} {asked} for the policy {pinned.policy.id}",
+                hint=f"allowed: {', '.join(allowed) or 'none'} (.reenact/index.json, {what}s)",
+                policy=pinned.policy.id,
+                **{what: asked},
+            )
+
+
+def over_bytes(policy: Policy, size: int) -> BudgetExceeded | None:
+    """For a recording that would have ``size`` bytes."""
+    return _over(policy, "cassetteBytes", policy.budgets.cassette_bytes, size)
+
+
+def over_entries(policy: Policy, count: int) -> BudgetExceeded | None:
+    """For a recording that would have ``count`` recorded calls."""
+    return _over(policy, "entries", policy.budgets.entries, count)
+
+
+def over_request(policy: Policy, size: int) -> BudgetExceeded | None:
+    """For a request of ``size`` bytes."""
+    return _over(policy, "requestBytes", policy.budgets.request_bytes, size)
+
+
+def over_response(policy: Policy, size: int) -> BudgetExceeded | None:
+    """For a response of ``size`` bytes."""
+    return _over(policy, "responseBytes", policy.budgets.response_bytes, size)
+
+
+def over_key(policy: Policy, size: int) -> BudgetExceeded | None:
+    """For a key, before it is hashed, of ``size`` bytes."""
+    return _over(policy, "keyBytes", policy.budgets.key_bytes, size)
+
+
+def _over(policy: Policy, budget: str, limit: int | None, actual: int) -> BudgetExceeded | None:
+    if limit is None or actual <= limit:
+        return None
+    return BudgetExceeded(
+        f"the policy {policy.id} has a budget of {limit} for {budget}; this needs {actual}",
+        hint=f"make it smaller, or raise budgets.{budget} in the policy; left out, it is unlimited",
+        policy=policy.id,
+        budget=budget,
+        limit=limit,
+        actual=actual,
+    )

@@ -1,0 +1,248 @@
+"""The index: which policies there are, pinned to their contents, and where each may be used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from reenact.errors import PolicyInvalid
+from reenact.policy.files import Finding, Loaded, load_file, raise_first
+from reenact.policy.lint import policy_findings
+from reenact.policy.nearest import did_you_mean, nearest
+from reenact.policy.places import FOLDER, WORLDS
+from reenact.policy.rules import (
+    DEFAULT,
+    POLICY_SCHEMA,
+    SANITIZER_SCHEMA,
+    Pinned,
+    Policy,
+    Sanitizer,
+)
+from reenact.policy.terms import ID_PATTERN, Digest, Glob, Id, Kind, Mode, RelativePath, World
+
+__all__ = [
+    "INDEX",
+    "INDEX_SCHEMA",
+    "Defaults",
+    "Index",
+    "PolicyEntry",
+    "SanitizerEntry",
+    "check_all",
+    "load_index",
+    "load_policy",
+    "named_worlds",
+]
+
+INDEX = "index.json"
+INDEX_SCHEMA = "reenact.index@1"
+
+_LONGEST_ID = 128
+
+
+class _Part(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """How every part of the index is written."""
+
+
+class SanitizerEntry(_Part, frozen=True):
+    """A sanitizer file, pinned to its contents."""
+
+    id: Annotated[Id, Meta(description="the id in the file")]
+    path: Annotated[RelativePath, Meta(description="the file, relative to .reenact")]
+    digest: Annotated[Digest, Meta(description="what the file contained when it was pinned")] = ""
+
+
+class PolicyEntry(_Part, frozen=True):
+    """A policy file, pinned to its contents, and where it may be used. A list left out allows all."""
+
+    id: Annotated[Id, Meta(description="the id in the file; entries are sorted by it")]
+    path: Annotated[RelativePath, Meta(description="the file, relative to .reenact")]
+    digest: Annotated[Digest, Meta(description="what the file contained when it was pinned")] = ""
+    sanitizer: Annotated[
+        SanitizerEntry | None, Meta(description="the sanitizer that the policy names")
+    ] = None
+    modes: Annotated[tuple[Mode, ...] | None, Meta(description="modes it may be used in")] = None
+    worlds: Annotated[tuple[World, ...] | None, Meta(description="worlds it may be used in")] = None
+    kinds: Annotated[
+        tuple[Kind, ...] | None, Meta(description="kinds of calls that may be made under it")
+    ] = None
+    operations: Annotated[
+        tuple[Glob, ...] | None, Meta(description="operations that may be called under it")
+    ] = None
+
+
+class Defaults(_Part, frozen=True):
+    """What holds for a policy whose entry does not say."""
+
+    modes: Annotated[tuple[Mode, ...] | None, Meta(description="modes it may be used in")] = None
+
+
+class Index(_Part, frozen=True, kw_only=True):
+    """The list of policies. What is not in it, except the built-in default, cannot be used."""
+
+    schema_version: Annotated[
+        Literal["reenact.index@1"], Meta(description="which kind of file this is")
+    ] = "reenact.index@1"
+    policies: Annotated[tuple[PolicyEntry, ...], Meta(description="sorted by id")]
+    defaults: Annotated[Defaults, Meta(description="for entries that do not say")] = Defaults()
+
+
+def load_index(root: Path) -> Index | None:
+    """The index of this root; None when it has no policies. Raises :class:`PolicyInvalid`."""
+    if not _has_policies(root):
+        return None
+    index, findings = _indexed(root)
+    raise_first(findings)
+    return index
+
+
+def named_worlds(index: Index | None) -> tuple[str, ...]:
+    """Every world that an entry names, sorted."""
+    entries = () if index is None else index.policies
+    return tuple(sorted({world for entry in entries for world in entry.worlds or ()}))
+
+
+def load_policy(root: Path, policy_id: str = DEFAULT.id) -> Pinned:
+    """The policy of this id, checked against its pin.
+
+    The built-in ``default`` holds where the index names no policy of that id, under the modes that
+    the index allows by default. Raises :class:`PolicyInvalid` with the place.
+    """
+    if not re.search(ID_PATTERN, policy_id) or len(policy_id) > _LONGEST_ID:
+        raise PolicyInvalid(
+            f"{policy_id[:_LONGEST_ID]!r} cannot be the id of a policy",
+            place="policy",
+            hint="letters, digits, '.', '_' and '-', at most 128, not starting with a mark",
+        )
+    index = load_index(root)
+    entries = {} if index is None else {entry.id: entry for entry in index.policies}
+    if index is not None and policy_id in entries:
+        return _checked(root, index, entries[policy_id])
+    if policy_id != DEFAULT.id:
+        raise PolicyInvalid(
+            f"there is no policy {policy_id} in {root / FOLDER / INDEX}",
+            place=f"{FOLDER}/{INDEX}",
+            hint=did_you_mean(policy_id, {DEFAULT.id, *entries}),
+        )
+    return replace(Pinned.of(DEFAULT), modes=None if index is None else index.defaults.modes)
+
+
+def _checked(root: Path, index: Index, entry: PolicyEntry) -> Pinned:
+    pinned, findings = _pinned(root, index, entry)
+    raise_first(findings)
+    assert pinned is not None  # without a value there is an error among the findings
+    return pinned
+
+
+def check_all(root: Path) -> list[Finding]:
+    """Everything that is wrong or odd in the policy files of this root, in the order of the index."""
+    index, findings = _indexed(root)
+    if index is None:
+        return findings
+    for entry in index.policies:
+        _, found = _pinned(root, index, entry)
+        findings.extend(found)
+    return [*findings, *_strays(root, index)]
+
+
+def _has_policies(root: Path) -> bool:
+    """An index that was deleted must not free the policies beside it from their pins."""
+    folder = root / FOLDER
+    return any((folder / name).exists() for name in (INDEX, "policies"))
+
+
+def _indexed(root: Path) -> tuple[Index | None, list[Finding]]:
+    loaded, findings = load_file(root, INDEX, Index, INDEX_SCHEMA)
+    if loaded is None:
+        return None, findings
+    return loaded.value, list(_index_findings(loaded.value, loaded.file))
+
+
+def _index_findings(index: Index, file: str) -> Iterator[Finding]:
+    ids = [entry.id for entry in index.policies]
+    for number, (one, after) in enumerate(pairwise(ids), 1):
+        if one >= after:
+            message = f"{after} stands twice" if one == after else f"{after} belongs before {one}"
+            hint = "list every policy once, sorted by id"
+            yield Finding("error", file, f"$.policies[{number}].id", message, hint)
+    usual = (*WORLDS, *{world for world in named_worlds(index) if nearest(world, WORLDS) is None})
+    for number, entry in enumerate(index.policies):
+        for place, world in enumerate(entry.worlds or ()):
+            if world not in usual:
+                path = f"$.policies[{number}].worlds[{place}]"
+                message = f"{world} is a world of your own"
+                yield Finding("warning", file, path, message, did_you_mean(world, WORLDS))
+
+
+def _pinned(root: Path, index: Index, entry: PolicyEntry) -> tuple[Pinned | None, list[Finding]]:
+    modes = index.defaults.modes if entry.modes is None else entry.modes
+    loaded, findings = load_file(root, entry.path, Policy, POLICY_SCHEMA)
+    sanitizer, found = _sanitizer(root, entry)
+    findings += found
+    if loaded is None:
+        return None, findings
+    findings += _pin_findings(entry.id, entry.digest, entry.id, loaded)
+    findings += policy_findings(
+        loaded.value, loaded.file, entry.id, sanitizer, entry.sanitizer is not None, modes
+    )
+    return Pinned(
+        policy=loaded.value,
+        digest=loaded.digest,
+        sanitizer=sanitizer,
+        modes=modes,
+        worlds=entry.worlds,
+        kinds=entry.kinds,
+        operations=entry.operations,
+        path=loaded.file,
+        stated=loaded.stated,
+    ), findings
+
+
+def _sanitizer(root: Path, entry: PolicyEntry) -> tuple[Sanitizer | None, list[Finding]]:
+    named = entry.sanitizer
+    if named is None:
+        return None, []
+    loaded, findings = load_file(root, named.path, Sanitizer, SANITIZER_SCHEMA)
+    if loaded is None:
+        return None, findings
+    if loaded.value.id != named.id:
+        message = f"its id is {loaded.value.id}, and {named.id} in the index"
+        findings.append(Finding("error", loaded.file, "$.id", message, "make the two the same"))
+    findings += _pin_findings(named.id, named.digest, entry.id, loaded)
+    return loaded.value, findings
+
+
+def _pin_findings(
+    name: str, pinned: str, policy_id: str, loaded: Loaded[Policy] | Loaded[Sanitizer]
+) -> Iterator[Finding]:
+    if pinned == loaded.digest:
+        return
+    message = f"{name} is not what the index pins" if pinned else f"{name} is not pinned yet"
+    hint = f"undo the change, or if it is meant: reenact policy pin {policy_id}"
+    yield Finding("error", loaded.file, "$", message, hint)
+
+
+def _strays(root: Path, index: Index) -> Iterator[Finding]:
+    """Files that look like part of the set and are used by nobody."""
+    folder = root / FOLDER
+    named = {entry.path for entry in index.policies}
+    named |= {entry.sanitizer.path for entry in index.policies if entry.sanitizer is not None}
+    for pattern in ("policies/*.policy.json", "sanitizers/*.sanitize.json"):
+        for path in sorted(folder.glob(pattern)):
+            relative = path.relative_to(folder).as_posix()
+            if relative not in named:
+                hint = f"name it in {FOLDER}/{INDEX}, then: reenact policy pin"
+                message = "the index does not name it, so it is not in force"
+                yield Finding("warning", f"{FOLDER}/{relative}", "$", message, hint)

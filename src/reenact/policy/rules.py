@@ -1,0 +1,284 @@
+"""What a policy says: the shape of the files, and the policy that holds without any.
+
+The descriptions of the fields are the source of the JSON Schemas and of the reference page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+from msgspec import Meta
+
+from reenact.format.canonical import digest
+from reenact.policy.terms import (
+    Action,
+    Capability,
+    Domain,
+    Glob,
+    Header,
+    Id,
+    JsonPath,
+    Limit,
+    Method,
+    Milliseconds,
+    Mode,
+    Name,
+    Profile,
+    Variable,
+)
+
+__all__ = [
+    "DEFAULT",
+    "POLICY_SCHEMA",
+    "SANITIZER_SCHEMA",
+    "Action",
+    "BoundaryRule",
+    "Budgets",
+    "CapabilityRule",
+    "Ignore",
+    "Mode",
+    "NetRules",
+    "Pinned",
+    "Policy",
+    "RedactorArguments",
+    "Sanitizer",
+    "stays_inside",
+]
+
+POLICY_SCHEMA = "reenact.policy@1"
+SANITIZER_SCHEMA = "reenact.sanitizer@1"
+
+# Served by this machine and this process: letting them through unrecorded reaches nobody else.
+_INSIDE = frozenset({"time.now", "random", "env.read", "fs.read", "fs.write"})
+
+
+class _Part(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """How every part of a policy file is written."""
+
+
+class Budgets(_Part, frozen=True):
+    """Limits. A number is a limit and 0 means zero; leave a field out for unlimited."""
+
+    cassette_bytes: Annotated[Limit | None, Meta(description="bytes of the recording")] = None
+    entries: Annotated[Limit | None, Meta(description="recorded calls")] = None
+    request_bytes: Annotated[Limit | None, Meta(description="bytes of one request")] = None
+    response_bytes: Annotated[Limit | None, Meta(description="bytes of one response")] = None
+    key_bytes: Annotated[Limit | None, Meta(description="bytes of what one call is matched by")] = (
+        None
+    )
+
+
+class Ignore(_Part, frozen=True):
+    """What does not count when a call is compared with the recorded one."""
+
+    paths: Annotated[tuple[JsonPath, ...], Meta(description="places in the request")] = ()
+    headers: Annotated[
+        tuple[Header, ...], Meta(description="headers, out of those that count")
+    ] = ()
+    query: Annotated[tuple[Name, ...], Meta(description="parameters of the URL")] = ()
+
+
+class CapabilityRule(_Part, frozen=True):
+    """May the program do this, and how often."""
+
+    allow: Annotated[bool, Meta(description="whether it may")] = True
+    calls: Annotated[Limit | None, Meta(description="at most so many calls in a session")] = None
+
+
+class NetRules(_Part, frozen=True):
+    """Where the program may connect to, and how. Holds in replay as well."""
+
+    domains: Annotated[
+        tuple[Domain, ...] | None,
+        Meta(description="hosts that may be asked; `*.x.com` is x.com and all below it"),
+    ] = None
+    methods: Annotated[
+        tuple[Method, ...] | None, Meta(description="HTTP methods that may be used")
+    ] = None
+    max_response_bytes: Annotated[
+        Limit | None, Meta(description="bytes that a live answer may have")
+    ] = None
+    timeout_ms: Annotated[
+        Milliseconds | None, Meta(description="milliseconds that a live call may take")
+    ] = None
+    redirects: Annotated[bool, Meta(description="whether redirects are followed")] = True
+    private_addresses: Annotated[
+        bool, Meta(description="whether our own live fetches may reach private addresses")
+    ] = False
+
+
+class BoundaryRule(_Part, frozen=True, kw_only=True):
+    """What is done with some of the calls. The first rule that fits decides."""
+
+    capability: Annotated[Glob, Meta(description="capabilities it is about")] = "*"
+    operation: Annotated[Glob, Meta(description="operations it is about")] = "*"
+    action: Annotated[Action, Meta(description="what is done with them")]
+
+
+class Policy(_Part, frozen=True, kw_only=True):
+    """What a program may do, and how its calls are recorded, compared and redacted."""
+
+    schema_version: Annotated[
+        Literal["reenact.policy@1"], Meta(description="which kind of file this is")
+    ] = "reenact.policy@1"
+    id: Annotated[Id, Meta(description="the id in the index")]
+    mode: Annotated[Mode | None, Meta(description="of a session that says none; else replay")] = None
+    match: Annotated[
+        Literal["lane", "transcript", "lookup"],
+        Meta(description="how a call finds its event: by lane, by one order for all, or by key"),
+    ] = "lane"
+    strictness: Annotated[
+        Literal["strict", "lenient"] | None,
+        Meta(description="whether a divergence ends the run; else strict unless somebody looks on"),
+    ] = None
+    unused: Annotated[
+        Literal["error", "warn", "allow"] | None,
+        Meta(description="when recorded events are left over; else as strict as the rest"),
+    ] = None
+    ignore: Annotated[Ignore, Meta(description="what does not count in a comparison")] = Ignore()
+    volatile: Annotated[
+        tuple[Literal["timestamps", "uuids", "durations"], ...],
+        Meta(description="values that are compared as if they were all the same"),
+    ] = ()
+    key_headers: Annotated[
+        tuple[Header, ...], Meta(description="headers that count when HTTP calls are compared")
+    ] = ()
+    budgets: Annotated[Budgets, Meta(description="limits on sizes and counts")] = Budgets()
+    redaction: Annotated[Profile | None, Meta(description="which secrets are taken out; else default, strict in CI")] = None
+    sanitizer: Annotated[
+        Id | None, Meta(description="the id of the file that says more about secrets")
+    ] = None
+    capabilities: Annotated[
+        dict[Capability, CapabilityRule] | None,
+        Meta(description="what the program may do; given, everything else is denied"),
+    ] = None
+    net: Annotated[NetRules, Meta(description="rules for the network")] = NetRules()
+    boundaries: Annotated[
+        tuple[BoundaryRule, ...], Meta(description="what is done with which calls")
+    ] = ()
+    clock: Annotated[
+        Literal["record", "pass"], Meta(description="whether the clock is re-enacted")
+    ] = "record"
+    rng: Annotated[
+        Literal["record", "pass"], Meta(description="whether randomness is re-enacted")
+    ] = "record"
+    durability: Annotated[
+        Literal["none", "interval", "event"],
+        Meta(description="how much a loss of power may cost"),
+    ] = "interval"
+    allow_passthrough: Annotated[
+        bool, Meta(description="whether a rule may let calls out of the machine unrecorded")
+    ] = False
+
+    def action_for(self, capability: str, operation: str) -> Action:
+        """What is done with a call: the first rule that fits, else as clock and rng say."""
+        for rule in self.boundaries:
+            if fnmatchcase(capability, rule.capability) and fnmatchcase(operation, rule.operation):
+                return rule.action
+        if capability == "time.now":
+            return self.clock
+        if capability == "random":
+            return self.rng
+        return "record"
+
+    def to_json(self) -> dict[str, Any]:
+        """The shortest file that says the same."""
+        said: dict[str, Any] = msgspec.to_builtins(self)
+        return {"schemaVersion": self.schema_version, **said}
+
+
+DEFAULT = Policy(id="default")
+"""Holds where there is no policy: the built-in capabilities are allowed, all others denied."""
+
+
+class RedactorArguments(TypedDict):
+    """The keyword arguments of :class:`reenact.policy.redaction.Redactor`."""
+
+    profile: Profile
+    salt: bytes | None
+    declared: tuple[str, ...]
+    environ: Mapping[str, str]
+    secret_names: tuple[str, ...]
+    not_secret_names: tuple[str, ...]
+
+
+class Sanitizer(_Part, frozen=True, kw_only=True):
+    """Which values are secret. Holds names only: a secret never stands in this file."""
+
+    schema_version: Annotated[
+        Literal["reenact.sanitizer@1"], Meta(description="which kind of file this is")
+    ] = "reenact.sanitizer@1"
+    id: Annotated[Id, Meta(description="the id in the index and in the policy")]
+    profile: Annotated[Profile, Meta(description="which built-in rules hold")] = "default"
+    secret_names: Annotated[
+        tuple[Name, ...], Meta(description="more names of fields that hold secrets")
+    ] = ()
+    not_secret_names: Annotated[
+        tuple[Name, ...], Meta(description="names that look secret and are not")
+    ] = ()
+    declared_env: Annotated[
+        tuple[Variable, ...],
+        Meta(description="environment variables whose values are secret wherever they appear"),
+    ] = ()
+    salt_env: Annotated[
+        Variable | None,
+        Meta(description="the environment variable with the salt of the pseudonyms"),
+    ] = None
+
+    def arguments(self, environ: Mapping[str, str]) -> RedactorArguments:
+        """What a redactor needs, with the values of the named variables looked up in ``environ``.
+
+        A variable that is not set adds nothing. Without its salt a secret gets the constant
+        placeholder, which gives away less than a pseudonym.
+        """
+        salt = environ.get(self.salt_env, "") if self.salt_env else ""
+        return {
+            "profile": self.profile,
+            "salt": salt.encode("utf-8", "surrogateescape") or None,
+            "declared": tuple(filter(None, map(environ.get, self.declared_env))),
+            "environ": environ,
+            "secret_names": self.secret_names,
+            "not_secret_names": self.not_secret_names,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A policy as a session gets it, with what the index allows; None allows everything.
+
+    ``path`` is the file it was read from, None for one that was made in code. ``stated`` are the
+    dotted names of the fields that the file itself has.
+    """
+
+    policy: Policy
+    digest: str
+    sanitizer: Sanitizer | None = None
+    modes: tuple[Mode, ...] | None = None
+    worlds: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    operations: tuple[str, ...] | None = None
+    path: str | None = None
+    stated: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, policy: Policy) -> Pinned:
+        """A policy that was made in code, with no list of what is allowed."""
+        return cls(policy, digest(policy.to_json()))
+
+
+def stays_inside(capability: str) -> bool:
+    """Whether such a call may pass unrecorded without reaching anything outside this machine.
+
+    False for every capability that is not known to: what a program registers may do anything.
+    """
+    return capability in _INSIDE

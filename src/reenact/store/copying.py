@@ -1,0 +1,306 @@
+"""Making a new recording out of the events of an old one that were used, and new ones."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+
+import msgspec
+
+from reenact.errors import ReenactError, SinkError, SinkUnwritable, UsageError
+from reenact.format.event import Draft, Event
+from reenact.format.manifest import Manifest, Seed
+from reenact.format.paths import lookup, parse
+from reenact.policy.redaction import Mark
+from reenact.store.seal import Seal
+from reenact.store.sealed import Restored
+from reenact.store.sink import CopySink, Status, Warn, print_warning, watch_forks
+from reenact.store.source import SeekableSource
+
+__all__ = ["Copier", "LateSink"]
+
+
+class Copier:
+    """Writes events of an old recording into a new sink, in the order in which they are used.
+
+    The sink has been started, with a redactor of the old recording's profile. Sealed values are
+    opened with ``seal`` and handed over to be sealed again; they never become part of a payload.
+    Costs 8 bytes per event of the old recording. Not thread-safe, and ``source`` is read from
+    whatever thread calls: give it a reader of its own (``source.reopen()``) and hold a lock.
+    """
+
+    def __init__(self, source: SeekableSource, sink: CopySink, seal: Seal | None = None) -> None:
+        self.unsealed = 0
+        """Sealed values that were lost on the way, because their key is not at hand."""
+        self._source = source
+        self._sink = sink
+        self._seal = seal
+        self._is_sealed = source.manifest().sealed is not None
+        self._new = array("Q", bytes(8 * (len(source) + 1)))
+
+    def copy(self, seq: int) -> int:
+        """Append event ``seq`` of the old recording and return its new seq, 0 as the sink does.
+
+        Type, data, time, lane and unknown fields stay. ``parent`` becomes the new seq of the
+        enclosing event if that has been copied, else it is dropped. Raises :class:`UsageError` for
+        the second copy of an event, :class:`LookupError` for one that there is not, and
+        :class:`RecordingDamaged` when the old recording cannot be read any more.
+        """
+        if self.copied(seq) is not None:
+            raise _twice(seq)
+        event = self._source.at(seq)
+        draft = Draft(
+            type=event.type,
+            data=event.data,
+            ts=event.ts,
+            lane=event.lane,
+            parent=None if event.parent is None else self.copied(event.parent),
+            op=event.type,
+            extra=self._source.extra(seq),
+        )
+        new = self._sink.append_copy(draft, self._received(event))
+        self._new[seq] = new
+        return new
+
+    def _received(self, event: Event) -> tuple[Mark, ...]:
+        if not self._is_sealed:
+            return ()
+        restored = self._source.restored(event, self._seal)
+        self.unsealed += len(restored.absent)
+        return _opened(event, restored)
+
+    def append(self, draft: Draft) -> int:
+        """Append a new event."""
+        return self._sink.append(draft)
+
+    def copied(self, seq: int) -> int | None:
+        """The new seq of event ``seq``, None when it has not been copied."""
+        return (self._new[seq] or None) if 0 < seq < len(self._new) else None
+
+    def rest(self) -> int:
+        """Copy every event that has not been copied, in order. Returns how many that were.
+
+        Ends at the first one that the sink does not take: it has said why.
+        """
+        count = 0
+        for seq in range(1, len(self._new)):
+            if self._new[seq]:
+                continue
+            if not self.copy(seq):
+                break
+            count += 1
+        return count
+
+
+def _opened(event: Event, restored: Restored) -> tuple[Mark, ...]:
+    """The values that the key opened, where they stood."""
+    marked = event.data.get("redacted")
+    paths = marked if isinstance(marked, list) else ()
+    return tuple(
+        Mark(path, "sealed", lookup(restored.data, parse(path)))
+        for path in paths
+        if path not in restored.absent
+    )
+
+
+def _twice(seq: int) -> UsageError:
+    return UsageError(
+        f"event {seq} has been copied already", hint="an event of a recording is used once"
+    )
+
+
+class LateSink:
+    """Adds what is missing to a recording, and does not touch it when nothing is.
+
+    ``sink`` has not been started; where there is a ``source`` (the old recording), it replaces
+    that and redacts with its profile. Until the first new event, :meth:`copy` only remembers.
+    Then the sink is started, the remembered events are copied, and everything goes there directly.
+    The old recording stays as it is until a new one is complete. Otherwise the contract is that of
+    :class:`reenact.store.sink.Sink`; that the place cannot be written may turn out late, and then
+    it is a warning, and an error of :meth:`finalize`.
+    """
+
+    def __init__(
+        self,
+        sink: CopySink,
+        source: SeekableSource | None = None,
+        *,
+        seal: Seal | None = None,
+        warn: Warn = print_warning,
+    ) -> None:
+        self._sink = sink
+        self._old = source
+        self._seal = seal
+        self._warn = warn
+        self._seed: Seed | None = None
+        self._reader: SeekableSource | None = None
+        self._copier: Copier | None = None
+        self._order = array("Q")
+        self._used = bytearray()
+        self._writing = False
+        self._failure: str | None = None
+        self._manifest: Manifest | None = None
+        self._discarded = False
+        self._forked = False
+        self._lock = threading.Lock()
+
+    def start(self, seed: Seed) -> None:
+        """Start at once where there is no old recording, else keep ``seed`` for later.
+
+        It gets the redaction profile of the old recording.
+        """
+        if self._seed is not None:
+            raise UsageError("this sink has been started already")
+        if self._old is None:
+            self._sink.start(seed)
+            self._writing = True
+        else:
+            self._reader = self._old.reopen()
+            self._used = bytearray(len(self._reader) + 1)
+            seed = msgspec.structs.replace(seed, redaction=self._old.manifest().redaction)
+        self._seed = seed
+        watch_forks(self)
+
+    def copy(self, seq: int) -> int:
+        """Event ``seq`` of the old recording was used now. Returns the seq it has in the new one.
+
+        Raises :class:`UsageError` the second time and :class:`LookupError` for an event that there
+        is not. In a forked child nothing happens: its parent copies whatever it has not used.
+        """
+        with self._lock:
+            self._check_open()
+            if self._forked or self._failure is not None:
+                return 0
+            if not 0 < seq < len(self._used):
+                raise LookupError(f"event {seq} of {max(len(self._used) - 1, 0)}")
+            if self._used[seq]:
+                raise _twice(seq)
+            self._used[seq] = 1
+            if self._copier is None:
+                self._order.append(seq)
+                return len(self._order)
+            return self._try_copy(self._copier, seq)
+
+    def append(self, event: Draft) -> int:
+        """Append a new event, after everything that was used before it."""
+        if self._writing or self._begin():
+            return self._sink.append(event)
+        return 0
+
+    def _begin(self) -> bool:
+        """Get the sink to where new events go; False when they cannot be recorded."""
+        with self._lock:
+            self._check_open()
+            if self._writing or self._failure is not None:
+                return self._writing
+            if self._forked:
+                self._fail("this child was forked before there was anything to record")
+                return False
+            if self._seed is None or self._reader is None:
+                return False
+            self._writing = self._catch_up(self._seed, self._reader)
+            return self._writing
+
+    def _catch_up(self, seed: Seed, reader: SeekableSource) -> bool:
+        """Start the sink and copy what was used so far."""
+        try:
+            self._sink.start(seed)
+        except ReenactError as error:
+            self._fail(error.message)
+            return False
+        copier = Copier(reader, self._sink, self._seal)
+        for seq in self._order:
+            if not self._try_copy(copier, seq):
+                break
+        self._order = array("Q")
+        self._copier = copier
+        return self._failure is None
+
+    def _try_copy(self, copier: Copier, seq: int) -> int:
+        try:
+            return copier.copy(seq)
+        except ReenactError as error:
+            self._fail(error.message)
+            return 0
+
+    def _fail(self, reason: str) -> None:
+        """From here on nothing counts; another thread may still be appending."""
+        self._failure = reason
+        self._writing = False
+        self._warn(f"{reason}; the program goes on, what it does from here on is not recorded")
+
+    def _check_open(self) -> None:
+        if self._seed is None:
+            raise UsageError("start the sink before using it")
+        if self._manifest is not None or self._discarded:
+            raise SinkError("this recording is closed", hint="append before finalize")
+
+    def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
+        """Copy what has not been used and close the new recording, or return the old manifest.
+
+        Raises :class:`SinkUnwritable` when what was new could not be recorded.
+        """
+        with self._lock:
+            if self._manifest is not None:
+                return self._manifest
+            self._check_open()
+            if self._forked:
+                self._sink.leave()
+                raise SinkError("a forked child does not finalise its parent's recording")
+            if self._copier is not None and self._failure is None:
+                self._copy_rest(self._copier)
+            if self._failure is not None:
+                self._give_up()
+                raise SinkUnwritable(
+                    f"what was missing was not recorded: {self._failure}",
+                    hint="the old recording is kept as it was",
+                )
+            self._close_reader()
+            if self._old is None or self._copier is not None:
+                self._manifest = self._sink.finalize(status, error)
+            else:
+                self._sink.discard()  # an exception from outside may have come in _catch_up
+                self._manifest = self._old.manifest()
+            return self._manifest
+
+    def _copy_rest(self, copier: Copier) -> None:
+        if self._reader is None:  # done, and finalising is tried again
+            return
+        try:
+            copier.rest()
+        except ReenactError as error:
+            self._fail(error.message)
+        if copier.unsealed:
+            self._warn(
+                f"{copier.unsealed} sealed value(s) of the old recording are lost, because the key "
+                "is not at hand; a replay sees the placeholder instead"
+            )
+
+    def leave(self) -> None:
+        """In a forked child: this process has no more to add."""
+        self._sink.leave()
+
+    def after_fork(self) -> None:
+        """In a forked child: the sink knows what to do, once it has been started."""
+        if self._manifest is None and not self._discarded:
+            self._forked = True
+            self._lock = threading.Lock()
+
+    def discard(self) -> None:
+        """Give up what is new; the old recording stays as it is."""
+        if self._forked:
+            self.leave()
+            return
+        with self._lock:
+            if self._manifest is None and self._seed is not None:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        self._discarded = True
+        self._close_reader()
+        self._sink.discard()
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,45 @@
+"""Two texts side by side. (Escaping and clipping are tested with the command line's tables.)"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.diff.text import around, common_start
+
+TEXTS = st.text("ab", max_size=30)
+
+
+@given(TEXTS, TEXTS)
+def test_common_start_is_the_longest(one: str, other: str) -> None:
+    place = common_start(one, other)
+    assert one[:place] == other[:place]
+    assert place == min(len(one), len(other)) or one[place] != other[place]
+
+
+@pytest.mark.parametrize(
+    "one, other, shown",
+    [
+        ("short", "other", ("short", "other")),
+        (
+            "a" * 50 + "X" + "b" * 50,
+            "a" * 50 + "Y" + "b" * 50,
+            ("...aaaaaaXbbbbbbb...", "...aaaaaaYbbbbbbb..."),
+        ),
+        ("X" + "b" * 50, "Y", ("Xbbbbbbbbbbbbbbbb...", "Y")),
+        ("a" * 50, "a" * 50 + "Y", ("...aaaaaa", "...aaaaaaY")),
+    ],
+)
+def test_around_shows_the_first_difference(one: str, other: str, shown: tuple[str, str]) -> None:
+    assert around(one, other, 20) == shown
+
+
+@given(TEXTS, TEXTS, st.integers(10, 25))
+def test_around_keeps_to_its_room_and_shows_that_they_differ(
+    one: str, other: str, room: int
+) -> None:
+    left, right = around(one, other, room)
+    assert len(left) <= room
+    assert len(right) <= room
+    assert (left == right) == (one == other)
