@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from bisect import bisect_right
 from typing import Any
 
 from reenact.diff.text import common_start
@@ -41,9 +42,9 @@ def cut_text(text: str, room: int) -> str:
     """``text`` within ``room``, with a note of how many characters are missing."""
     if len(text) <= room and cost(text) <= room:
         return text
-    keep = min(len(text), room)
-    while keep and (taken := cost(text[:keep])) > room - _NOTE:
-        keep = min(keep - 1, keep * max(0, room - _NOTE) // taken)
+    keep = bisect_right(
+        range(min(len(text), room)), room - _NOTE, key=lambda n: cost(text[: n + 1])
+    )
     return f"{text[:keep]}… ({len(text) - keep:,} more characters)"
 
 

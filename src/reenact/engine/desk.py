@@ -6,7 +6,7 @@ of its own, again and again until that is so, and then hands over one thing.
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, BaseEventLoop, CancelledError, Future, Task, wait
+from asyncio import AbstractEventLoop, BaseEventLoop, Future
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -19,13 +19,12 @@ from reenact.engine.waiter import Waiter
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["MOST_TURNS", "Desk", "outside", "raw_call_at", "raw_create_task", "unwind"]
+__all__ = ["MOST_TURNS", "Desk", "outside", "raw_call_at"]
 
 MOST_TURNS = 1_000
 """A loop that has not come to rest after so many turns gets its delivery all the same."""
 
 raw_call_at = BaseEventLoop.call_at
-raw_create_task = BaseEventLoop.create_task
 _raw_post = BaseEventLoop.call_soon_threadsafe
 
 
@@ -254,19 +253,3 @@ class Desk:
             if quiet and nobody_asks and self._conductor.has_waiters():
                 self._conductor.stall()
         self.post()
-
-
-async def unwind(inner: Task[Any], desk: Desk) -> None:
-    """Cancel the live half of a call and see it end. The loop is not at rest until then."""
-    desk.unwinding += 1
-    try:
-        inner.cancel()
-        while not inner.done():
-            try:
-                await wait([inner])
-            except CancelledError:
-                continue  # asked again; the live half is on its way out already
-        if not inner.cancelled():
-            inner.exception()  # looked at, so that nobody complains that it was not
-    finally:
-        desk.unwinding -= 1

@@ -10,8 +10,9 @@ from reenact.engine.answers import PLAIN, Codec, error_fields
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Refuse, Serve
 from reenact.engine.current import OUTSIDE, enter, leave
 from reenact.engine.derive import derived
-from reenact.engine.desk import Desk, outside, raw_create_task, unwind
+from reenact.engine.desk import Desk
 from reenact.engine.failures import refusal_data
+from reenact.engine.living import live_call, take_turns
 from reenact.engine.order import Token
 from reenact.engine.recorder import Opened
 from reenact.engine.waiter import Waiter
@@ -183,7 +184,7 @@ class Gateway:
     # Tasks
 
     async def acall(self, call: Call, live: AsyncLive, codec: Codec = PLAIN) -> Any:
-        """The same for a coroutine. ``live`` runs in a task of its own, in no lane."""
+        """The same for a coroutine. ``live`` runs in a task of its own, in no session."""
         if self._session.mode == "off" or self._session.is_late():
             return await live()
         decision, opened = self._session.decide(call, blocks=False)
@@ -193,8 +194,7 @@ class Gateway:
         if isinstance(decision, GoLive):
             return await self._go_live_async(opened, live, codec)
         if isinstance(decision, Pass):
-            loop = self._session.running_desk().loop
-            return await raw_create_task(loop, _awaited(live), context=outside())
+            return await _pass_by(self._session.running_desk(), live)
         if isinstance(decision, Reexecute):
             return await self._run_again_async(opened, decision.entry, live, codec)
         return self.refuse(opened, decision)
@@ -211,16 +211,46 @@ class Gateway:
         try:
             await session.running_desk().wait(self._waiter(opened, token))
         except asyncio.CancelledError:
-            if token is not None:  # it was answered in the recording, and not cancelled
+            if token is None:
+                await take_turns(_turns(entry))
+            else:  # it was answered in the recording, and not cancelled
                 session.cancelled_early(opened, entry)
             raise
 
     async def _go_live_async(self, opened: Opened, live: AsyncLive, codec: Codec) -> Any:
+        if opened.inner is not None:
+            return await self._run_tool_async(opened, live, codec)
+        session = self._session
+        session.begin(opened)
+
+        def finish(inner: asyncio.Future[Any]) -> Any:
+            """In our turn: write what the live half came to, and return or raise it."""
+            try:
+                result = inner.result()
+            except BaseException as error:
+                failed = session.recorder.completing(opened, self._failure(opened, error, codec))
+                session.complete(opened, failed)
+                raise
+            data, refusal = self._completing(opened, result, codec)
+            session.complete(opened, data)
+            if refusal is not None:
+                raise refusal
+            return codec.returned(opened.call, result, data)
+
+        def cancelled(turns: int) -> None:
+            session.complete(opened, session.unanswered(opened, "cancelled", turns=turns))
+
+        paced = session.paces and not opened.call.instant
+        return await live_call(session.running_desk(), live, finish, cancelled, paced=paced)
+
+    async def _run_tool_async(self, opened: Opened, live: AsyncLive, codec: Codec) -> Any:
+        """A tool runs in its caller's task, in a lane of its own."""
         session = self._session
         session.begin(opened)
         desk = session.running_desk()
         try:
-            result = await self._live_async(opened, live, desk)
+            with session.in_lane(opened):
+                result = await live()
             data, refusal = self._completing(opened, result, codec)
             await self._complete_async(opened, data, desk)
         except BaseException as error:
@@ -233,7 +263,7 @@ class Gateway:
     async def _fail_async(
         self, opened: Opened, error: BaseException, codec: Codec, desk: Desk
     ) -> None:
-        """Write how a call failed, or that it was cancelled, unless it is written already."""
+        """Write how a tool failed, or that it was cancelled, unless it is written already."""
         session = self._session
         if not session.is_open(opened):
             return
@@ -246,17 +276,6 @@ class Gateway:
                 raise
         else:
             session.complete(opened, session.unanswered(opened, "cancelled"))
-
-    async def _live_async(self, opened: Opened, live: AsyncLive, desk: Desk) -> Any:
-        if opened.inner is not None:
-            with self._session.in_lane(opened):
-                return await live()
-        inner = raw_create_task(desk.loop, _awaited(live), context=outside())
-        try:
-            return await asyncio.shield(inner)
-        except asyncio.CancelledError:
-            await unwind(inner, desk)
-            raise
 
     async def _complete_async(self, opened: Opened, data: Data, desk: Desk) -> None:
         session = self._session
@@ -294,5 +313,12 @@ def _is_cancelled(error: BaseException) -> bool:
     )
 
 
-async def _awaited(live: AsyncLive) -> Any:
-    return await live()
+async def _pass_by(desk: Desk, live: AsyncLive) -> Any:
+    return await live_call(desk, live, lambda inner: inner.result(), lambda _: None, paced=False)
+
+
+def _turns(entry: Entry) -> int:
+    """How many turns of the loop the live half of a cancelled call took to unwind."""
+    timing = entry.closing.data.get("timing") if entry.closing is not None else None
+    turns = timing.get("turns") if isinstance(timing, dict) else None
+    return turns if isinstance(turns, int) else 0

@@ -341,9 +341,12 @@ class Session(Explicit):
             if self._under_way.pop(id(opened), None) is not None:
                 self.recorder.complete(opened, data)
 
-    def unanswered(self, opened: Opened, why: str) -> Data:
-        """The completing event of a call that was never answered."""
+    def unanswered(self, opened: Opened, why: str, *, turns: int = 0) -> Data:
+        """The completing event of a call that was never answered; ``turns``: of the loop, until
+        its live half had unwound."""
         fields: Data = {why: True}
+        if turns:
+            fields["timing"] = {"turns": turns}
         if opened.call.type == "tool_call":
             fields["ok"] = False
         elif opened.call.type == "llm_request":

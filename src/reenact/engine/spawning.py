@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
 from reenact.engine.lanes import Lane
 from reenact.engine.patches import LatePatch, Patch
+from reenact.engine.tasks import hash_future, make_task
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
@@ -66,7 +67,10 @@ def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
         else:
             lane = lanes.spawn()
         with lanes.spawning(lane):
-            task = original(self, coro, context=context, **kwargs)
+            if self._task_factory is None:
+                task = make_task(self, coro, lane.name, context=context, **kwargs)
+            else:
+                task = original(self, coro, context=context, **kwargs)
         lanes.bind_task(task, lane)
         return task
 
@@ -187,6 +191,7 @@ def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException:
             job.drop()
             raise
+        hash_future(future, job.lane.name)
         job.attach(future)
         return future
 
@@ -209,7 +214,7 @@ class _Job:
 
     def __init__(self, session: Session, lane: Lane, fn: Callable[..., Any]) -> None:
         self._session = session
-        self._lane = lane
+        self.lane = lane
         self._fn = fn
         self._attached = threading.Lock()
         self._attached.acquire()
@@ -221,7 +226,7 @@ class _Job:
         self._session.conductor.job_begins()
         token = enter(self._session)
         try:
-            with self._session.lanes.inside(self._lane):
+            with self._session.lanes.inside(self.lane):
                 return self._fn(*args, **kwargs)
         finally:
             leave(token)
@@ -238,7 +243,7 @@ class _Job:
                 return
             token = enter(self._session)
             try:
-                with self._session.lanes.inside(self._lane):
+                with self._session.lanes.inside(self.lane):
                     tell()
             finally:
                 leave(token)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import PLAIN, owned
 from reenact.engine.call import Call, Entry, GoLive, Pass, Refuse, Serve
-from reenact.engine.desk import Desk, outside, raw_create_task, unwind
+from reenact.engine.desk import outside
+from reenact.engine.living import END, Pump, take_turns
 from reenact.engine.order import Token
 from reenact.engine.recorder import Opened
 from reenact.engine.waiter import Waiter
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from reenact.engine.session import Session
 
 __all__ = ["stream_async", "stream_sync"]
-
-_END = object()
 
 
 def stream_sync(session: Session, call: Call, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
@@ -63,7 +62,7 @@ def stream_async(
 
 def _outside(context: Context, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     pieces = context.run(live)
-    while (piece := context.run(next, pieces, _END)) is not _END:
+    while (piece := context.run(next, pieces, END)) is not END:
         yield piece
 
 
@@ -85,7 +84,7 @@ class _Recorded:
         pieces: Any = None
         try:
             pieces = context.run(lambda: iter(live()))
-            while (piece := context.run(next, pieces, _END)) is not _END:
+            while (piece := context.run(next, pieces, END)) is not END:
                 self._deliver(self._note)
                 yield self._saw(piece)
         except GeneratorExit:
@@ -108,32 +107,31 @@ class _Recorded:
             act()
 
     async def pieces_async(self, live: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
-        pump = _Pump(self._session.running_desk(), live)
+        pump = Pump(self._session.running_desk(), live, paced=self._session.paces)
         try:
-            while (piece := await pump.next()) is not _END:
-                await self._deliver_async(self._note)
-                yield self._saw(piece)
+            while (piece := await pump.next(self._arrived, self._cancelled)) is not END:
+                yield piece
         except GeneratorExit:
             self._session.defer(self._abandoned)
             raise
-        except CancelledError:
-            self._complete(self._data("cancelled"))
-            raise
-        except BaseException as error:
-            failed = self._data("failed", error)
-            await self._deliver_async(lambda: self._complete(failed))
-            raise
         finally:
             await pump.close()
-        data = self._data("done")
-        await self._deliver_async(lambda: self._complete(data))
 
-    async def _deliver_async(self, act: Callable[[], Any]) -> None:
-        session = self._session
-        if session.paces:
-            await session.running_desk().hand_over(act)
-        else:
-            act()
+    def _arrived(self, answer: Future[Any]) -> Any:
+        """In our turn: write what the next piece came to, and return or raise it."""
+        try:
+            piece = answer.result()
+        except BaseException as error:
+            self._complete(self._data("failed", error))
+            raise
+        if piece is END:
+            self._complete(self._data("done"))
+            return END
+        self._note()
+        return self._saw(piece)
+
+    def _cancelled(self, turns: int) -> None:
+        self._complete({**self._data("cancelled"), "timing": {"turns": turns}})
 
     def _saw(self, piece: Any) -> Any:
         """By value, as a replay will give it."""
@@ -155,51 +153,6 @@ class _Recorded:
 
     def _abandoned(self) -> None:
         self._complete(self._data("abandoned"))
-
-
-class _Pump:
-    """Draws from a live asynchronous iterator, in one task that is in no session."""
-
-    def __init__(self, desk: Desk, live: Callable[[], AsyncIterator[Any]]) -> None:
-        self._desk = desk
-        self._ask: Future[Future[Any]] = desk.loop.create_future()
-        self._task = raw_create_task(desk.loop, self._run(live), context=outside())
-
-    async def _run(self, live: Callable[[], AsyncIterator[Any]]) -> None:
-        pieces = live()
-        try:
-            iterator = aiter(pieces)
-            while True:
-                answer = await self._ask
-                self._ask = self._desk.loop.create_future()
-                await _draw(iterator, answer)
-        finally:
-            if hasattr(pieces, "aclose"):
-                await pieces.aclose()
-
-    async def next(self) -> Any:
-        """The next piece, or ``_END``. Raises what the iterator raises."""
-        answer: Future[Any] = self._desk.loop.create_future()
-        self._ask.set_result(answer)
-        return await answer
-
-    async def close(self) -> None:
-        """See the iterator end."""
-        await unwind(self._task, self._desk)
-
-
-async def _draw(iterator: AsyncIterator[Any], answer: Future[Any]) -> None:
-    try:
-        piece = await anext(iterator, _END)
-    except CancelledError:
-        answer.cancel()
-        raise
-    except BaseException as error:  # noqa: BLE001 - raised where the piece is awaited
-        if not answer.done():
-            answer.set_exception(error)
-    else:
-        if not answer.done():
-            answer.set_result(piece)
 
 
 class _Replayed:
@@ -236,8 +189,14 @@ class _Replayed:
             self._check_end()
             cancelled = self._data.get("ended") == "cancelled"
             await self._wait_async(None if cancelled else self._end)
-        except (GeneratorExit, CancelledError):
+        except GeneratorExit:
             self._session.defer(self._left)
+            raise
+        except CancelledError:
+            timing = self._data.get("timing")
+            turns = timing.get("turns") if isinstance(timing, dict) else 0
+            await take_turns(turns if isinstance(turns, int) else 0)
+            self._left()
             raise
         self._raise_recorded()
 

@@ -1,0 +1,161 @@
+"""Live calls of a task: made in a task of their own, in no session, delivered in their turn.
+
+The program's task waits for one future, as it does in a replay, so that cancelling it takes effect
+at the same moment in both. What the live half then needs to unwind is counted in turns of the
+loop, which a replay takes as well.
+"""
+
+from __future__ import annotations
+
+from asyncio import BaseEventLoop, CancelledError, Future, Task, sleep, wait
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from reenact.engine.desk import Desk, outside
+
+__all__ = ["END", "Pump", "live_call", "take_turns"]
+
+_raw_create_task = BaseEventLoop.create_task
+_MOST_TURNS = 100
+"""More are not counted: something else than the loop is waited for."""
+
+
+END = object()
+"""What a pump gives after the last piece."""
+
+
+async def live_call(
+    desk: Desk,
+    live: Callable[[], Awaitable[Any]],
+    finish: Callable[[Future[Any]], Any],
+    cancelled: Callable[[int], None],
+    *,
+    paced: bool,
+) -> Any:
+    """Await ``live()``; when it is done and it is our turn, return what ``finish(task)`` returns.
+
+    If the program cancels the call, the live half is cancelled and seen to its end, then
+    ``cancelled(turns)`` is told how many turns of the loop that took.
+    """
+    inner = _start(desk, _awaited(live))
+    return await _delivered(desk, inner, inner, finish, cancelled, paced)
+
+
+def _start(desk: Desk, coro: Any) -> Task[Any]:
+    return _raw_create_task(desk.loop, coro, context=outside(), name="reenact live")
+
+
+async def _delivered(
+    desk: Desk,
+    answer: Future[Any],
+    inner: Task[Any],
+    finish: Callable[[Future[Any]], Any],
+    cancelled: Callable[[int], None],
+    paced: bool,
+) -> Any:
+    done: Future[Any] = desk.loop.create_future()
+
+    def take_turn() -> bool:
+        if done.done():
+            return False
+        try:
+            done.set_result(finish(answer))
+        except BaseException as error:  # noqa: BLE001 - raised where the call is awaited
+            done.set_exception(error)
+        return True
+
+    def arrived(_: Future[Any]) -> None:
+        if paced:
+            desk.submit(take_turn)
+        else:
+            take_turn()
+
+    answer.add_done_callback(arrived, context=desk.own_context)
+    try:
+        return await done
+    except CancelledError:
+        if done.cancelled():
+            cancelled(await _unwind(inner, desk))
+        raise
+
+
+class Pump:
+    """Draws from a live asynchronous iterator piece by piece, all in one task."""
+
+    def __init__(self, desk: Desk, live: Callable[[], AsyncIterator[Any]], *, paced: bool) -> None:
+        self._desk = desk
+        self._live = live
+        self._paced = paced
+        self._asked: Future[Future[Any]] = desk.loop.create_future()
+        self._task = _start(desk, self._run())
+
+    async def next(
+        self, finish: Callable[[Future[Any]], Any], cancelled: Callable[[int], None]
+    ) -> Any:
+        """The next piece, or ``END``, as :func:`live_call` gives an answer."""
+        answer: Future[Any] = self._desk.loop.create_future()
+        self._asked.set_result(answer)
+        return await _delivered(self._desk, answer, self._task, finish, cancelled, self._paced)
+
+    async def close(self) -> None:
+        """See the iterator end."""
+        if not self._task.done():
+            await _unwind(self._task, self._desk)
+
+    async def _run(self) -> None:
+        answer = await self._asked
+        pieces: Any = None
+        try:
+            pieces = self._live()
+            iterator = aiter(pieces)
+            while (piece := await anext(iterator, END)) is not END:
+                _settle(answer, piece)
+                self._asked = self._desk.loop.create_future()
+                answer = await self._asked
+            _settle(answer, END)
+        except CancelledError:
+            answer.cancel()
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised where the piece is awaited
+            if not answer.done():
+                answer.set_exception(error)
+        finally:
+            if hasattr(pieces, "aclose"):
+                await pieces.aclose()
+
+
+def _settle(answer: Future[Any], piece: Any) -> None:
+    if not answer.done():
+        answer.set_result(piece)
+
+
+async def _awaited(live: Callable[[], Awaitable[Any]]) -> Any:
+    return await live()
+
+
+async def _unwind(inner: Task[Any], desk: Desk) -> int:
+    """Cancel the live half of a call and see it end. The loop is not at rest until then."""
+    turns = 0
+    inner.cancel()
+    desk.unwinding += 1
+    try:
+        while not inner.done():
+            turns += 1
+            try:
+                await (sleep(0) if turns < _MOST_TURNS else wait([inner]))
+            except CancelledError:
+                continue  # asked again; the live half is on its way out already
+    finally:
+        desk.unwinding -= 1
+    if not inner.cancelled():
+        inner.exception()  # looked at, so that nobody complains that it was not
+    return turns
+
+
+async def take_turns(turns: int) -> None:
+    """In a replay: let as many turns of the loop pass as the live half took to unwind."""
+    for _ in range(min(turns, _MOST_TURNS)):
+        try:
+            await sleep(0)
+        except CancelledError:
+            continue
