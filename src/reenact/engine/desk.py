@@ -6,12 +6,13 @@ of its own, again and again until that is so, and then hands over one thing.
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, BaseEventLoop, Future
+from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
+from reenact.engine import loops
 from reenact.engine.conductor import Conductor, Progress
 from reenact.engine.current import OUTSIDE, VARIABLE, in_context
 from reenact.engine.waiter import Waiter
@@ -19,13 +20,10 @@ from reenact.engine.waiter import Waiter
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["MOST_TURNS", "Desk", "outside", "raw_call_at"]
+__all__ = ["MOST_TURNS", "Desk", "outside"]
 
 MOST_TURNS = 1_000
 """A loop that has not come to rest after so many turns gets its delivery all the same."""
-
-raw_call_at = BaseEventLoop.call_at
-_raw_post = BaseEventLoop.call_soon_threadsafe
 
 
 def outside() -> Context:
@@ -121,8 +119,7 @@ class Desk:
 
     def run_in_loop(self, callback: Callable[..., Any], *args: Any) -> None:
         """Call ``callback`` in the loop's own thread."""
-        if not self.loop.is_closed():
-            _raw_post(self.loop, callback, *args, context=self.own_context)
+        loops.post(self.loop, callback, *args, context=self.own_context)
 
     def skip_to(self, when: float) -> None:
         """The loop's clock is at ``when`` or later, for good: who asks must see that time is up."""
@@ -142,14 +139,13 @@ class Desk:
 
     def post_from_anywhere(self) -> None:
         """The same from any thread. A loop that has been closed has nothing to look at."""
-        if not self.loop.is_closed():
-            _raw_post(self.loop, self.post, context=self.own_context)
+        loops.post(self.loop, self.post, context=self.own_context)
 
     def post_later(self, seconds: float) -> None:
         """The same after so many seconds, from the loop's own thread."""
         if self._later is None or self._later.cancelled() or self._later.when() < self.loop.time():
             when = self.loop.time() + seconds
-            self._later = raw_call_at(self.loop, when, self.post, context=self.own_context)
+            self._later = loops.call_at(self.loop, when, self.post, context=self.own_context)
 
     def is_busy(self) -> bool:
         """Is anything of the session ready to run, or a cancelled call still unwinding?"""
@@ -238,7 +234,7 @@ class Desk:
         """Something outside may still wake the loop. If nothing does for long, it is a stall."""
         if self._watching is None:
             self._watching = self._conductor.progress()
-            raw_call_at(
+            loops.call_at(
                 self.loop,
                 self.loop.time() + self._conductor.patience,
                 self._look_again,

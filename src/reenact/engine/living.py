@@ -7,15 +7,15 @@ loop, which a replay takes as well.
 
 from __future__ import annotations
 
-from asyncio import BaseEventLoop, CancelledError, Future, Task, sleep, wait
+from asyncio import CancelledError, Future, Task, sleep, wait
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from reenact.engine import loops
 from reenact.engine.desk import Desk, outside
 
 __all__ = ["END", "Pump", "live_call", "take_turns"]
 
-_raw_create_task = BaseEventLoop.create_task
 _MOST_TURNS = 100
 """More are not counted: something else than the loop is waited for."""
 
@@ -42,7 +42,8 @@ async def live_call(
 
 
 def _start(desk: Desk, coro: Any) -> Task[Any]:
-    return _raw_create_task(desk.loop, coro, context=outside(), name="reenact live")
+    task: Task[Any] = loops.create_task(desk.loop, coro, name="reenact live", context=outside())
+    return task
 
 
 async def _delivered(

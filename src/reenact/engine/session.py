@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections import deque
@@ -475,7 +474,13 @@ class Session(Explicit):
 
     def running_desk(self) -> Desk:
         """The desk of the loop that runs here."""
-        return self.desk(asyncio.get_running_loop())
+        loop = running_loop()
+        if loop is None:
+            raise UsageError(
+                "a coroutine goes through this session, and no asyncio loop runs here",
+                hint="run it with asyncio (or anyio on asyncio); trio is not covered",
+            )
+        return self.desk(loop)
 
     def desk(self, loop: Any) -> Desk:
         """The desk of ``loop``."""

@@ -8,7 +8,7 @@ an executor, asyncio's own helpers) take no number: how many there are depends o
 from __future__ import annotations
 
 import threading
-from asyncio import BaseEventLoop, Runner, isfuture
+from asyncio import BaseEventLoop, Runner, Task, isfuture
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ from contextvars import Context
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from reenact.engine import loops
 from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
 from reenact.engine.lanes import Lane
 from reenact.engine.patches import LatePatch, Patch
@@ -58,23 +59,46 @@ def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
         session = current()
         if session is None:
             return original(self, coro, context=context, **kwargs)
-        if context is not None:
-            _carry(session, context)
-        lanes = session.lanes
-        if getattr(_main, "adopts", False):
-            _main.adopts = False
-            lane = lanes.current()
-        else:
-            lane = lanes.spawn()
-        with lanes.spawning(lane):
-            if self._task_factory is None:
-                task = make_task(self, coro, lane.name, context=context, **kwargs)
-            else:
-                task = original(self, coro, context=context, **kwargs)
-        lanes.bind_task(task, lane)
-        return task
+        factory = self.get_task_factory()
+        make = make_task if factory is None else _made_by(original)
+        return _in_own_lane(session, make, self, coro, context, kwargs)
 
     return create_task
+
+
+def _made_by(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The user's own task factory makes the task."""
+    return lambda loop, coro, _, **kwargs: original(loop, coro, **kwargs)
+
+
+def _in_own_lane(
+    session: Session,
+    make: Callable[..., Any],
+    loop: Any,
+    coro: Any,
+    context: Context | None,
+    kwargs: dict[str, Any],
+) -> Any:
+    if context is not None:
+        _carry(session, context)
+    lanes = session.lanes
+    if getattr(_main, "adopts", False):
+        _main.adopts = False
+        lane = lanes.current()
+    else:
+        lane = lanes.spawn()
+    with lanes.spawning(lane):
+        task = make(loop, coro, lane.name, context=context, **kwargs)
+    lanes.bind_task(task, lane)
+    return task
+
+
+def _foreign_factory(loop: Any, coro: Any, *, context: Context | None = None, **kwargs: Any) -> Any:
+    """For a loop whose methods cannot be wrapped."""
+    session = current()
+    if session is None:
+        return Task(coro, loop=loop, context=context, **kwargs)
+    return _in_own_lane(session, make_task, loop, coro, context, kwargs)
 
 
 def _carry(session: Session, context: Context) -> None:
@@ -94,6 +118,9 @@ def _run(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, coro, context=context)
         # A runner has a context of its own, made before the session was opened.
         _carry(session, context if context is not None else _own_context(self))
+        loop = self.get_loop()
+        if not loops.is_ours(loop) and loop.get_task_factory() is None:
+            loop.set_task_factory(_foreign_factory)
         _main.adopts = True
         try:
             return original(self, coro, context=context)

@@ -34,7 +34,8 @@ for _kind, _name in ((_Task, "Task"), (_Future, "Future")):
 
 def make_task(loop: Any, coro: Any, lane: str, **kwargs: Any) -> Any:
     """What ``loop.create_task`` makes where no task factory is set."""
-    loop._check_closed()
+    if loop.is_closed():
+        raise RuntimeError("Event loop is closed")
     task = _Task.__new__(_Task)
     task.lane_hash = crc32(lane.encode())  # before __init__, which already asks for it
     task.__init__(coro, loop=loop, **kwargs)  # type: ignore[misc]

@@ -16,8 +16,9 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from reenact._system import monotonic
+from reenact.engine import loops
 from reenact.engine.current import current
-from reenact.engine.desk import Desk, raw_call_at
+from reenact.engine.desk import Desk
 from reenact.engine.patches import LatePatch, Patch
 from reenact.engine.spawning import telling
 from reenact.engine.waiter import Waiter
@@ -95,7 +96,7 @@ class _Timer(TimerHandle):
             desk.run_now(self)
             return True
 
-        self._outer = raw_call_at(
+        self._outer = loops.call_at(
             desk.loop, self._when, desk.submit, fire, context=desk.own_context
         )
 
@@ -115,7 +116,7 @@ class _Timer(TimerHandle):
 
     def _schedule(self, desk: Desk) -> None:
         if not self.cancelled():
-            self._outer = raw_call_at(
+            self._outer = loops.call_at(
                 desk.loop, self._when, desk.run_now, self, context=desk.own_context
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reenact.engine.bounding import Bounds, cost, cut_text
@@ -45,6 +45,7 @@ def _has_marks(value: Any) -> bool:
 
 
 @given(FILL, st.text(max_size=5), st.text(max_size=5), FILL, st.integers(100, 4_000))
+@example("", "00000", "00001", "\U0001f600" * 400, 100)
 def test_two_texts_that_differ_look_different(
     start: str, one: str, other: str, end: str, room: int
 ) -> None:

@@ -1,0 +1,49 @@
+"""A loop's own methods, as they are without us.
+
+For the loops of the standard library they are grabbed before anything is patched; another loop,
+such as uvloop's, is not patched, and its order of deliveries is approximate.
+"""
+
+from __future__ import annotations
+
+from asyncio import BaseEventLoop
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+__all__ = ["call_at", "create_task", "is_ours", "post"]
+
+_call_at = BaseEventLoop.call_at
+_create_task = BaseEventLoop.create_task
+_post = BaseEventLoop.call_soon_threadsafe
+
+
+def is_ours(loop: Any) -> bool:
+    """Is ``loop`` one whose methods we wrap?"""
+    return isinstance(loop, BaseEventLoop)
+
+
+def call_at(
+    loop: Any, when: float, callback: Callable[..., Any], *args: Any, context: Context
+) -> Any:
+    """``loop.call_at``: a timer by the clock."""
+    if is_ours(loop):
+        return _call_at(loop, when, callback, *args, context=context)
+    return loop.call_at(when, callback, *args, context=context)
+
+
+def create_task(loop: Any, coro: Any, *, name: str, context: Context) -> Any:
+    """``loop.create_task``: a task in no lane."""
+    if is_ours(loop):
+        return _create_task(loop, coro, name=name, context=context)
+    return loop.create_task(coro, name=name, context=context)
+
+
+def post(loop: Any, callback: Callable[..., Any], *args: Any, context: Context) -> None:
+    """``loop.call_soon_threadsafe``. A loop that has been closed has nothing to run."""
+    if loop.is_closed():
+        return
+    if is_ours(loop):
+        _post(loop, callback, *args, context=context)
+    else:
+        loop.call_soon_threadsafe(callback, *args, context=context)
