@@ -13,6 +13,13 @@ from reenact.policy.capabilities import KNOWN
 from reenact.policy.schema import FILES, schemas
 from tests.cli.conftest import Run
 from tests.meta.markdown import blocks
+from tests.unit.policy.arches import (
+    ARCH_POLICY,
+    ARCH_SANITIZER,
+    REFERENCE,
+    arch_index,
+    put_arch,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WRITTEN = [
@@ -73,6 +80,140 @@ def test_root_that_is_no_folder(action: str, run: Run) -> None:
     ran = run("policy", action, "--root", "nowhere")
     assert ran.code == 2
     assert "nowhere is not a folder" in ran.err
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Everything below ``folder``: contents of files, and a mark for folders."""
+    found = sorted(folder.rglob("*"))
+    return {str(path): path.read_bytes() if path.is_file() else b"/" for path in found}
+
+
+def test_import_writes_a_set_that_check_finds_right(run: Run, tmp_path: Path) -> None:
+    put_arch(tmp_path)
+    ran = run("policy", "import", "arch/rr")
+    assert (ran.code, ran.err) == (0, "")
+    folder = tmp_path / ".reenact"
+    lines = ran.out.splitlines()
+    assert lines[:4] == [
+        f"wrote {folder / '.gitignore'}",
+        f"wrote {folder / 'policies' / 'smoke_rr_v1.policy.json'}",
+        f"wrote {folder / 'sanitizers' / 'sanitize_none_v1.sanitize.json'}",
+        f"wrote {folder / 'index.json'}",
+    ]
+    assert lines[4] == "from arch/rr/index.x07rr.json:"
+    assert "  mapped  $.policies[0].worlds_allowed[3]: solve-rr is ci and test" in lines
+    assert lines[-1] == "imported smoke_rr_v1; 6 settings changed, 3 settings lost"
+    checked = run("policy", "check", "--json").json()
+    assert (checked["ok"], checked["findings"]) == (True, [])
+    assert run("policy", "show", "smoke_rr_v1", "--json").json()["policy"] == "smoke_rr_v1"
+
+
+def test_import_in_json_and_elsewhere(run: Run, tmp_path: Path) -> None:
+    salt = "a-salt-in-a-file"
+    put_arch(tmp_path, sanitizer={**ARCH_SANITIZER, "stable_pseudonym_salt": salt})
+    there = tmp_path / "there"
+    there.mkdir()
+    ran = run("policy", "import", "arch/rr", "--root", there, "--json")
+    found = ran.json()
+    assert (ran.code, found["ok"], found["policies"]) == (0, True, ["smoke_rr_v1"])
+    assert (found["from"], found["root"]) == ("arch/rr", str(there))
+    assert sorted(found["written"]) == [path for path, it in _files(there).items() if it != b"/"]
+    assert found["kept"] == []
+    assert {
+        "fate": "mapped",
+        "file": "arch/rr/policies/smoke_rr_v1.policy.json",
+        "path": "$.match_mode",
+        "message": 'match "lookup"',
+        "hint": "",
+    } in found["notes"]
+    assert "$.stable_pseudonym_salt" in [one["path"] for one in found["notes"]]
+    assert salt not in ran.out + ran.err
+    assert not any(salt.encode() in content for content in _files(there).values())
+
+
+def test_import_joins_the_set_of_init(run: Run, tmp_path: Path) -> None:
+    run("policy", "init")
+    put_arch(tmp_path)
+    assert run("policy", "import", "arch/rr").code == 0
+    assert run("policy", "check").out == f"{tmp_path / '.reenact'}: ok\n"
+    index = json.loads((tmp_path / ".reenact" / "index.json").read_bytes())
+    assert [one["id"] for one in index["policies"]] == ["default", "smoke_rr_v1"]
+
+
+def test_import_twice_is_refused_and_changes_nothing(run: Run, tmp_path: Path) -> None:
+    put_arch(tmp_path)
+    run("policy", "import", "arch/rr")
+    before = _files(tmp_path)
+    ran = run("policy", "import", "arch/rr")
+    assert (ran.code, ran.out) == (2, "")
+    assert "smoke_rr_v1 already" in ran.err
+    assert "nothing was imported" in ran.hint
+    assert _files(tmp_path) == before
+
+
+def test_import_of_one_free_and_one_taken_id_takes_neither(run: Run, tmp_path: Path) -> None:
+    put_arch(tmp_path)
+    run("policy", "import", "arch/rr")
+    other = {**REFERENCE, "id": "other", "policy_path": "policies/other.policy.json"}
+    folder = put_arch(tmp_path, index=arch_index(other, REFERENCE))
+    policy = folder / "policies" / "other.policy.json"
+    policy.write_text(json.dumps({**ARCH_POLICY, "id": "other"}), "utf-8")
+    before = _files(tmp_path)
+    assert run("policy", "import", "arch/rr", "--json").json()["error"]["code"] == "usage"
+    assert _files(tmp_path) == before
+
+
+def test_import_that_cannot_be_written_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
+    put_arch(tmp_path)
+    (tmp_path / ".reenact").mkdir()
+    (tmp_path / ".reenact" / "sanitizers").write_text("in the way", "utf-8")
+    before = _files(tmp_path)
+    ran = run("policy", "import", "arch/rr")
+    assert ran.code != 0
+    assert ran.hint
+    assert _files(tmp_path) == before
+
+
+def test_import_lists_every_mistake_and_writes_nothing(run: Run, tmp_path: Path) -> None:
+    policy = {**ARCH_POLICY, "mode_default": "recrod_v1", "htp": {}}
+    put_arch(tmp_path, policy=policy)
+    ran = run("policy", "import", "arch/rr")
+    file = "arch/rr/policies/smoke_rr_v1.policy.json"
+    assert ran.code == 2
+    assert ran.out == (
+        f"{file} $.mode_default: error: 'recrod_v1' is not a choice here\n"
+        "  hint: did you mean record_v1?\n"
+        f"{file} $.htp: error: there is no such field\n"
+        "  hint: did you mean http?\n"
+    )
+    assert "2 mistakes in arch/rr" in ran.err
+    found = run("policy", "import", "arch/rr", "--json").json()
+    assert (found["ok"], len(found["findings"])) == (False, 2)
+    assert not (tmp_path / ".reenact").exists()
+
+
+def test_import_of_what_is_no_arch_folder(run: Run, tmp_path: Path) -> None:
+    ran = run("policy", "import", "nowhere")
+    assert (ran.code, ran.out) == (2, "")
+    assert "nowhere is not a folder" in ran.err
+    assert "index.x07rr.json" in ran.hint
+    put_arch(tmp_path)
+    ran = run("policy", "import", ".")
+    assert (ran.code, ran.out.split(":")[0]) == (2, "index.x07rr.json")
+    assert "arch/rr" in ran.hint
+    assert "nowhere is not a folder" in run("policy", "import", "arch/rr", "--root", "nowhere").err
+
+
+def test_escapes_in_imported_files_do_not_reach_the_screen(run: Run, tmp_path: Path) -> None:
+    index = arch_index({**REFERENCE, "ops_allowed": ["std.\x1b[31m"]})
+    put_arch(tmp_path, index=arch_index({**REFERENCE, "kinds_allowed": ["\x1b]0;a\x07"]}))
+    ran = run("policy", "import", "arch/rr")
+    assert ran.code == 0
+    assert "\x1b" not in ran.out + ran.err
+    put_arch(tmp_path, index={**index, "a\x1b[31mb": 1})
+    ran = run("policy", "import", "arch/rr")
+    assert ran.code == 2
+    assert "\x1b" not in ran.out + ran.err
 
 
 def test_check_lists_every_mistake_with_hints(run: Run, tmp_path: Path) -> None:
@@ -200,7 +341,7 @@ def test_nested_misuse_names_the_nested_help(run: Run) -> None:
         assert (ran.code, ran.out, ran.hint) == (2, "", hint)
 
 
-@pytest.mark.parametrize("action", ["init", "check", "show", "pin"])
+@pytest.mark.parametrize("action", ["init", "import", "check", "show", "pin"])
 def test_nested_help_has_an_example(action: str, run: Run) -> None:
     ran = run("policy", action, "--help")
     assert (ran.code, ran.err) == (0, "")

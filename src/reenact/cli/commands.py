@@ -108,7 +108,7 @@ COMMANDS = (
     Command(
         "policy",
         "",
-        "write, check, show and pin the policies of a project",
+        "write, import, check, show and pin the policies of a project",
         "The policies of a project lie in its folder .reenact: what its programs may do, how calls "
         "are compared, what is secret. The index pins their contents.",
         "reenact policy check",
@@ -120,6 +120,15 @@ COMMANDS = (
                 "Writes an index, a policy and a sanitizer into the folder .reenact. What is there "
                 "already stays as it is, and is an error.",
                 "reenact policy init",
+            ),
+            Command(
+                "import",
+                "policy:import_x07",
+                "take over the policies of an X07 project",
+                "Writes the policies and sanitizers of an X07 folder arch/rr as ours, pinned, beside "
+                "those that are there, and says what became of each setting. All or nothing: an id "
+                "or a file that is taken is an error. Salts are never copied.",
+                "reenact policy import arch/rr",
             ),
             Command(
                 "check",

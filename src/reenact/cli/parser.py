@@ -223,6 +223,12 @@ def _policy_init(parser: Parser) -> None:
     _json(parser, "what was written as JSON")
 
 
+def _policy_import(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="the folder arch/rr of an X07 project")
+    _root(parser, f"{_NEAREST}, or where you are")
+    _json(parser, "the report as JSON")
+
+
 def _policy_check(parser: Parser) -> None:
     _root(parser, _NEAREST)
     _json(parser, "the findings as JSON")
@@ -259,6 +265,7 @@ _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "pack": _pack,
     "unpack": _unpack,
     "policy init": _policy_init,
+    "policy import": _policy_import,
     "policy check": _policy_check,
     "policy show": _policy_show,
     "policy pin": _policy_pin,

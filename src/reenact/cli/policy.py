@@ -1,4 +1,4 @@
-"""``reenact policy``: the first files, what is wrong with them, what is in force, and the pins."""
+"""``reenact policy``: the first files or those of X07, what is wrong, what is in force, the pins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,14 @@ from reenact.policy.inforce import Value, describe
 from reenact.policy.pins import Pin, pinned_index, starter
 from reenact.policy.places import FOLDER, find_root, world
 from reenact.policy.rules import DEFAULT, Pinned
+from reenact.policy.x07 import Import, import_arch
+from reenact.policy.x07_files import load_arch
 from reenact.store.files import replace_file
 
-__all__ = ["check", "init", "pin", "show"]
+__all__ = ["check", "import_x07", "init", "pin", "show"]
 
 _SHORT = len("sha256:") + 8
+_FATE = len("changed")
 _IGNORED = b"# What an interrupted write leaves behind.\n*.tmp\n"
 
 
@@ -37,8 +42,7 @@ def init(args: argparse.Namespace) -> int:
                 f"{folder / name} is there already",
                 hint="reenact policy check says whether it is right; to start anew, move it away",
             )
-    ignore = {} if os.path.lexists(folder / ".gitignore") else {".gitignore": _IGNORED}
-    written = [_create(folder / name, content) for name, content in (ignore | files).items()]
+    written = _write(folder, files)
     if args.json:
         print(json_line({"root": str(folder.parent), "written": written}))
     else:
@@ -47,17 +51,77 @@ def init(args: argparse.Namespace) -> int:
     return 0
 
 
-def _create(path: Path, content: bytes) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _write(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write all of them or none, in this order; only an index may be there already.
+
+    Half a set is worse than none: policies without their index are refused, whatever they say.
+    """
+    ignore = {} if os.path.lexists(folder / ".gitignore") else {".gitignore": _IGNORED}
+    paths = {folder / name: content for name, content in (ignore | dict(files)).items()}
+    with ExitStack() as undo:
+        for path, content in paths.items():
+            if path.name == INDEX and os.path.lexists(path):
+                replace_file(path, content)
+            else:
+                _create(path, content, undo)
+        undo.pop_all()
+    return [str(path) for path in paths]
+
+
+def _create(path: Path, content: bytes, undo: ExitStack) -> None:
+    for parent in reversed([one for one in path.parents if not one.exists()]):
+        parent.mkdir()
+        undo.callback(_remove_empty, parent)
     with path.open("xb") as file:
+        undo.callback(path.unlink)
         file.write(content)
-    return str(path)
 
 
-def _folder(text: str) -> Path:
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # somebody else has put something there
+        folder.rmdir()
+
+
+def import_x07(args: argparse.Namespace) -> int:
+    """The command ``policy import``. Exit code 2 when X07's files or ours do not allow it."""
+    root = _root(args)
+    folder = _folder(args.folder, "give the folder that holds index.x07rr.json, usually arch/rr")
+    arch, findings = load_arch(folder)
+    facts = {"from": str(folder), "root": str(root), "ok": arch is not None}
+    if arch is None:
+        _list(findings, facts, as_json=args.json)
+        return _mistaken(findings, folder)
+    found = import_arch(arch, root)
+    written = _write(root / FOLDER, found.files | {INDEX: found.index})
+    if args.json:
+        notes = [asdict(one) for one in found.notes]
+        more = {"policies": found.policies, "written": written, "kept": found.kept, "notes": notes}
+        print(json_line(facts | more))
+    else:
+        _tell_import(found, root / FOLDER, written)
+    return 0
+
+
+def _tell_import(found: Import, folder: Path, written: list[str]) -> None:
+    for path in written:
+        print(f"wrote {safe(path)}")
+    for name in found.kept:
+        print(f"kept {safe(str(folder / name))}, which says the same")
+    for file, notes in groupby(found.notes, key=lambda note: note.file):
+        print(f"from {safe(file)}:")
+        for note in notes:
+            print(f"  {note.fate:<{_FATE}} {safe(note.path)}: {safe(note.message)}")
+            if note.hint:
+                print(f"  {'':<{_FATE}} hint: {safe(note.hint)}")
+    fates = [note.fate for note in found.notes]
+    changed, lost = (count(fates.count(fate), "setting") for fate in ("changed", "lost"))
+    print(f"imported {', '.join(found.policies)}; {changed} changed, {lost} lost")
+
+
+def _folder(text: str, hint: str = "give the folder that holds .reenact") -> Path:
     path = Path(text)
     if not path.is_dir():
-        raise UsageError(f"{text} is not a folder", hint="give the folder that holds .reenact")
+        raise UsageError(f"{text} is not a folder", hint=hint)
     return path
 
 
@@ -69,32 +133,33 @@ def check(args: argparse.Namespace) -> int:
     """The command ``policy check``. Exit code 2 when anything is wrong; what is odd is only said."""
     root = _root(args)
     findings = check_all(root)
-    errors = sum(one.severity == "error" for one in findings)
-    if args.json:
-        as_json = [asdict(one) for one in findings]
-        print(json_line({"root": str(root), "ok": not errors, "findings": as_json}))
-    else:
-        for finding in findings:
-            _tell(finding)
-    if errors:
-        sys.stdout.flush()
-        report(
-            UsageError(
-                f"{count(errors, 'mistake')} in {root / FOLDER}",
-                hint=next(one.hint for one in findings if one.severity == "error")
-                or "see the list",
-            )
-        )
-        return UsageError.exit_code
+    ok = all(one.severity != "error" for one in findings)
+    _list(findings, {"root": str(root), "ok": ok}, as_json=args.json)
+    if not ok:
+        return _mistaken(findings, root / FOLDER)
     if not args.json:
         print(f"{safe(str(root / FOLDER))}: ok")
     return 0
 
 
-def _tell(finding: Finding) -> None:
-    print(f"{safe(finding.place)}: {finding.severity}: {safe(finding.message)}")
-    if finding.hint:
-        print(f"  hint: {safe(finding.hint)}")
+def _list(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(json_line({**facts, "findings": [asdict(one) for one in findings]}))
+        return
+    for finding in findings:
+        print(f"{safe(finding.place)}: {finding.severity}: {safe(finding.message)}")
+        if finding.hint:
+            print(f"  hint: {safe(finding.hint)}")
+
+
+def _mistaken(findings: list[Finding], folder: Path) -> int:
+    """Say how many errors there are among the findings, after the list of them."""
+    hints = [one.hint for one in findings if one.severity == "error"]
+    sys.stdout.flush()
+    report(
+        UsageError(f"{count(len(hints), 'mistake')} in {folder}", hint=hints[0] or "see the list")
+    )
+    return UsageError.exit_code
 
 
 def show(args: argparse.Namespace) -> int:

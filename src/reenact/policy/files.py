@@ -14,7 +14,7 @@ from reenact.format.canonical import decode, digest
 from reenact.policy.places import FOLDER, unsafe
 from reenact.policy.shape import problems, read
 
-__all__ = ["Finding", "Loaded", "load_file", "raise_first"]
+__all__ = ["Finding", "Loaded", "content_of", "load_file", "raise_first"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -91,7 +91,7 @@ def _parsed(root: Path, relative: str) -> tuple[Any, str, str]:
     if reason is not None:
         return None, f"the path {relative[:200]!r} is refused: {reason}", "name a file in .reenact"
     try:
-        encoded = _content(root / FOLDER, relative)
+        encoded = content_of(root / FOLDER, relative)
     except FileNotFoundError:
         return None, "there is no such file", "reenact policy init writes a working set"
     except (OSError, RuntimeError, ValueError) as error:
@@ -103,10 +103,11 @@ def _parsed(root: Path, relative: str) -> tuple[Any, str, str]:
         return None, refused.message.removeprefix("$: "), "see `reenact policy init` for an example"
 
 
-def _content(folder: Path, relative: str) -> bytes:
+def content_of(folder: Path, relative: str) -> bytes:
+    """The bytes of a regular file inside ``folder``. Raises OSError, or ValueError with a reason."""
     path = (folder / relative).resolve(strict=True)
     if not path.is_relative_to(folder.resolve()):
-        raise ValueError("a symlink leads out of the folder .reenact")
+        raise ValueError("a symlink leads out of its folder")
     if not path.is_file():
         raise ValueError("it is not a regular file")
     with path.open("rb") as file:

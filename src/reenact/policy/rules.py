@@ -132,7 +132,9 @@ class Policy(_Part, frozen=True, kw_only=True):
         Literal["reenact.policy@1"], Meta(description="which kind of file this is")
     ] = "reenact.policy@1"
     id: Annotated[Id, Meta(description="the id in the index")]
-    mode: Annotated[Mode | None, Meta(description="of a session that says none; else replay")] = None
+    mode: Annotated[Mode | None, Meta(description="of a session that says none; else replay")] = (
+        None
+    )
     match: Annotated[
         Literal["lane", "transcript", "lookup"],
         Meta(description="how a call finds its event: by lane, by one order for all, or by key"),
@@ -154,7 +156,9 @@ class Policy(_Part, frozen=True, kw_only=True):
         tuple[Header, ...], Meta(description="headers that count when HTTP calls are compared")
     ] = ()
     budgets: Annotated[Budgets, Meta(description="limits on sizes and counts")] = Budgets()
-    redaction: Annotated[Profile | None, Meta(description="which secrets are taken out; else default, strict in CI")] = None
+    redaction: Annotated[
+        Profile | None, Meta(description="which secrets are taken out; else default, strict in CI")
+    ] = None
     sanitizer: Annotated[
         Id | None, Meta(description="the id of the file that says more about secrets")
     ] = None
