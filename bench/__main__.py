@@ -13,7 +13,20 @@ from time import perf_counter
 from bench.measure import Row, Setting
 from bench.report import as_json, as_table, into_markdown
 
-NAMES = ("key", "append", "record", "durability", "opening", "replay", "size", "startup")
+NAMES = (
+    "key",
+    "append",
+    "record",
+    "durability",
+    "opening",
+    "replay",
+    "decide",
+    "served",
+    "off",
+    "lanes",
+    "size",
+    "startup",
+)
 
 
 def main() -> int:

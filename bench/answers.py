@@ -6,15 +6,38 @@ FILE maps a path to ``[headers, body]``. The port is the first line on stdout.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+Answer = tuple[list[list[str]], str]
+"""Headers and body."""
+
+
+@contextmanager
+def serving(folder: Path, answers: Mapping[str, Answer]) -> Iterator[str]:
+    """The address of a server in a process of its own, so that only the client's time counts."""
+    script = folder / "answers.json"
+    script.write_text(json.dumps(answers), encoding="utf-8")
+    command = [sys.executable, "-m", "bench.answers", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as server:
+        try:
+            if server.stdout is None:
+                raise AssertionError("no pipe")
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.terminate()
 
 
 def handler(answers: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     class Answers(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
@@ -33,9 +56,13 @@ def handler(answers: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
     return Answers
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # many clients connect at the same moment
+
+
 def main() -> None:
     answers = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(answers))
+    server = _Server(("127.0.0.1", 0), handler(answers))
     print(server.server_address[1], flush=True)
     server.serve_forever()
 

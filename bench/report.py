@@ -47,9 +47,13 @@ def as_table(rows: list[Row]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    spread = f"{row.low:.3g}…{row.high:.3g}" if row.low != row.high else ""
+    spread = f"{_number(row.low)}…{_number(row.high)}" if row.low != row.high else ""
     target = f"{row.limit} {row.unit}" if row.limit else ""
-    return row.name, f"{row.value:.3g} {row.unit}", spread, target, row.clock, row.verdict
+    return row.name, f"{_number(row.value)} {row.unit}", spread, target, row.clock, row.verdict
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def as_json(rows: list[Row]) -> str:

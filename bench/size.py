@@ -5,18 +5,14 @@ The peer is vcrpy, recording the same requests through httpx from a server on lo
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import vcr
 
+from bench.answers import serving
 from bench.measure import Limit, Row, Setting, at_most, fact, whole_cpu
 from bench.traffic import Turn, chat
 from reenact import Redactor, start_recording, verify
@@ -45,7 +41,8 @@ def _against_peer(setting: Setting, turns: list[Turn]) -> Iterator[Row]:
     path = setting.folder / "chat"
     ours = _record(path, turns)
     yield _size(f"size, {many} turns: on disk / new text", _bytes_in(path), new)
-    with _server(setting.folder, turns) as address, httpx.Client(trust_env=False) as client:
+    answers = {f"/{turn.number}": (turn.response_headers, turn.answer) for turn in turns}
+    with serving(setting.folder, answers) as address, httpx.Client(trust_env=False) as client:
         bare = whole_cpu(lambda: _call(client, address, turns))
         cassette = setting.folder / "cassette.yaml"
         taped = vcr.use_cassette(str(cassette))(_call)
@@ -87,21 +84,3 @@ def _call(client: httpx.Client, address: str, turns: list[Turn]) -> None:
         answer = client.post(f"{address}/{turn.number}", content=turn.body, headers=headers)
         if answer.text != turn.answer:
             raise AssertionError("the server gave another answer")
-
-
-@contextmanager
-def _server(folder: Path, turns: list[Turn]) -> Iterator[str]:
-    """Serves the answers from a process of its own, so that only the client's time counts."""
-    script = folder / "answers.json"
-    script.write_text(
-        json.dumps({f"/{turn.number}": [turn.response_headers, turn.answer] for turn in turns}),
-        encoding="utf-8",
-    )
-    command = [sys.executable, "-m", "bench.answers", str(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as server:
-        try:
-            if server.stdout is None:
-                raise AssertionError("no pipe")
-            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
-        finally:
-            server.terminate()

@@ -1,33 +1,126 @@
-"""A guided tour: record a small run, look at it, damage a copy, survive a kill, send it away.
+"""A guided tour: record an agent, look, re-enact it offline, change it, damage a copy.
 
-Runs the real ``reenact`` command on real files in a folder of its own, which is removed at the
-end. Uses no network. Exits 0 only if everything came out as it should.
+The agent is real, and so is what it talks to: a small web server on loopback that plays a model
+and a weather service. Runs the real ``reenact`` command on real files in a folder of its own, which
+is removed at the end. Exits 0 only if everything came out as it should.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.error import URLError
+from urllib.request import ProxyHandler, Request, build_opener
 
 import reenact
 
-SECRET = "hunter2-is-not-a-password"
-COOKIE = "sid=4f1c0ffee"
+QUESTION = "Is it warm in Bern?"
+API_KEY = "hunter2-is-not-a-password"
 
-# Appends until it is killed, and says each seq only after the sink has acknowledged it.
-ENDLESS_WRITER = """
-import reenact
-recording = reenact.start_recording("killed-run", redaction="default")
-recording.add(reenact.RunStart(input="count for ever"))
-while True:
-    seq = recording.add(reenact.StateMutation(kind="counted", details={"to": "the end"}))
-    print(seq, flush=True)
-"""
+Message = dict[str, Any]
+
+
+# What the agent talks to
+
+
+class World(HTTPServer):
+    """A model that asks for the weather once, and a weather service. Counts what reaches it."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.requests = 0
+        os.environ["WORLD_ADDRESS"] = f"http://127.0.0.1:{self.server_address[1]}"
+        self._thread = Thread(target=self.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: World
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer({"choices": [{"index": 0, "message": reply(asked["messages"])}]})
+
+    def do_GET(self) -> None:
+        self._answer({"city": self.path.rpartition("/")[2], "celsius": 21.0})
+
+    def _answer(self, content: object) -> None:
+        self.server.requests += 1
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+def reply(messages: list[Message]) -> Message:
+    last = messages[-1]
+    if last["role"] == "tool":
+        celsius = json.loads(last["content"])["celsius"]
+        return {"role": "assistant", "content": f"Yes, it is {celsius:g} degrees."}
+    function = {"name": "weather", "arguments": '{"city": "Bern"}'}
+    call = {"id": "call_1", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+# The agent: an ordinary program, with a boundary around what leaves it
+
+
+@reenact.boundary(capability="llm.call", operation="small-1")
+def ask(messages: list[Message]) -> Message:
+    answer = fetch("/v1/chat/completions", {"model": "small-1", "messages": messages})
+    message: Message = answer["choices"][0]["message"]
+    return message
+
+
+@reenact.boundary(capability="tool.call")
+def weather(city: str) -> dict[str, float]:
+    return {"celsius": look_up(city, API_KEY)["celsius"]}
+
+
+@reenact.boundary
+def look_up(city: str, api_key: str) -> Any:
+    return fetch(f"/weather/{city}")
+
+
+def fetch(path: str, body: object = None) -> Any:
+    """JSON over HTTP, with the standard library."""
+    data = None if body is None else json.dumps(body).encode()
+    request = Request(os.environ["WORLD_ADDRESS"] + path, data=data)
+    with build_opener(ProxyHandler({})).open(request, timeout=10) as response:
+        return json.load(response)
+
+
+def run_agent(question: str) -> str:
+    """Ask the model and do what it asks for, until it has nothing more to ask."""
+    messages: list[Message] = [{"role": "user", "content": question}]
+    while True:
+        message = ask(messages)
+        messages.append(message)
+        if "tool_calls" not in message:
+            return str(message["content"])
+        for call in message["tool_calls"]:
+            content = json.dumps(weather(**json.loads(call["function"]["arguments"])))
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+
+
+# The tour
 
 
 class Surprise(Exception):
@@ -39,13 +132,14 @@ def main() -> int:
     os.chdir(folder)
     os.environ["REENACT_CONFIG_DIR"] = str(folder / "config")
     os.environ.setdefault("COLUMNS", "100")
+    world = World()
     try:
-        for act in (record, look, check, damage, kill, send):
-            act()
+        tour(world)
     except Surprise as surprise:
         print(f"\nThe demo did not go as it should: {surprise}", file=sys.stderr)
         return 1
     finally:
+        world.stop()
         os.chdir("/")
         shutil.rmtree(folder, ignore_errors=True)
     say(
@@ -55,98 +149,79 @@ def main() -> int:
     return 0
 
 
-def record() -> None:
+def tour(world: World) -> None:
+    recorded = record(world)
+    look()
+    world.stop()
+    re_enact(world, recorded)
+    change()
+    damage()
+
+
+def record(world: World) -> str:
     say(
         "1. Record",
-        "A little agent asks a model, calls a tool, asks again with the whole history. Its HTTP call "
-        "carries a password,\nand a cookie comes back. Each event is on disk before the program goes on.",
+        "An agent asks a model, which wants to know the weather; a tool looks it up; the model "
+        "answers. The\nmodel is a web server on this machine. What leaves the program has "
+        "@reenact.boundary around it.",
     )
-    with reenact.start_recording("run", redaction="default") as recording:
-        play_agent(recording)
-    print("\nrecorded to ./run:", ", ".join(sorted(entry.name for entry in Path("run").iterdir())))
-
-
-def play_agent(recording: reenact.Recording) -> None:
-    """What the boundaries will do by themselves: here every event is written by hand."""
-    recording.add(reenact.RunStart(input="Is it warm in Bern?", argv=["weather.py"]))
-    history = [
-        {"role": "system", "content": "You answer questions about the weather. " * 12},
-        {"role": "user", "content": "Is it warm in Bern?"},
-    ]
-    ask(recording, history, "I will look it up.", call=1)
-    call = recording.add(reenact.ToolCall(name="weather", args={"city": "Bern"}, call_id="call_1"))
-    recording.add("nondeterministic", fetch_weather(), parent=call)
-    recording.add(
-        reenact.ToolResult(call_id="call_1", ok=True, result={"celsius": 21.0}), parent=call
-    )
-    history.append({"role": "tool", "content": '{"celsius": 21.0}'})
-    ask(recording, history, "Yes, it is 21 degrees.", call=2)
-    recording.add(reenact.RunEnd(status="ok", output="Yes, it is 21 degrees.", exit_code=0))
-
-
-def ask(
-    recording: reenact.Recording, history: list[dict[str, str]], answer: str, *, call: int
-) -> None:
-    recording.add(
-        reenact.LlmRequest(
-            provider="example",
-            model="small-1",
-            input_hash=reenact.digest(history),
-            call=call,
-            extra={"messages": list(history)},
-        )
-    )
-    history.append({"role": "assistant", "content": answer})
-    recording.add(
-        reenact.LlmResponse(
-            provider="example",
-            model="small-1",
-            stop_reason="stop",
-            usage={"input_tokens": 150 * call, "output_tokens": 9},
-            response=history[-1],
-            call=call,
-        )
-    )
-
-
-def fetch_weather() -> dict[str, object]:
-    body = {"city": "Bern", "celsius": 21.0}
-    return {
-        "source": "network",
-        "key": reenact.digest(["GET", "https://weather.example/bern"]),
-        "valueHash": reenact.digest(body),
-        "request": {
-            "method": "GET",
-            "url": "https://weather.example/bern",
-            "headers": [["Accept", "application/json"], ["Authorization", f"Bearer {SECRET}"]],
-        },
-        "response": {
-            "status": 200,
-            "headers": [["Content-Type", "application/json"], ["Set-Cookie", f"{COOKIE}; Secure"]],
-            "body": body,
-        },
-    }
+    with reenact.session(capture="run", mode="record", redaction="default"):
+        answer = run_agent(QUESTION)
+    print(f"\nQ: {QUESTION}\nA: {answer}")
+    print(f"requests that reached the server: {world.requests}")
+    expect(world.requests == 3, "two questions to the model and one to the weather service")
+    return answer
 
 
 def look() -> None:
-    say("2. Look", "The table, and then the HTTP call whole. The password and the cookie are gone.")
-    reenact_command("show run", shows=["tool_call", "GET https://weather.example/bern -> 200"])
-    whole = reenact_command("show run 5", shows=["***REDACTED***", "application/json"])
+    say("2. Look", "What the tool does is in a lane of its own. The API key was never written.")
+    reenact_command("show run", shows=["small-1(", 'weather({"city": "Bern"})', "***REDACTED***"])
     on_disk = b"".join(path.read_bytes() for path in Path("run").rglob("*") if path.is_file())
-    for secret in (SECRET, COOKIE):
-        expect(secret not in whole, "a secret on the screen")
-        expect(secret.encode() not in on_disk, "a secret on the disk")
-    print("\nNeither is anywhere in ./run. (Searched every file for both.)")
-    reenact_command("stats run", shows=["delta saved"])
+    expect(b"celsius" in on_disk and API_KEY.encode() not in on_disk, "the key on the disk")
 
 
-def check() -> None:
-    say("3. Check", "Every line, field and blob against the manifest.")
-    reenact_command("verify run", shows=["run: ok, 9 events"])
+def re_enact(world: World, recorded: str) -> None:
+    say(
+        "3. Re-enact, offline",
+        "The server is stopped. The agent runs again; what it calls is answered from the recording.",
+    )
+    before = world.requests
+    expect(not is_reachable(), "the server answers although it was stopped")
+    with reenact.session(capture="run", mode="replay", strict=True) as session:
+        answer = run_agent(QUESTION)
+    report = session.report()
+    print(f"\nQ: {QUESTION}\nA: {answer}")
+    print(f"calls answered from the recording: {report.served}, made for real: {report.live}")
+    print(f"requests that reached the server: {world.requests - before}")
+    expect(answer == recorded, "another answer than the recorded one")
+    expect((report.served, report.live) == (3, 0), "calls that were not served")
+    expect(world.requests == before, "a request in a replay")
+
+
+def is_reachable() -> bool:
+    """Outside of a session the agent really asks."""
+    try:
+        run_agent(QUESTION)
+    except URLError:
+        return False
+    return True
+
+
+def change() -> None:
+    say("4. Change something", "The same recording, another question: not what was recorded.")
+    session = reenact.session(capture="run", mode="replay", strict=True)
+    try:
+        with session:
+            run_agent("Is it warm in Rome?")
+    except reenact.DivergenceError as error:
+        print(f"\n{error}")
+    (found,) = session.divergences()
+    expect(found.code == "event_payload_mismatch", f"another divergence: {found.code}")
+    expect(found.json_path == "$.request.messages[0].content", "a difference elsewhere")
 
 
 def damage() -> None:
-    say("4. Damage a copy", "One bit of one byte, in the middle of the log.")
+    say("5. Damage a copy", "One bit of one byte, in the middle of the log.")
     shutil.copytree("run", "copy")
     log = Path("copy/events.jsonl")
     content = bytearray(log.read_bytes())
@@ -158,39 +233,9 @@ def damage() -> None:
     reenact_command(
         "verify run copy", code=3, shows=["run: ok", f"copy: damaged at events.jsonl line {line}"]
     )
-    reenact_command("show copy", code=3, shows=["hint:"])
 
 
-def kill() -> None:
-    say("5. Kill a program that is recording", "With kill -9, which no program can prepare for.")
-    writer = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS_WRITER], stdout=subprocess.PIPE, encoding="utf-8"
-    )
-    assert writer.stdout is not None
-    acknowledged = 0
-    while acknowledged < 100:
-        acknowledged = int(writer.stdout.readline())
-    writer.send_signal(signal.SIGKILL)
-    acknowledged = int(([str(acknowledged), *writer.stdout.read().split()])[-1])
-    writer.stdout.close()
-    writer.wait()
-    print(f"\nkilled after it was told that event {acknowledged} is safe")
-    reenact_command("verify killed-run", code=3, shows=["unfinished", "hint: reenact recover"])
-    reenact_command("recover killed-run", shows=["recovered"])
-    reenact_command("verify killed-run", shows=["killed-run: ok"])
-    with reenact.open_recording("killed-run") as source:
-        expect(len(source) >= acknowledged, f"{len(source)} events, {acknowledged} acknowledged")
-        print(f"\n{len(source)} events are there, {acknowledged} were acknowledged: none is lost.")
-
-
-def send() -> None:
-    say("6. Send it away", "One compressed file, verified on both sides.")
-    reenact_command("pack run", shows=["run.reenact: 9 events"])
-    reenact_command("unpack run.reenact received", shows=["received: 9 events"])
-    reenact_command("verify received", shows=["received: ok"])
-
-
-def reenact_command(words: str, *, code: int = 0, shows: list[str]) -> str:
+def reenact_command(words: str, *, code: int = 0, shows: list[str]) -> None:
     """Run the command as a user would, show it, and check what it did."""
     print(f"\n$ reenact {words}", flush=True)
     done = subprocess.run(
@@ -206,7 +251,7 @@ def reenact_command(words: str, *, code: int = 0, shows: list[str]) -> str:
     expect(done.returncode == code, f"'reenact {words}' exited with {done.returncode}, not {code}")
     for text in shows:
         expect(text in done.stdout, f"'reenact {words}' did not print {text!r}")
-    return done.stdout
+    expect(API_KEY not in done.stdout, "a secret on the screen")
 
 
 def expect(is_so: bool, otherwise: str) -> None:

@@ -19,6 +19,7 @@ import msgspec
 from reenact import errors
 from reenact.cli.commands import ABOUT, COMMANDS, Command
 from reenact.cli.parser import make_parser
+from reenact.engine.divergence import divergence_schema
 from reenact.format import manifest
 from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
@@ -67,6 +68,9 @@ def build() -> dict[str, str]:
     }
     made = {f"docs/reference/{name}": [NOTE, *page()] for name, page in pages.items()}
     texts = {name: "\n".join(lines) + "\n" for name, lines in made.items()}
+    texts["docs/reference/divergence.schema.json"] = (
+        json.dumps(divergence_schema(), indent=2) + "\n"
+    )
     return texts | {f"src/reenact/policy/schemas/{name}": text for name, text in schemas().items()}
 
 
@@ -162,6 +166,13 @@ def errors_page() -> Iterator[str]:
     yield from ("# Errors", "", "Every error that Reenact raises on purpose. `code` never changes;")
     yield from ("`exit code` is what a command ends with. `error.hint` says what to do next.", "")
     yield from table(("error", "code", "exit code", "means"), map(error_row, error_classes()))
+    divergence = errors.DivergenceError
+    yield from (
+        f"`{divergence.__name__}` (code `{divergence.code}`, exit code {divergence.exit_code}) is",
+        "not below `ReenactError` and not an `Exception`: a program that swallows errors does not",
+        "swallow it. It carries a [divergence](divergence.md).",
+        "",
+    )
     yield from ("A message never contains what was recorded: only paths, names, numbers and",)
     yield "digests."
 

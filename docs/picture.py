@@ -5,6 +5,7 @@ Not part of `make docs`: the times in it differ with every run. Run it when the 
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,67 +13,63 @@ import tempfile
 from html import escape
 from pathlib import Path
 
+WIDTH, LEADING, MARGIN = 980, 20, 24
+KEY = "sk-" + "proj-" + "a8f3K2m9" * 4
+
+AGENT = """
+import os, sys
 import reenact
 
-WIDTH, LEADING, MARGIN = 980, 20, 24
+@reenact.boundary(capability="llm.call", operation="gpt-5")
+def ask(messages):
+    if messages[-1]["role"] == "tool":
+        return {"role": "assistant", "content": "Yes, 21 degrees."}
+    return {"role": "assistant", "tool": "weather"}
+
+@reenact.boundary(capability="tool.call")
+def weather(city):
+    return fetch(city, os.environ["WEATHER_API_KEY"])
+
+@reenact.boundary
+def fetch(city, api_key):
+    return {"celsius": 21.0}
+
+mode, question = sys.argv[1:]
+with reenact.session(capture="run", mode=mode, redaction="default", seal=False, strict=True):
+    messages = [{"role": "user", "content": question}]
+    while "tool" in (answer := ask(messages)):
+        messages += [answer, {"role": "tool", "content": weather("Bern")}]
+    print(answer["content"])
+"""
 
 
-def record(folder: Path) -> None:
-    """A small agent run: two questions to a model, one tool, one answer."""
-    key = "sk-" + "proj-" + "a8f3K2m9" * 4
-    messages = [{"role": "user", "content": "Is it warm in Bern?"}]
-    with reenact.start_recording(folder / "run", redaction="default", seal=False) as recording:
-        recording.add(reenact.RunStart(input="Is it warm in Bern?", argv=["agent.py"]))
-        for turn in range(2):
-            recording.add(
-                reenact.LlmRequest(
-                    provider="openai",
-                    model="gpt-5",
-                    input_hash=reenact.digest(turn),
-                    extra={"messages": messages * (1 + 2 * turn)},
-                )
-            )
-            recording.add(
-                reenact.LlmResponse(
-                    provider="openai",
-                    model="gpt-5",
-                    stop_reason=("tool_calls", "stop")[turn],
-                    usage=None,
-                )
-            )
-            if turn == 0:
-                call = recording.add(
-                    reenact.ToolCall(
-                        name="weather", args={"city": "Bern", "key": key}, call_id="call_1"
-                    )
-                )
-                recording.add(
-                    reenact.ToolResult(call_id="call_1", ok=True, result={"celsius": 21.0}),
-                    lane="0.1",
-                    parent=call,
-                )
-        recording.add(reenact.RunEnd(status="ok", output="Yes, 21 degrees."))
-
-
-def run(folder: Path, *words: str) -> list[str]:
+def shell(folder: Path, command: str) -> list[str]:
     """The command as a person types it, and what it prints."""
+    here = Path(sys.executable).parent
     done = subprocess.run(
-        [sys.executable, "-m", "reenact", *words],
+        ["sh", "-c", command],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={"COLUMNS": "96", "PYTHONUNBUFFERED": "1"},
+        env={
+            "COLUMNS": "104",
+            "PATH": f"{here}{os.pathsep}{os.environ['PATH']}",
+            "REENACT_CONFIG_DIR": str(folder / "config"),
+            "WEATHER_API_KEY": KEY,
+        },
     )
-    return [f"$ reenact {' '.join(words)}", *done.stdout.splitlines(), ""]
+    printed = done.stdout.splitlines()
+    if printed and printed[0].startswith("Traceback"):
+        printed = _report(printed)
+    return [f"$ {command}", *printed, ""]
 
 
-def damage(folder: Path) -> list[str]:
-    """Change one character of the recorded answer."""
-    events = folder / "run" / "events.jsonl"
-    text = events.read_text(encoding="utf-8")
-    events.write_text(text.replace("21.0", "31.0", 1), encoding="utf-8")
-    return ["$ sed -i 's/21.0/31.0/' run/events.jsonl", ""]
+def _report(printed: list[str]) -> list[str]:
+    """Of an uncaught divergence its report alone, without the way the exception came."""
+    name = "reenact.errors.DivergenceError: "
+    start = next(number for number, line in enumerate(printed) if line.startswith(name))
+    return [printed[start].removeprefix(name), *printed[start + 1 :]]
 
 
 def draw(lines: list[str]) -> str:
@@ -80,16 +77,13 @@ def draw(lines: list[str]) -> str:
     height = MARGIN * 2 + LEADING * len(lines)
     rows = []
     for number, line in enumerate(lines):
-        colour = "#7ee787" if line.startswith("$ ") else "#e6edf3"
-        if "error:" in line or "damaged" in line:
-            colour = "#ff7b72"
         y = MARGIN + LEADING * number + 14
-        rows.append(f'<text x="{MARGIN}" y="{y}" fill="{colour}">{escape(line)}</text>')
+        rows.append(f'<text x="{MARGIN}" y="{y}" fill="{_colour(line)}">{escape(line)}</text>')
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img" '
-            'aria-label="reenact show, a changed byte, and reenact verify naming the line">',
+            'aria-label="an agent is recorded, shown, re-enacted, and asked something else">',
             f'<rect width="{WIDTH}" height="{height}" rx="10" fill="#0d1117"/>',
             '<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" '
             'font-size="13" xml:space="preserve">',
@@ -101,12 +95,22 @@ def draw(lines: list[str]) -> str:
     )
 
 
+def _colour(line: str) -> str:
+    if line.startswith(("$ ", "    + ")):
+        return "#7ee787"
+    if line.startswith(("divergence:", "    - ")):
+        return "#ff7b72"
+    return "#e6edf3"
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp())
+    (folder / "agent.py").write_text(AGENT, encoding="utf-8")
     try:
-        record(folder)
-        lines = run(folder, "show", "run") + run(folder, "verify", "run")
-        lines += damage(folder) + run(folder, "verify", "run")
+        lines = shell(folder, "python agent.py record 'Is it warm in Bern?'")
+        lines += shell(folder, "reenact show run")
+        lines += shell(folder, "python agent.py replay 'Is it warm in Bern?'   # offline")
+        lines += shell(folder, "python agent.py replay 'Is it warm in Rome?'")
     finally:
         shutil.rmtree(folder)
     while lines and not lines[-1]:

@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # typing itself would be a third of what ``reenact --help
 if TYPE_CHECKING:
     from typing import Any
 
+    from reenact import rr
     from reenact.engine.current import current
     from reenact.engine.divergence import Divergence
     from reenact.engine.report import Report
@@ -112,6 +113,7 @@ _HOME = {
     "reenact.store.source": ("Source",),
     "reenact.store.verify": ("verify",),
 }
+_ROOMS = ("rr",)
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -162,6 +164,7 @@ __all__ = [
     "current",
     "digest",
     "open_recording",
+    "rr",
     "session",
     "start_recording",
     "verify",
@@ -170,10 +173,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     module = _MODULE.get(name)
-    if module is None:
+    if module is None and name not in _ROOMS:
         raise AttributeError(f"module 'reenact' has no attribute {name!r}")
     from importlib import import_module
 
+    if module is None:
+        return import_module(f"reenact.{name}")
     value = getattr(import_module(module), name)
     globals()[name] = value
     return value

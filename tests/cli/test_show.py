@@ -58,6 +58,30 @@ def test_table_says_what_each_event_was(run: Run, tmp_path: Path) -> None:
     assert http[2:6] == ["0.1", "nondeterministic", "68.6", "KiB"]
 
 
+def _called(op: str, city: str) -> dict[str, Any]:
+    """What a boundary around a function writes, without the answer."""
+    hashes = {"key": "sha256:0", "valueHash": "sha256:0"}
+    return {"source": "network", "op": op, "request": {"city": city}, **hashes}
+
+
+@pytest.mark.parametrize(
+    "outcome, shown",
+    [
+        ({"response": {"celsius": 21.0}}, ' -> {"celsius": 21.0}'),
+        ({"response": None}, " -> null"),
+        ({"error": {"class": "builtins.OSError", "message": "no"}}, " -> builtins.OSError: no"),
+        ({"cancelled": True}, " -> cancelled"),
+        ({"unfinished": True}, " -> unfinished"),
+    ],
+)
+def test_called_functions_show_arguments_and_answer(
+    outcome: dict[str, Any], shown: str, run: Run, tmp_path: Path
+) -> None:
+    path = record(tmp_path / "run", [("nondeterministic", {**_called("look", "Bern"), **outcome})])
+    (row,) = _rows(run("show", path, "--width", 0).out)
+    assert row[53:] == f'look({{"city": "Bern"}}){shown}'
+
+
 def test_tape_shows_the_same(run: Run, tmp_path: Path) -> None:
     from_directory = run("show", record_run(tmp_path / "run"))
     from_tape = run("show", record_run(tmp_path / "run.jsonl"))
@@ -155,6 +179,7 @@ def test_lines_fit_the_width(run: Run, tmp_path: Path) -> None:
         ("tool_result", {"callId": "c", "ok": False, "error": {"class": "E", "message": HOSTILE}}),
         ("state_mutation", {"type": HOSTILE, "details": {HOSTILE: [HOSTILE]}}),
         ("nondeterministic", fetched(HOSTILE, method=HOSTILE, url=HOSTILE)),
+        ("nondeterministic", {**_called(HOSTILE, HOSTILE), "response": [HOSTILE]}),
     ],
 )
 def test_recorded_escapes_never_reach_the_screen(

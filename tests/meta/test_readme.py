@@ -2,7 +2,8 @@
 
 Per file, in one new folder and in order: `python` blocks in one interpreter that has the installed wheel,
 `console` blocks in bash. `no-run` leaves a block alone, `exit=N` says what its last command exits with.
-A console block that shows output must show the right output.
+A console block that shows output must show the right output; so must a `text printed` block, which
+shows what the `python` block before it printed.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Reader:
         self.python = installation.python
         self.interpreter: subprocess.Popen[str] | None = None
         self.output = (folder / "python-output").open("w+", encoding="utf-8")
+        self.seen = 0
 
     def close(self) -> None:
         if self.interpreter is not None and self.interpreter.stdin is not None:
@@ -82,15 +84,23 @@ class Reader:
             self._start_interpreter()
         assert self.interpreter is not None
         assert self.interpreter.stdin is not None
+        self.seen = len(self._printed())
         request = {"code": block.text, "line": block.line, "page": str(self.page)}
         self.interpreter.stdin.write(json.dumps(request) + "\n")
         self.interpreter.stdin.flush()
         answer = self.answers.readline()
         return json.loads(answer) if answer else f"the interpreter ended\n{self._printed()}"
 
+    def check_printed(self, block: Block) -> str:
+        """Compare with what the last Python block printed; what is wrong, or nothing."""
+        printed = self._printed()[self.seen :]
+        if matches(tuple(block.text.splitlines()), printed):
+            return ""
+        return f"shown:\n{block.text}\nprinted:\n{printed}"
+
     def _printed(self) -> str:
-        self.output.seek(0)
-        return self.output.read()
+        # Opened anew: the interpreter writes where this end of the file stands.
+        return Path(self.output.name).read_text(encoding="utf-8")
 
     def _start_interpreter(self) -> None:
         reading, writing = os.pipe()
@@ -129,6 +139,10 @@ class Reader:
 
 
 def _problems(reader: Reader, block: Block) -> Iterator[str]:
+    if "printed" in block.options:
+        if problem := reader.check_printed(block):
+            yield f"{reader.page.name}:{block.line}: {problem}"
+        return
     if "no-run" in block.options or block.language in DATA:
         return
     if block.language == "python":

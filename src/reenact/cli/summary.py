@@ -105,12 +105,24 @@ def _state_mutation(data: Data) -> str:
 
 def _nondeterministic(data: Data) -> str:
     request, response = _part(data, "request"), _part(data, "response")
-    if request:
+    asked = _words(_text(request.get("method")), _text(request.get("url")))
+    if asked:
         answer = _text(response.get("status")) or _error(data) or _error(response)
-        asked = _words(_text(request.get("method")), _text(request.get("url")))
-        return f"{asked} -> {answer}" if answer else asked
-    value = preview(data["value"], _LIMIT) if "value" in data else ""
-    return _words(_text(data.get("source")), _text(data.get("key")), value)
+    elif "request" in data:
+        asked = f"{_text(data.get('op'))}({preview(data['request'], _LIMIT)})"
+        answer = _answer(data)
+    else:
+        value = preview(data["value"], _LIMIT) if "value" in data else ""
+        return _words(_text(data.get("source")), _text(data.get("key")), value)
+    return f"{asked} -> {answer}" if answer else asked
+
+
+def _answer(data: Data) -> str:
+    """What came back from the call of a function."""
+    if "error" in data:
+        return _error(data)
+    unanswered = [word for word in ("cancelled", "unfinished") if data.get(word) is True]
+    return _words(*unanswered) or preview(data.get("response"), _LIMIT)
 
 
 def _other(data: Data) -> str:

@@ -11,6 +11,7 @@ from reenact.errors import PolicyRefused
 from reenact.format.event import Data, Event
 
 __all__ = [
+    "CHUNK",
     "DRAWS",
     "PAIRS",
     "SCHEDULE",
@@ -29,6 +30,9 @@ DRAWS: Final = frozenset({"clock", "rng", "env"})
 
 SCHEDULE: Final = "schedule"
 """The source of events that only say when something was handed to the program."""
+
+CHUNK: Final = "chunk"
+"""``chunk:P:N`` names the delivery of piece N of the stream at position P of its lane."""
 
 PAIRS: Final = {"llm_request": "llm_response", "tool_call": "tool_result"}
 """Calls that are two events, one when the call starts and one when it completes."""
@@ -91,6 +95,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     operation: str
     key: str
     position: int
+    call_id: str = ""
     closing: Event | None = None
     unanswered: bool = False
     """Cancelled or unfinished in the recording: never answered in a replay."""

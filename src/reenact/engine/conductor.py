@@ -2,8 +2,7 @@
 
 While recording this makes the order that is written the order that the program saw; in a replay
 the same order is enacted again. What gets a delivery is a thread, or a loop with all its tasks
-(:class:`reenact.engine.desk.Desk`). A thread is at rest when it makes its next call, ends, or has
-had a few milliseconds; a loop when nothing of the session is ready to run in it.
+(:class:`reenact.engine.desk.Desk`).
 """
 
 from __future__ import annotations
@@ -11,30 +10,41 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from reenact._system import cpu_seconds, monotonic
+from reenact.engine.crew import Crew
 from reenact.engine.order import Delivery, Order, Token
+from reenact.engine.rest import GRACE, Rest
 from reenact.engine.waiter import Waiter
 
 if TYPE_CHECKING:
     from reenact.engine.desk import Desk
 
-__all__ = ["GRACE", "PATIENCE", "Conductor", "Progress", "Stalled"]
-
-GRACE = 0.005
-"""Seconds after which a thread that got something counts as at rest."""
+__all__ = ["PATIENCE", "Conductor", "Progress", "Stalled"]
 
 PATIENCE = 5.0
 """Seconds without any progress after which a replay with threads is stalled."""
 
-Progress = tuple[int, float]
-"""What has happened so far, and the processor time it took."""
+_IDLE_SHARE = 0.05
+"""Of the processor, that a standing program may use all the same."""
 
-_IDLE_CPU = 0.05
 _SOON = 0.0005
+_POLL = 0.01
 _ident = threading.get_ident
+
+
+def _thread(runner: int | Desk) -> int:
+    """The thread that ``runner`` is, or that runs the loop."""
+    return runner if isinstance(runner, int) else runner.ident
+
+
+class Progress(NamedTuple):
+    """What has happened so far, the processor time it took, and when that was."""
+
+    activity: int
+    cpu: float
+    at: float
 
 
 class Stalled(Protocol):
@@ -61,151 +71,121 @@ class Conductor:
     ) -> None:
         self.lock = lock
         self.order = order
-        self.grace = grace
         self.patience = patience
+        self.rest = Rest(lock, grace)
+        self.crew = Crew()
         self._stalled = stalled
-        self._threads = {_ident()}
-        self._jobs = 0
+        self._closed: Callable[[], BaseException] | None = None
         self._activity = 0
-        self._busy: int | Desk | None = None
-        self._since = 0.0
         self._waiting: dict[Token, Waiter] = {}
         self._never: dict[Waiter, None] = {}
         self._late: deque[Waiter] = deque()
-        self._blocked: set[int] = set()
-        self._sleepers: list[Any] = []
-        self._desks: set[Desk] = set()
-        self._known_desks: WeakSet[Desk] = WeakSet()
+        self._given_up: set[Token] = set()
+        self.rest.give(_ident())  # whoever opens the session goes on with the program
 
     # Rest
 
     def arrive(self, runner: int | Desk) -> None:
-        """``runner`` makes its next call, or has ended: it is at rest."""
+        """``runner`` makes its next call, waits for somebody, or has ended: it is at rest."""
         with self.lock:
             self._activity += 1
-            if self._busy is not None and self._busy == runner:
-                self.come_to_rest()
-                if self.order is not None:
-                    self.advance()
+            if self.rest.remove(_thread(runner)) and self.order is not None:
+                self.advance()
 
-    def come_to_rest(self) -> None:
-        """Whoever had the last delivery is done with it. Locked."""
-        self._busy = None
-        sleepers, self._sleepers = self._sleepers, []
-        for gate in sleepers:
-            gate.release()
-        desks, self._desks = self._desks, set()
-        for desk in desks:
-            desk.post_from_anywhere()
-
-    def is_busy_with(self, runner: int | Desk) -> bool:
-        """Did ``runner`` get the last delivery, and is not known to be at rest? Locked."""
-        return self._busy == runner
-
-    def is_resting(self, runner: int | Desk) -> bool:
-        """May ``runner`` be given something? Locked."""
-        if self._busy is None or self._busy == runner:
-            return True
-        if self.grace_left() > 0:
-            return False
-        self.come_to_rest()
-        return True
-
-    def grace_left(self) -> float:
-        """Seconds until whoever had the last delivery counts as at rest."""
-        return self._since + self.grace - monotonic()
-
-    def given(self, runner: int | Desk) -> None:
-        """``runner`` has just been given something. Locked."""
-        self._activity += 1
-        self._busy = runner
-        self._since = monotonic()
-
-    def await_rest_for(self, desk: Desk) -> None:
-        """Look at ``desk`` again when the other one is at rest. Locked, in the loop's thread."""
-        self._desks.add(desk)
-        self._prod()
-        desk.post_later(max(0.0, self.grace_left()))
-
-    def _prod(self) -> None:
-        """If a loop is busy, let it look whether it still is."""
-        if self._busy is not None and not isinstance(self._busy, int):
-            self._busy.post_from_anywhere()
+    def awaken(self, runner: int | Desk) -> None:
+        """``runner`` goes on, because somebody of the session has woken it."""
+        with self.lock:
+            self._activity += 1
+            self.rest.add(_thread(runner))
 
     def hand_over(self, runner: int | Desk, act: Callable[[], Any]) -> Any:
         """While recording: do ``act`` (which writes the event) when it is ``runner``'s turn."""
         with self.lock:
-            while not self.is_resting(runner):
-                self._sleep(max(0.0, self.grace_left()))
+            while not self.holds_for(runner):
+                self.rest.sleep()
             result = act()
             self.given(runner)
             return result
 
-    def _sleep(self, seconds: float) -> None:
-        """Give the lock up until somebody comes to rest, or ``seconds`` have passed."""
-        gate = threading.Lock()
-        gate.acquire()
-        self._sleepers.append(gate)
-        self._prod()
-        self.lock.release()
-        try:
-            gate.acquire(timeout=seconds)
-        finally:
-            self.lock.acquire()
+    def given(self, runner: int | Desk) -> None:
+        """``runner`` has just been given something. Locked."""
+        self._activity += 1
+        self.rest.give(_thread(runner))
+
+    def holds_for(self, runner: int | Desk) -> bool:
+        """May ``runner`` be given something? Locked."""
+        return self.rest.holds_for(_thread(runner))
+
+    def close(self, make: Callable[[], BaseException]) -> None:
+        """The session ends: timers go by the clock, and who still waits raises what ``make``
+        makes; so does who begins to wait only now. Locked."""
+        self._closed = make
+        self.release_timers()
+        for waiter in (*self._waiting.values(), *self._never, *self._late):
+            waiter.error = make()
+            self._interrupt(waiter)
 
     # Who takes part
 
     def add_desk(self, desk: Desk) -> None:
         """``desk`` takes part from now on."""
         with self.lock:
-            self._known_desks.add(desk)
+            self.rest.desks.add(desk)
 
-    def job_waits(self) -> None:
-        """A thread or job has been spawned and has not begun."""
+    def job_waits(self, job: Any, thread: Any = None) -> None:
+        """``job``, or the thread that it is, has been spawned and has not begun."""
         with self.lock:
             self._activity += 1
-            self._jobs += 1
+            self.crew.spawn(thread)
+            self.rest.add(job)
 
-    def job_begins(self) -> None:
+    def job_begins(self, job: Any) -> None:
         """It has begun, in this thread."""
         with self.lock:
             self._activity += 1
-            self._jobs -= 1
-            self._threads.add(_ident())
+            self.crew.begin()
+            self.rest.add(_ident())
+            self.rest.remove(job)
 
-    def job_dropped(self) -> None:
+    def job_dropped(self, job: Any, thread: Any = None) -> None:
         """It will never begin."""
         with self.lock:
-            self._jobs -= 1
+            self.crew.drop(thread)
+            self.rest.remove(job)
             self._somebody_ended()
 
-    def job_ends(self) -> None:
-        """What ran in this thread has ended: at rest for good."""
+    def job_ends(self, thread: Any = None, *, goes_on: bool = False) -> None:
+        """What ran in this thread has ended, and perhaps the thread itself. ``goes_on``: it takes
+        the next job at once."""
         with self.lock:
-            self._threads.discard(_ident())
-            self.arrive(_ident())
+            self.crew.end()
+            for ident in self.crew.ended(thread):
+                self.rest.add(ident)
+            if not goes_on:
+                self.rest.remove(_ident())
             self._somebody_ended()
+
+    def thread_ended(self, thread: Any) -> None:
+        """A thread that is plumbing has ended: who waits for that goes on."""
+        with self.lock:
+            for ident in self.crew.ended(thread):
+                self.rest.add(ident)
 
     def _somebody_ended(self) -> None:
         """Perhaps nobody is left who could ask for the head."""
         self._activity += 1
         if self.order is not None:
             self.advance()
-            for desk in self._known_desks:
+            for desk in self.rest.desks:
                 desk.post_from_anywhere()
 
     def after_fork(self) -> None:
         """In a forked child there is one thread, and nobody waits."""
-        self._threads = {_ident()}
-        self._jobs = 0
-        self._busy = None
+        self.rest.after_fork()
+        self.crew.after_fork()
         self._waiting.clear()
         self._never.clear()
         self._late.clear()
-        self._blocked.clear()
-        self._sleepers.clear()
-        self._desks.clear()
-        self._known_desks.clear()
 
     # Replay
 
@@ -218,34 +198,45 @@ class Conductor:
             head = order.head()
             if head is None or head.token != token:
                 return False
-        elif not isinstance(token, int):
-            return False  # it may not have been read yet
-        if self._late or not self.is_resting(runner):
+        elif not self._is_past(token):
+            return False
+        if self._late or not self.holds_for(runner):
             return False
         order.drop(token)
         self.given(runner)
         return True
 
+    def _is_past(self, token: Token) -> bool:
+        """Has the order gone past ``token``? One that is no answer may not have been read yet."""
+        if self.order is None or self.order.is_ahead(token):
+            return False
+        return isinstance(token, int) or token in self._given_up
+
     def wait(self, waiter: Waiter) -> None:
         """Block this thread until ``waiter``'s turn. Raises what a stall raises."""
         waiter.prepare()
+        with self.lock:
+            self.expect(waiter)
         self.block(waiter)
         if waiter.error is not None:
             raise waiter.error
 
-    def block(self, waiter: Waiter) -> None:
-        """Wait at the gate of ``waiter`` until it is opened."""
+    def block(self, waiter: Waiter) -> bool:
+        """Wait at the gate of ``waiter``, which is expected, until it is opened; False if that
+        does not matter any more."""
         with self.lock:
-            self.expect(waiter)
             self.advance()
-        before = self.progress()
+            before = self.progress()
         try:
-            while not self._passes(waiter):
+            while not waiter.free:
+                if self._passes(waiter):
+                    return True
                 with self.lock:
                     self.advance()
                     before = self._look_for_stall(before)
         finally:
             self.forget(waiter)
+        return False
 
     def _passes(self, waiter: Waiter) -> bool:
         """Wait for a while; True when the gate was opened for good."""
@@ -260,8 +251,8 @@ class Conductor:
     def _next_look(self, waiter: Waiter) -> float:
         with self.lock:
             if self.next_waiter() is waiter:
-                return max(_SOON, self.grace_left())
-        return self.grace if waiter.polls else self.patience
+                return max(_SOON, self.rest.left())
+        return _POLL if waiter.polls else self.patience
 
     def skip(self, *tokens: Token) -> None:
         """Nobody will ask for these: the order goes on without them."""
@@ -275,14 +266,16 @@ class Conductor:
         """``waiter`` waits from now on. Locked."""
         self._activity += 1
         token = waiter.token
-        if waiter.ident:
-            self._blocked.add(waiter.ident)
+        if waiter.ident and not waiter.polls:
+            self.crew.block(waiter.ident)
         if token is None:
             self._never[waiter] = None
-        elif isinstance(token, int) and self.order is not None and not self.order.is_ahead(token):
+        elif self._is_past(token):
             self._late.append(waiter)
         else:
             self._waiting[token] = waiter
+        if self._closed is not None:
+            self.close(self._closed)
 
     def forget(self, waiter: Waiter) -> None:
         """``waiter`` does not wait any more."""
@@ -290,7 +283,7 @@ class Conductor:
             self._remove(waiter)
 
     def _remove(self, waiter: Waiter) -> None:
-        self._blocked.discard(waiter.ident)
+        self.crew.unblock(waiter.ident)
         self._never.pop(waiter, None)
         if waiter.token is not None and self._waiting.get(waiter.token) is waiter:
             del self._waiting[waiter.token]
@@ -314,27 +307,26 @@ class Conductor:
             pass
 
     def _step(self) -> bool:
-        """True when the head was dropped, so that there is another one to look at."""
+        """True when there is another head to look at."""
         waiter = self.next_waiter()
         if waiter is None:
             return self._nobody_asks()
         if waiter.fire is not None:
             if not isinstance(waiter.runner, int):
                 waiter.runner.post_from_anywhere()
-        elif self.is_resting(waiter.runner):
-            self.deliver(waiter)
-        else:
-            self._prod()
-            waiter.nudge()
+            return False
+        if self.holds_for(waiter.runner):
+            return self.deliver(waiter)
+        self.rest.prod()
+        waiter.nudge()
         return False
 
     def deliver(self, waiter: Waiter) -> bool:
         """Hand over to ``waiter``; False if nobody wanted it any more. Locked."""
         self._remove(waiter)
-        taken = waiter.hand_over()
-        if waiter.token is not None and self.order is not None and (taken or not waiter.polls):
+        if waiter.token is not None and self.order is not None:
             self.order.drop(waiter.token)
-        if not taken:
+        if not waiter.hand_over():
             return False
         self.given(waiter.runner)
         return True
@@ -342,9 +334,9 @@ class Conductor:
     def _nobody_asks(self) -> bool:
         """The head is not asked for. At the end of the recording timers go by the clock; if every
         thread of the session waits here, nobody will ever ask."""
-        if self.is_exhausted():
+        if self.is_exhausted() and self.rest.is_complete():
             self.release_timers()
-        return self._every_thread_waits(None) and self.stall()
+        return self.crew.all_wait() and self.stall()
 
     def is_exhausted(self) -> bool:
         """Has everything recorded been handed over? Locked."""
@@ -361,34 +353,27 @@ class Conductor:
 
     def progress(self) -> Progress:
         """What has happened so far."""
-        return self._activity, cpu_seconds()
+        return Progress(self._activity, cpu_seconds(), monotonic())
 
     def is_quiet_since(self, before: Progress) -> bool:
         """Has nothing happened and nothing been computed since?"""
         now = self.progress()
-        return now[0] == before[0] and now[1] - before[1] < _IDLE_CPU
+        idle = now.cpu - before.cpu <= _IDLE_SHARE * (now.at - before.at)
+        return now.activity == before.activity and idle
 
     def _look_for_stall(self, before: Progress) -> Progress:
-        """Locked, by a thread that has waited for long."""
+        """Locked, by a thread that waits. Returns what to compare with the next time."""
         if not self.is_quiet_since(before):
             return self.progress()
-        if self.next_waiter() is None and self._has_waited() and self.stall():
+        if monotonic() - before.at < self.patience or self.next_waiter() is not None:
+            return before
+        if self.stall():
             self.advance()
-        return before
-
-    def _has_waited(self) -> bool:
-        """Is the last delivery long ago? Locked."""
-        return monotonic() - self._since >= self.patience
-
-    def _every_thread_waits(self, desk: Desk | None) -> bool:
-        if self._jobs:
-            return False
-        awake = self._threads - self._blocked
-        return not awake or (desk is not None and awake == {desk.ident})
+        return self.progress()
 
     def is_stuck(self, desk: Desk) -> bool:
         """Is an idle ``desk`` all there is? Then nobody will ever ask for the head. Locked."""
-        return self.next_waiter() is None and self._every_thread_waits(desk)
+        return self.next_waiter() is None and self.crew.all_wait(desk)
 
     def stall(self) -> bool:
         """Nobody will ask for the head. True when it was dropped, to go on with the next. Locked."""
@@ -399,12 +384,21 @@ class Conductor:
         error = self._stalled(head, waiter)
         if error is not None and waiter is not None:
             waiter.error = error
-            self.deliver(waiter)
+            self._interrupt(waiter)
             return False
         if head is None or self.order is None:
             return False
         self.order.drop(head.token)
+        self._given_up.add(head.token)
         return True
+
+    def _interrupt(self, waiter: Waiter) -> None:
+        """Let ``waiter`` go on, in whichever thread it is."""
+        if waiter.fire is None or isinstance(waiter.runner, int):
+            self.deliver(waiter)
+        else:
+            self._remove(waiter)
+            waiter.runner.run_in_loop(waiter.fire)
 
     def _first_waiter(self) -> Waiter | None:
         """The call that waits with the lowest seq, else one that is never answered."""

@@ -14,10 +14,11 @@ _MICROSECOND = 1e-6
 
 
 def derived(call: Call, run_seed: str, lane: Lane, last_clock: float | None) -> Any:
-    """For the clock the last value and a microsecond; for chance a number from 0 to 1 that depends
-    on the run, the lane and the place in it; None for anything else."""
-    if call.source == "clock":
-        return None if last_clock is None else last_clock + _MICROSECOND
+    """For the clock the last value and a microsecond (a whole number, whatever it counts, and
+    one); for chance a number from 0 to 1 that depends on the run, the lane and the place in it;
+    None for anything else."""
+    if call.source == "clock" and last_clock is not None:
+        return last_clock + (1 if isinstance(last_clock, int) else _MICROSECOND)
     if call.source == "rng":
         place = f"{run_seed}/{lane.name}/{lane.calls}/{call.operation}"
         number = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7], "big") >> 3

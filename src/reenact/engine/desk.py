@@ -6,6 +6,7 @@ of its own, again and again until that is so, and then hands over one thing.
 
 from __future__ import annotations
 
+import threading
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable
@@ -24,6 +25,11 @@ __all__ = ["MOST_TURNS", "Desk", "outside"]
 
 MOST_TURNS = 1_000
 """A loop that has not come to rest after so many turns gets its delivery all the same."""
+
+_ident = threading.get_ident
+_QUICK_TURNS = 100
+_UNWINDING = 0.01
+"""Seconds between two looks at a loop in which a cancelled call takes long to end."""
 
 
 def outside() -> Context:
@@ -47,9 +53,10 @@ class _AheadClock:
 class Desk:
     """Deliveries of one session to one loop. Used in the loop's own thread, except ``post_…``."""
 
-    def __init__(self, loop: AbstractEventLoop, session: Session, ident: int) -> None:
+    def __init__(self, loop: AbstractEventLoop, session: Session) -> None:
         self.loop: Any = loop
-        self.ident = ident
+        self.ident: int = getattr(loop, "_thread_id", None) or 0
+        """The thread that runs the loop; 0 before it runs."""
         self.unwinding = 0
         """Cancelled calls whose live half has not ended yet."""
         self.own_context = outside()
@@ -162,26 +169,37 @@ class Desk:
 
     def _look(self) -> None:
         self._posted = False
-        if self.is_busy():
-            self._turns += 1
-            if self._turns < MOST_TURNS:
-                self.post()
-                return
-            self._session.schedule_is_approximate(
-                f"an event loop did not come to rest in {MOST_TURNS:,} turns"
-            )
+        self.ident = _ident()
+        if getattr(self.loop, "_stopping", False):
+            self.post()  # its thread goes on with something else; when it comes back, we look
+            return
+        if self.is_busy() and self._looks_again():
+            return
         self._turns = 0
         with self._conductor.lock:
-            if self._conductor.is_busy_with(self):
-                self._conductor.come_to_rest()
+            self._conductor.arrive(self)
             more = self._serve_recording() if self._queue else self._serve_replay()
         if more:
             self.post()
 
+    def _looks_again(self) -> bool:
+        """Wait for a busy loop to come to rest, unless it has been busy for too long."""
+        self._turns += 1
+        if self._turns >= MOST_TURNS:
+            self._session.schedule_is_approximate(
+                f"an event loop did not come to rest in {MOST_TURNS:,} turns"
+            )
+            return False
+        if self.unwinding and self._turns > _QUICK_TURNS:
+            self.post_later(_UNWINDING)  # it waits for the network: no use in going round and round
+        else:
+            self.post()
+        return True
+
     def _serve_recording(self) -> bool:
         """Hand over the first delivery that is still wanted. True when there may be more."""
-        if not self._conductor.is_resting(self):
-            self._conductor.await_rest_for(self)
+        if not self._conductor.holds_for(self):
+            self._conductor.rest.tell_later(self)
             return False
         while self._queue:
             act = self._queue.popleft()
@@ -200,17 +218,21 @@ class Desk:
         if waiter.fire is None or waiter.runner is not self:
             conductor.advance()
             return False
-        if not conductor.is_resting(self):
-            conductor.await_rest_for(self)
+        if not conductor.holds_for(self):
+            conductor.rest.tell_later(self)
             return False
-        self._watching = None
         conductor.deliver(waiter)
         return True
+
+    # Stalls
 
     def _nothing_to_do(self) -> bool:
         """The loop is idle and the head is not asked for: end of the recording, or a stall?"""
         conductor = self._conductor
         if conductor.is_exhausted():
+            if not conductor.rest.is_complete():
+                conductor.rest.tell_later(self)
+                return False
             conductor.release_timers()
         if not conductor.has_waiters():
             return False
@@ -220,11 +242,9 @@ class Desk:
         return conductor.stall()
 
     def _is_cut_off(self) -> bool:
-        """Can nothing wake the loop: no timer by the clock, no file or socket it listens to?"""
-        if any(
-            not handle._cancelled and handle._context.get(VARIABLE) is not OUTSIDE
-            for handle in getattr(self.loop, "_scheduled", ())
-        ):
+        """Can nothing wake the loop: no other handle, no timer by the clock, no file or socket?"""
+        handles = (*(self._ready or ()), *getattr(self.loop, "_scheduled", ()))
+        if any(not one._cancelled and one._context is not self.own_context for one in handles):
             return False
         selector = getattr(self.loop, "_selector", None)
         files = selector.get_map() if selector is not None else None

@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.answers import PLAIN, Plain, owned
+from reenact.engine.answers import Plain, owned
 from reenact.engine.call import PAIRS, Call, Entry
 from reenact.engine.recorder import Opened
+from reenact.engine.requests import BOOKKEEPING
 from reenact.engine.streams import stream_async, stream_sync
 from reenact.errors import UsageError
 from reenact.format.event import TYPES, Data
@@ -63,7 +64,15 @@ class _Value(Plain):
         return {"value": owned(result), "instant": True}
 
 
-_WHOLE, _VALUE = _Whole(), _Value()
+class _Stated(Plain):
+    """The program states the event itself; the fields that say what was asked are in the call."""
+
+    def dump(self, call: Call, result: Any) -> Data:
+        known = {"source", "key", "op", "request"}
+        return {"instant": True} | {name: result[name] for name in result.keys() - known}
+
+
+_WHOLE, _VALUE, _STATED = _Whole(), _Value(), _Stated()
 
 
 class Explicit:
@@ -121,8 +130,9 @@ class Explicit:
         """
         session = self._me()
         _check_event(kind, data)
-        if session.mode == "off":
+        if session.mode == "off" or session.is_late():
             return
+        session.check_open()
         copy = owned(data)
         if kind in _CLOSINGS:
             _Pairs.of(session).close(kind, copy)
@@ -133,7 +143,7 @@ class Explicit:
         """Record a value that the program drew. In a replay: the value is not compared, the place
         and the key are."""
         session = self._me()
-        if session.mode == "off":
+        if session.mode == "off" or session.is_late():
             return
         call = _draw(source, key, observed=True)
         session.gateway.call(call, lambda: value, _VALUE)
@@ -172,9 +182,9 @@ class Explicit:
     def _replay(self, kind: str, capability: str, request: Data) -> Data:
         session = self._me()
         _check_replays(session, f"replay_{kind}")
-        found: Data = session.gateway.call(
-            _pair_call(kind, capability, request), _not_live(kind), _WHOLE
-        )
+        # At once: calls that were open at the same time may be asked for one after another.
+        call = _pair_call(kind, capability, request, instant=True)
+        found: Data = session.gateway.call(call, _not_live(kind), _WHOLE)
         return found
 
 
@@ -269,6 +279,22 @@ def make_call(
     )
 
 
+def _stated_call(kind: str, data: Data) -> Call:
+    """The call that an event of one line stands for."""
+    source = str(data.get("source", "")) if kind == "nondeterministic" else ""
+    if kind == "nondeterministic" and "request" not in data:
+        return _draw(source, str(data["key"]), observed=True)
+    return Call(
+        type=kind,  # type: ignore[arg-type]
+        capability=_CAPABILITIES.get(source, source) if source else "fs.write",
+        operation=str(data.get("op", "")),
+        request=data.get("request", {}) if kind == "nondeterministic" else data,
+        source=source,
+        instant=True,
+        observed=True,
+    )
+
+
 def _draw(source: str, key: str, *, observed: bool = False) -> Call:
     return Call(
         type="nondeterministic",
@@ -282,16 +308,18 @@ def _draw(source: str, key: str, *, observed: bool = False) -> Call:
     )
 
 
-def _pair_call(kind: str, capability: str, request: Data) -> Call:
+def _pair_call(kind: str, capability: str, request: Data, *, instant: bool = False) -> Call:
+    needed = ("name", "args") if kind == "tool_call" else ("provider", "model")
+    _check_fields(request, needed)
     content: Data = owned(request)
-    extra: Data = {}
     call_id = content.pop("callId", "")
     if kind == "tool_call":
-        _check_fields(content, ("name", "args"))
         operation = str(content["name"])
-        extra, content = content, {name: content.pop(name) for name in ("name", "args")}
+        compared = set(needed)
     else:
-        operation = f"{content.get('provider', '')}/{content.get('model', '')}"
+        operation = f"{content['provider']}/{content['model']}"
+        compared = content.keys() - BOOKKEEPING
+    extra = {name: content.pop(name) for name in content.keys() - compared}
     return Call(
         type=kind,  # type: ignore[arg-type]
         capability=capability,
@@ -299,6 +327,7 @@ def _pair_call(kind: str, capability: str, request: Data) -> Call:
         request=content,
         call_id=str(call_id),
         extra=extra,
+        instant=instant,
     )
 
 
@@ -320,6 +349,8 @@ def _check_replays(session: Session, method: str) -> None:
 
 
 def _check_fields(request: Data, names: tuple[str, ...]) -> None:
+    if not isinstance(request, dict):
+        raise UsageError("the request is not a dict", hint=f"it needs {', '.join(names)}")
     for name in names:
         if name not in request:
             raise UsageError(f"the request has no {name!r}", hint=f"it needs {', '.join(names)}")
@@ -357,23 +388,11 @@ class _Pairs:
             with session.lock:
                 self._opened[name].append(opened if served is None else served)
             return
-        source = str(data.get("source", "")) if kind == "nondeterministic" else ""
-        if kind == "nondeterministic" and "request" not in data:
-            session.record_nondeterministic(source, str(data["key"]), data.get("value"))
-            return
-        call = Call(
-            type=kind,  # type: ignore[arg-type]
-            capability=_CAPABILITIES.get(source, "fs.write"),
-            operation=str(data.get("op", "")),
-            request=data.get("request", {}) if kind == "nondeterministic" else data,
-            source=source,
-            instant=True,
-            observed=True,
-        )
+        call = _stated_call(kind, data)
         if kind in _MARKS:
             session.observe_mark(call)
         else:
-            session.gateway.call(call, lambda: data.get("response"), PLAIN)
+            session.gateway.call(call, lambda: data, _STATED)
 
     def close(self, kind: str, data: Data) -> None:
         session = self._session
@@ -390,4 +409,4 @@ class _Pairs:
         if isinstance(opened, Entry):
             session.observe_closing(opened, kind, data)
         else:
-            session.complete(opened, data)
+            session.gateway.close(opened, data)

@@ -1,28 +1,46 @@
 """Exceptions as data, and back: a failed call replays as the same type of exception.
 
-A class is looked up among the modules that are loaded; nothing is ever imported or called to
-rebuild an exception, because a recording is not trusted.
+A class is looked up among the modules that are loaded; nothing is imported, and no code of the
+class is called to make the exception, because a recording is not trusted.
 """
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import sys
-from typing import Any
+from typing import Any, Final
 
 from reenact.errors import PolicyRefused, ReenactError, ValueRefused
 from reenact.format.canonical import exact
 from reenact.format.event import Data
 
-__all__ = ["RecordedFailure", "failure_data", "rebuild", "refusal_data"]
+__all__ = ["RecordedFailure", "failure_data", "rebuild"]
 
 _DEEPEST = 8
-_LONGEST = 4_000
+_LONGEST = 65_536
+"""Characters of a text, bytes of an attribute: what is longer is cut, or left out."""
+
+_NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
+    OSError: ("errno", "strerror", "filename", "filename2"),
+    ImportError: ("msg", "name", "path"),
+    SyntaxError: ("msg", "filename", "lineno", "offset", "text", "end_lineno", "end_offset"),
+    StopIteration: ("value",),
+    SystemExit: ("code",),
+    NameError: ("name",),
+    AttributeError: ("name",),
+}
+"""What built-in exceptions keep outside of their ``__dict__``."""
+
+
+_KINDS: Final = {
+    "policy.denied": "denied",
+    "policy.budget": "budget",
+    "policy.refused": "refused",
+}
 
 
 class RecordedFailure(ReenactError):
-    """Stands for a recorded exception whose class is not loaded in this process."""
+    """Stands for a recorded exception whose class is not to be found in this process."""
 
     code = "recorded.failure"
 
@@ -34,21 +52,55 @@ class RecordedFailure(ReenactError):
         )
 
 
-def failure_data(error: BaseException, *, depth: int = 0) -> Data:
-    """What is recorded of ``error``: its class, text and arguments, and what caused it."""
+# To data
+
+
+def failure_data(error: BaseException, above: tuple[BaseException, ...] = ()) -> Data:
+    """What is recorded of ``error``: class, text, arguments, attributes, members and causes.
+
+    Of arguments and attributes those that JSON can hold. ``above`` are the exceptions that this
+    one is a member or the cause of.
+    """
     kind = type(error)
     data: Data = {
         "class": f"{kind.__module__}.{kind.__qualname__}",
-        "message": str(error)[:_LONGEST],
-        "kind": "failed",
+        "message": _text(error),
+        "kind": _KINDS[error.code] if isinstance(error, PolicyRefused) else "failed",
     }
     arguments = list(error.args)
+    below = (*above, error)
+    if isinstance(error, BaseExceptionGroup):
+        arguments = [error.message]
+        if len(below) < _DEEPEST:
+            data["members"] = [failure_data(one, below) for one in error.exceptions]
     if _is_plain(arguments):
         data["args"] = arguments
+    state = _state(error)
+    if state:
+        data["state"] = state
     cause = error.__cause__
-    if cause is not None and depth < _DEEPEST:
-        data["cause"] = failure_data(cause, depth=depth + 1)
+    if cause is not None and len(below) < _DEEPEST and all(cause is not one for one in below):
+        data["cause"] = failure_data(cause, below)
     return data
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:_LONGEST].encode("utf-8", "replace").decode()
+    except Exception:  # noqa: BLE001 - code of the program, which may fail in any way
+        return ""
+
+
+def _state(error: BaseException) -> Data:
+    """The attributes of ``error``, notes included."""
+    native = ((name, getattr(error, name)) for name in _native_names(error))
+    found = {name: value for name, value in native if value is not None}
+    found |= error.__dict__
+    return {name: value for name, value in found.items() if _is_plain({name: value})}
+
+
+def _native_names(error: BaseException) -> tuple[str, ...]:
+    return next((names for kind, names in _NATIVE.items() if isinstance(error, kind)), ())
 
 
 def _is_plain(value: Any) -> bool:
@@ -58,54 +110,86 @@ def _is_plain(value: Any) -> bool:
         return False
 
 
-def refusal_data(error: PolicyRefused) -> Data:
-    """What is recorded of a call that the policy refused."""
-    kind = {"policy.denied": "denied", "policy.budget": "budget"}.get(error.code, "refused")
-    name = type(error).__name__
-    return {"class": f"reenact.errors.{name}", "message": error.message, "kind": kind}
+# And back
 
 
 def rebuild(data: Any) -> BaseException:
-    """The exception that ``data`` describes."""
+    """The exception that ``data`` describes; its ``str()`` is what it was."""
     if not isinstance(data, dict):
         return RecordedFailure("an unknown failure", str(data)[:_LONGEST])
     name, message = str(data.get("class", "")), str(data.get("message", ""))
-    found = _loaded_class(name)
-    if found is None:
-        error: BaseException = RecordedFailure(name or "an unknown failure", message)
-    elif issubclass(found, ReenactError):
-        error = found.__new__(found)
-        ReenactError.__init__(error, message, hint="so it was in the recording")
+    error = _made(_loaded_class(name), data, message)
+    if error is None:
+        error = RecordedFailure(name or "an unknown failure", message)
     else:
-        arguments = data.get("args")
-        given = tuple(arguments) if isinstance(arguments, list) else (message,)
-        error = _made(found, given) or RecordedFailure(name, message)
+        _restore(error, data.get("state"))
+        _say(error, message)
     if isinstance(data.get("cause"), dict):
         error.__cause__ = rebuild(data["cause"])
     return error
 
 
-def _made(kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException | None:
-    try:
-        if kind.__module__ == "builtins":
-            return kind(*arguments)
-        # Not called: a constructor may want anything, and may do anything.
-        error = kind.__new__(kind, *arguments)
-        error.args = arguments
-    except TypeError:
+def _made(kind: type[BaseException] | None, data: Data, message: str) -> BaseException | None:
+    """An instance, made by the built-in class that ``kind`` comes from.
+
+    The constructor of a user's class may want anything, and may do anything.
+    """
+    if kind is None:
         return None
-    return error
+    arguments = _arguments(kind, data, message)
+    for native in kind.__mro__:
+        if native.__module__ != "builtins":
+            continue
+        try:
+            error: BaseException = native.__new__(kind, *arguments)
+            native.__init__(error, *arguments)  # type: ignore[misc]  # that of the built-in class
+        except (TypeError, ValueError):
+            continue
+        return error
+    return None
+
+
+def _arguments(kind: type[BaseException], data: Data, message: str) -> tuple[Any, ...]:
+    given = data.get("args")
+    arguments = tuple(given) if isinstance(given, list) else (message,)
+    if issubclass(kind, BaseExceptionGroup):
+        members = data.get("members")
+        given = members if isinstance(members, list) else []
+        return (*arguments[:1], [rebuild(one) for one in given])
+    return arguments
+
+
+def _restore(error: BaseException, state: Any) -> None:
+    if not isinstance(state, dict):
+        return
+    native = _native_names(error)
+    for name, value in state.items():
+        if name not in native:
+            error.__dict__[name] = value  # past the setters, which are code of the program
+            continue
+        try:
+            BaseException.__setattr__(error, name, value)
+        except (TypeError, ValueError, AttributeError):
+            pass  # a forged value; the exception does without
+
+
+def _say(error: BaseException, message: str) -> None:
+    """If the class words its text from what was not recorded, let it say what it said."""
+    if _text(error) == message:
+        return
+    kind = type(error)
+    fields = {"__str__": lambda _: message, "__module__": kind.__module__}
+    try:
+        error.__class__ = type(
+            kind.__name__, (kind,), {**fields, "__qualname__": kind.__qualname__}
+        )
+    except TypeError:
+        pass  # a class that allows no other layout keeps its own words
 
 
 def _loaded_class(name: str) -> type[BaseException] | None:
     module, _, rest = name.rpartition(".")
-    found: Any = None
-    if module == "builtins":
-        found = getattr(builtins, rest, None)
-    elif name in ("asyncio.exceptions.CancelledError", "asyncio.CancelledError"):
-        found = asyncio.CancelledError
-    else:
-        found = _in_modules(name)
+    found: Any = getattr(builtins, rest, None) if module == "builtins" else _in_modules(name)
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 

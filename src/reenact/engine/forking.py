@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["watch"]
 
 _open: WeakSet[Session] = WeakSet()
-_forking: list[tuple[Session, Lane | None]] = []
+_guard = threading.Lock()
+_forking = threading.local()
+"""What this thread, which is about to fork, holds: two threads may fork at the same time."""
+
 _hooked = False
 
 
@@ -27,28 +31,37 @@ def watch(session: Session) -> None:
         os.register_at_fork(
             before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
         )
-    _open.add(session)
+    with _guard:
+        _open.add(session)
 
 
 def _before() -> None:
     """Nobody is in the middle of anything, and the child's lane is taken in program order."""
     here = current()
+    held: list[tuple[Session, Lane | None]] = []
+    _guard.acquire()
     for session in list(_open):
         session.lock.acquire()
-        lane = session.lanes.spawn() if session is here and session.is_active else None
-        _forking.append((session, lane))
+        takes_part = session is here and session.is_active
+        held.append((session, session.lanes.spawn() if takes_part else None))
+    _forking.held = held
+
+
+def _held() -> list[tuple[Session, Lane | None]]:
+    held: list[tuple[Session, Lane | None]] = _forking.held
+    _forking.held = []
+    _guard.release()
+    return held
 
 
 def _after_in_parent() -> None:
-    while _forking:
-        session, lane = _forking.pop()
+    for session, lane in _held():
         if lane is not None:
             session.child_was_forked(lane)
         session.lock.release()
 
 
 def _after_in_child() -> None:
-    while _forking:
-        session, lane = _forking.pop()
+    for session, lane in _held():
         session.became_child(lane)
         session.lock.release()

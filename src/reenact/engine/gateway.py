@@ -11,12 +11,13 @@ from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, 
 from reenact.engine.current import OUTSIDE, enter, leave
 from reenact.engine.derive import derived
 from reenact.engine.desk import Desk
-from reenact.engine.failures import refusal_data
+from reenact.engine.failures import failure_data
 from reenact.engine.living import live_call, take_turns
 from reenact.engine.order import Token
 from reenact.engine.recorder import Opened
+from reenact.engine.room import fills
 from reenact.engine.waiter import Waiter
-from reenact.errors import BudgetExceeded
+from reenact.errors import BudgetExceeded, PolicyRefused
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Gateway:
             return self._outside(live)
         decision, opened = self._session.decide(call, blocks=True)
         if isinstance(decision, Serve):
-            return self.answer(opened, decision.entry, self._take_turn(opened, decision), codec)
+            data = self._take_turn(opened, decision)
+            return self.answer(opened, data, codec)
         if isinstance(decision, GoLive):
             return self._go_live(opened, live, codec)
         if isinstance(decision, Pass):
@@ -56,7 +58,9 @@ class Gateway:
         """Wait until the recorded answer may be handed over; None for an observation."""
         session, entry = self._session, served.entry
         token, data = session.claim(opened, entry)
-        if not opened.call.instant and session.paces and not session.is_now(token):
+        if data is not None and session.keep(opened, data):
+            self._complete(opened, data)
+        elif not opened.call.instant and session.paces and not session.is_now(token):
             session.conductor.wait(self._waiter(opened, token))
         return data
 
@@ -68,15 +72,20 @@ class Gateway:
             ask=lambda: self._session.machine.ask(opened.call, opened.key, opened.lane.name),
         )
 
-    def answer(self, opened: Opened, entry: Entry, data: Data | None, codec: Codec) -> Any:
+    def answer(self, opened: Opened, data: Data | None, codec: Codec) -> Any:
         """What the program gets for a recorded answer."""
         call = opened.call
-        if call.observed or data is None:
+        if data is None:
             return None
-        error = data.get("error")
-        if error is not None:
-            raise codec.load_error(call, error)
-        return codec.load(call, data)
+        recorded = data.get("error")
+        if recorded is None:
+            return None if call.observed else codec.load(call, data)
+        error = codec.load_error(call, recorded)
+        if call.observed and not isinstance(error, PolicyRefused):
+            return None
+        if fills(error):
+            self._session.full = error  # type: ignore[assignment]
+        raise error
 
     def _go_live(self, opened: Opened, live: Live, codec: Codec) -> Any:
         session = self._session
@@ -124,10 +133,16 @@ class Gateway:
             failed = recorder.completing(opened, self._failure(opened, error, PLAIN))
             self._session.complete(opened, failed)
             raise
-        refusal = recorder.over_budget(data)
+        with self._session.lock:
+            refusal = recorder.room.over_budget(data)
         if refusal is not None:
-            data = recorder.completing(opened, error_fields(opened.call, refusal_data(refusal)))
+            data = self._refused(opened, refusal)
         return data, refusal
+
+    def _refused(self, opened: Opened, error: PolicyRefused) -> Data:
+        """The completing event of a refusal; a full recording does not take a large request."""
+        fields = error_fields(opened.call, failure_data(error))
+        return self._session.recorder.completing(opened, fields, brief=fills(error))
 
     def _failure(self, opened: Opened, error: BaseException, codec: Codec) -> Data:
         return error_fields(opened.call, codec.dump_error(opened.call, error))
@@ -136,6 +151,7 @@ class Gateway:
         """The code of the call runs again in its lane; what it calls is served from there."""
         session = self._session
         token, recorded = session.claim(opened, entry, stub=False)
+        kept = recorded is not None and session.keep(opened, recorded)
         error: BaseException | None = None
         result: Any = None
         try:
@@ -144,9 +160,12 @@ class Gateway:
             fields = codec.dump(opened.call, result)
         except Exception as failure:  # noqa: BLE001 - compared with the recorded one, raised below
             error, fields = failure, self._failure(opened, failure, codec)
-        if session.paces and not session.is_now(token):
-            session.conductor.wait(self._waiter(opened, token))
-        session.compare_result(opened, entry, fields, recorded)
+        if kept:
+            self._complete(opened, session.kept_or_new(opened, fields))
+        else:
+            if session.paces and not session.is_now(token):
+                session.conductor.wait(self._waiter(opened, token))
+            session.compare_result(opened, entry, fields, recorded)
         if error is not None:
             raise error
         return codec.returned(opened.call, result, fields)
@@ -155,11 +174,8 @@ class Gateway:
         """Write the refusal down and raise it. A lenient draw gets a derived value instead."""
         session = self._session
         if refusal.error is not None:
-            if session.writes and refusal.entry is None:
-                fields = error_fields(opened.call, refusal_data(refusal.error))
-                session.begin(opened)
-                session.complete(opened, session.recorder.completing(opened, fields))
-            raise refusal.error
+            self._note_refusal(opened, refusal, refusal.error)
+            raise session.redacted(refusal.error)
         assert refusal.divergence is not None
         if not session.machine.strict and opened.call.draws:
             value = derived(opened.call, session.run_seed, opened.lane, session.last_clock)
@@ -167,13 +183,37 @@ class Gateway:
                 return value
         raise session.diverged(refusal.divergence)
 
+    def _note_refusal(self, opened: Opened, refusal: Refuse, error: PolicyRefused) -> None:
+        session = self._session
+        if refusal.entry is not None:
+            self._step_over(opened, refusal.entry)
+        elif session.writes and session.is_recorded(refusal):
+            session.begin(opened, brief=fills(error))
+            session.complete(opened, self._refused(opened, error))
+
+    def _step_over(self, opened: Opened, entry: Entry) -> None:
+        """Nobody waits for this recorded answer: keep it, or let the order go on without it."""
+        session = self._session
+        token, data = session.claim(opened, entry)
+        if data is not None and session.keep(opened, data):
+            session.complete(opened, data)
+        elif token is not None:
+            session.conductor.skip(token)
+
+    def close(self, opened: Opened, data: Data) -> None:
+        """The program says what came back from a call that it made itself."""
+        session = self._session
+        with session.lock:
+            refusal = session.recorder.room.over_budget(data)
+        session.complete(opened, data if refusal is None else self._refused(opened, refusal))
+        if refusal is not None:
+            raise refusal
+
     def observe(self, decision: Decision, opened: Opened) -> Entry | None:
         """The program says that it makes this call itself. The recorded one, if there is one."""
         session = self._session
         if isinstance(decision, (Serve, Reexecute)):
-            token, _ = session.claim(opened, decision.entry)
-            if token is not None:
-                session.conductor.skip(token)
+            self._step_over(opened, decision.entry)
             return decision.entry
         if isinstance(decision, GoLive):
             session.begin(opened)
@@ -190,7 +230,7 @@ class Gateway:
         decision, opened = self._session.decide(call, blocks=False)
         if isinstance(decision, Serve):
             data = await self._take_turn_async(opened, decision)
-            return self.answer(opened, decision.entry, data, codec)
+            return self.answer(opened, data, codec)
         if isinstance(decision, GoLive):
             return await self._go_live_async(opened, live, codec)
         if isinstance(decision, Pass):
@@ -202,9 +242,19 @@ class Gateway:
     async def _take_turn_async(self, opened: Opened, served: Serve) -> Data | None:
         session = self._session
         token, data = session.claim(opened, served.entry)
-        if session.paces and not opened.call.instant:
+        if data is not None and session.keep(opened, data):
+            await self._complete_or_cancel(opened, data)
+        elif session.paces and not opened.call.instant:
             await self._wait_async(opened, served.entry, token)
         return data
+
+    async def _complete_or_cancel(self, opened: Opened, data: Data) -> None:
+        session = self._session
+        try:
+            await self._complete_async(opened, data, session.running_desk())
+        except asyncio.CancelledError:
+            session.complete(opened, session.unanswered(opened, "cancelled"))
+            raise
 
     async def _wait_async(self, opened: Opened, entry: Entry, token: Token | None) -> None:
         session = self._session
@@ -289,6 +339,7 @@ class Gateway:
     ) -> Any:
         session = self._session
         token, recorded = session.claim(opened, entry, stub=False)
+        kept = recorded is not None and session.keep(opened, recorded)
         error: BaseException | None = None
         result: Any = None
         try:
@@ -297,9 +348,12 @@ class Gateway:
             fields = codec.dump(opened.call, result)
         except Exception as failure:  # noqa: BLE001 - compared with the recorded one, raised below
             error, fields = failure, self._failure(opened, failure, codec)
-        if session.paces:
-            await self._wait_async(opened, entry, token)
-        session.compare_result(opened, entry, fields, recorded)
+        if kept:
+            await self._complete_or_cancel(opened, session.kept_or_new(opened, fields))
+        else:
+            if session.paces:
+                await self._wait_async(opened, entry, token)
+            session.compare_result(opened, entry, fields, recorded)
         if error is not None:
             raise error
         return codec.returned(opened.call, result, fields)

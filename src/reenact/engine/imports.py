@@ -49,7 +49,7 @@ class ImportWatch(MetaPathFinder):
 
 
 class _Acting(Loader):
-    """A loader that acts on the module when it has been loaded. Otherwise the one it wraps."""
+    """A loader that acts on the module when it has been loaded, and then is gone."""
 
     def __init__(self, loader: Any, act: Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -60,6 +60,9 @@ class _Acting(Loader):
         return found
 
     def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
         self._loader.exec_module(module)
         self._act(module)
 

@@ -141,9 +141,14 @@ class Lanes:
             self._bind(before)
 
     def task_of(self, name: str) -> Task[Any] | None:
-        """The task that is in lane ``name``, if it is one."""
-        tasks = list(self._tasks.items())
-        return next((task for task, lane in tasks if lane.name == name), None)
+        """The task that is in lane ``name``; the innermost one where it waits for another."""
+        for reference in reversed(self._tasks.keyrefs()):  # a copy: others go on spawning
+            task: Task[Any] | None = reference()
+            if task is not None and not task.done():
+                lane = self._tasks.get(task)
+                if lane is not None and lane.name == name:
+                    return task
+        return None
 
     def thread_of(self, name: str) -> int | None:
         """The thread that is in lane ``name``, if it is one."""

@@ -42,8 +42,7 @@ async def live_call(
 
 
 def _start(desk: Desk, coro: Any) -> Task[Any]:
-    task: Task[Any] = loops.create_task(desk.loop, coro, name="reenact live", context=outside())
-    return task
+    return loops.create_task(desk.loop, coro, name="reenact live", context=outside())
 
 
 async def _delivered(

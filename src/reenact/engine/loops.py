@@ -6,7 +6,7 @@ such as uvloop's, is not patched, and its order of deliveries is approximate.
 
 from __future__ import annotations
 
-from asyncio import BaseEventLoop
+from asyncio import BaseEventLoop, Task
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 __all__ = ["call_at", "create_task", "is_ours", "post"]
 
 _call_at = BaseEventLoop.call_at
-_create_task = BaseEventLoop.create_task
 _post = BaseEventLoop.call_soon_threadsafe
 
 
@@ -32,11 +31,9 @@ def call_at(
     return loop.call_at(when, callback, *args, context=context)
 
 
-def create_task(loop: Any, coro: Any, *, name: str, context: Context) -> Any:
-    """``loop.create_task``: a task in no lane."""
-    if is_ours(loop):
-        return _create_task(loop, coro, name=name, context=context)
-    return loop.create_task(coro, name=name, context=context)
+def create_task(loop: Any, coro: Any, *, name: str, context: Context) -> Task[Any]:
+    """A task in no lane, made past any task factory: a replay does not make it."""
+    return Task(coro, loop=loop, name=name, context=context)
 
 
 def post(loop: Any, callback: Callable[..., Any], *args: Any, context: Context) -> None:

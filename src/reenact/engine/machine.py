@@ -28,7 +28,7 @@ from reenact.engine.requests import request_of
 from reenact.engine.script import Script
 from reenact.errors import PolicyRefused
 from reenact.format.canonical import exact
-from reenact.format.event import Data
+from reenact.format.event import Data, Event
 from reenact.policy.access import Access, over_key, over_request
 from reenact.policy.matching import Comparer
 from reenact.policy.net import net_refusal
@@ -39,8 +39,8 @@ __all__ = ["Machine", "identity", "make_matcher"]
 KEPT: Final = 1_000
 """Divergences that are kept whole; later ones are counted."""
 
-_NAMED = frozenset({"network", "llm", "tool", "process", "mcp"})
-"""Kinds whose calls beyond the recording are unexpected; of the others the draws ran out."""
+_DRAWN = frozenset({"clock", "rng", "env", "process"})
+"""Kinds of which there are too few when the recording is at its end; other calls are unexpected."""
 
 _GO_LIVE, _PASS = GoLive(), Pass()
 
@@ -57,14 +57,10 @@ def identity(call: Call) -> Data:
 def make_matcher(policy: Policy, script: Script, comparer: Comparer) -> Matcher:
     """The matcher that ``policy`` chooses."""
 
-    def same(entry: Entry, call: Call, key: str) -> bool:
-        if entry.key == key:
-            return True
-        return bool(not call.key and comparer.key(_recorded(entry)) == key)
+    def key_of(entry: Entry) -> str:
+        return comparer.key(_recorded(entry))
 
-    if policy.match == "lookup":
-        return LookupMatcher(script, same, lambda entry: comparer.key(_recorded(entry)))
-    return LaneMatcher(script, same)
+    return (LookupMatcher if policy.match == "lookup" else LaneMatcher)(script, key_of)
 
 
 def _recorded(entry: Entry) -> Data:
@@ -151,7 +147,10 @@ class Machine:
         if self._matcher is None:
             return Refuse(error=error)
         entry = self._matcher.at_cursor(call, key, lane)
-        if entry is None or entry.key != key or not _was_refused(entry):
+        if entry is None or self.script is None or not self._is_same(entry, call, key):
+            return Refuse(error=error)
+        closing = self.script.complete(entry)
+        if closing is None or not _was_refused(closing):
             return Refuse(error=error)
         self._matcher.take(entry)
         return Refuse(error=error, entry=entry)
@@ -181,10 +180,10 @@ class Machine:
     def _is_same(self, entry: Entry, call: Call, key: str) -> bool:
         if entry.type != call.type or entry.kind != call.kind:
             return False
-        if entry.key == key:
-            return True
-        # The keys differ: so do the requests, unless they were recorded under other rules.
-        return not call.key and self._comparer.key(_recorded(entry)) == key
+        if call.key:
+            return entry.key == key and call.operation in ("", entry.operation)
+        # When the keys differ so do the requests, unless they were recorded under other rules.
+        return entry.key == key or self._comparer.key(_recorded(entry)) == key
 
     def _serve(self, matcher: Matcher, entry: Entry) -> Serve:
         matcher.take(entry)
@@ -197,7 +196,8 @@ class Machine:
         ask = self.ask(call, key, lane)
         candidates = matcher.candidates(lane)
         if entry is None:
-            return self._diagnosis.unexpected(ask, candidates, draws=call.kind not in _NAMED)
+            draws = call.draws or call.kind in _DRAWN
+            return self._diagnosis.unexpected(ask, candidates, draws=draws)
         if entry.type != call.type or entry.kind != call.kind:
             return self._diagnosis.type_mismatch(entry.opening, ask, candidates)
         return self._diagnosis.payload_mismatch(entry.opening, ask, candidates)
@@ -285,6 +285,6 @@ class Machine:
         return [self._diagnosis.missing(entry.opening, why=why) for entry in first], total
 
 
-def _was_refused(entry: Entry) -> bool:
-    error = entry.closing.data.get("error") if entry.closing is not None else None
+def _was_refused(closing: Event) -> bool:
+    error = closing.data.get("error")
     return isinstance(error, dict) and error.get("kind") in ("denied", "budget", "refused")

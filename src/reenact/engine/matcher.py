@@ -17,14 +17,17 @@ from reenact.format.event import Event
 
 __all__ = ["LaneMatcher", "LookupMatcher", "Matcher"]
 
-_Same = Callable[[Entry, Call, str], bool]
+_KeyOf = Callable[[Entry], str]
+_Place = tuple[str, str, str, str]
+_Queues = defaultdict[_Place, deque[Entry]]
 
 _USED_KEPT = 64
 _CANDIDATES = 2_000
 
 
 class Matcher(Protocol):
-    """``same(entry, call, key)`` says whether a recorded call is this one."""
+    """Finds recorded calls. ``key_of(entry)`` is the key that the present rules give to one; it
+    differs from the recorded key when that was made under others, or never."""
 
     def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
         """The recorded call at this place, whether or not it is the same; None beyond the end."""
@@ -61,9 +64,9 @@ class _Recent:
 class LaneMatcher:
     """The next call of the lane; with a script that has one lane only, the next of the log."""
 
-    def __init__(self, script: Script, same: _Same) -> None:
+    def __init__(self, script: Script, key_of: _KeyOf) -> None:
         self._script = script
-        self._same = same
+        self._key_of = key_of
         self._recent = _Recent()
         self._indexed: dict[str, _LaneIndex] = {}
 
@@ -73,10 +76,7 @@ class LaneMatcher:
     def anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
         index = self._index(lane)
         found = index.by_key(call, key)
-        if found is None and (near := self._script.upcoming(lane)) is not None:
-            # Recorded under other rules: the keys differ, the requests may not.
-            found = near if self._same(near, call, key) else None
-        return found
+        return found if found is not None else index.by_own_key(call, key, self._key_of)
 
     def alike(self, call: Call, lane: str) -> Entry | None:
         return self._index(lane).by_operation(call, self._script.lane(lane).cursor)
@@ -114,22 +114,52 @@ class _LaneIndex:
     """The unused calls of one lane by key and by operation. Made on the first divergence only."""
 
     def __init__(self, entries: Iterator[Entry]) -> None:
-        self._keys: defaultdict[tuple[str, str], deque[Entry]] = defaultdict(deque)
+        self._keys: _Queues = defaultdict(deque)
         self._operations: defaultdict[tuple[str, str, str], deque[Entry]] = defaultdict(deque)
+        self._own_keys: dict[tuple[str, str, str], _Queues] = {}
         for entry in entries:
-            self._keys[entry.type, entry.key].append(entry)
-            self._operations[entry.type, entry.kind, entry.operation].append(entry)
+            _put(self._keys, entry, entry.key)
+            self._operations[_operation(entry)].append(entry)
 
     def by_key(self, call: Call, key: str) -> Entry | None:
-        return _first_unused(self._keys.get((call.type, key)))
+        return _first_unused(self._keys.get(_place(call, key)))
+
+    def by_own_key(self, call: Call, key: str, key_of: _KeyOf) -> Entry | None:
+        """Only calls of the same operation are looked at: each has to be read for its key."""
+        if call.key:
+            return None
+        group = _operation(call)
+        queues = self._own_keys.get(group)
+        if queues is None:
+            queues = self._own_keys[group] = defaultdict(deque)
+            for entry in self._operations.get(group, ()):
+                if not entry.used:
+                    _put(queues, entry, key_of(entry))
+        return _first_unused(queues.get(_place(call, key)))
 
     def by_operation(self, call: Call, cursor: int) -> Entry | None:
-        queue = self._operations.get((call.type, call.kind, call.operation))
+        queue = self._operations.get(_operation(call))
         first = _first_unused(queue)
         if first is None or queue is None or first.position >= cursor:
             return first
         later = (one for one in queue if not one.used and one.position >= cursor)
         return next(later, first)
+
+
+def _operation(one: Call | Entry) -> tuple[str, str, str]:
+    return one.type, one.kind, one.operation
+
+
+def _put(queues: _Queues, entry: Entry, key: str) -> None:
+    """Found by its key alone, and by key and operation."""
+    queues[entry.type, entry.kind, key, ""].append(entry)
+    if entry.operation:
+        queues[entry.type, entry.kind, key, entry.operation].append(entry)
+
+
+def _place(call: Call, key: str) -> _Place:
+    """A digest covers the operation; a key that the caller states does not."""
+    return call.type, call.kind, key, call.operation if call.key else ""
 
 
 def _first_unused(queue: deque[Entry] | None) -> Entry | None:
@@ -141,49 +171,45 @@ def _first_unused(queue: deque[Entry] | None) -> Entry | None:
 class LookupMatcher:
     """The earliest unused call with the same type, operation and key, wherever it stands."""
 
-    def __init__(
-        self, script: Script, same: _Same, key_of: Callable[[Entry], str] | None = None
-    ) -> None:
-        script.keep_all()
+    def __init__(self, script: Script, key_of: _KeyOf) -> None:
+        self._entries = script.keep_all()
         self._script = script
-        self._same = same
         self._key_of = key_of
         self._recent = _Recent()
         self._indexed = 0
-        self._keys: defaultdict[tuple[str, str, str], deque[Entry]] = defaultdict(deque)
-        self._own_keys: dict[tuple[str, str, str], deque[Entry]] | None = None
+        self._keys: _Queues = defaultdict(deque)
+        self._own_keys: _Queues | None = None
 
     def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
         found = self._find(call, key)
         return found if found is not None else self._find_by_own_key(call, key)
 
     def _find(self, call: Call, key: str) -> Entry | None:
-        queue = self._keys[call.type, call.kind, key]
+        queue = self._keys[_place(call, key)]
         while True:
             found = _first_unused(queue)
             if found is not None or not self._read_on():
                 return found
 
     def _read_on(self) -> bool:
-        entries = self._script.entries or []
-        while self._indexed >= len(entries):
+        while self._indexed >= len(self._entries):
             if not self._script.read_on():
                 return False
-        entry = entries[self._indexed]
+        entry = self._entries[self._indexed]
         self._indexed += 1
-        self._keys[entry.type, entry.kind, entry.key].append(entry)
+        _put(self._keys, entry, entry.key)
         return True
 
     def _find_by_own_key(self, call: Call, key: str) -> Entry | None:
         """Recorded under other rules: look once more by the keys that ours would give."""
-        if self._key_of is None:
+        if call.key:
             return None
         if self._own_keys is None:
             self._own_keys = defaultdict(deque)
-            for entry in self._script.entries or ():
+            for entry in self._entries:
                 if not entry.used:
-                    self._own_keys[entry.type, entry.kind, self._key_of(entry)].append(entry)
-        return _first_unused(self._own_keys.get((call.type, call.kind, key)))
+                    _put(self._own_keys, entry, self._key_of(entry))
+        return _first_unused(self._own_keys.get(_place(call, key)))
 
     def anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
         return self.at_cursor(call, key, lane)
@@ -192,9 +218,8 @@ class LookupMatcher:
         self._script.read_all()
         same = (
             entry
-            for entry in self._script.entries or ()
-            if not entry.used
-            and (entry.type, entry.kind, entry.operation) == (call.type, call.kind, call.operation)
+            for entry in self._entries
+            if not entry.used and _operation(entry) == _operation(call)
         )
         return next(same, None)
 
@@ -204,7 +229,7 @@ class LookupMatcher:
 
     def unused(self) -> Iterator[Entry]:
         self._script.read_all()
-        return (entry for entry in self._script.entries or () if not entry.used)
+        return (entry for entry in self._entries if not entry.used)
 
     def candidates(self, lane: str) -> Iterator[tuple[Event, bool]]:
         yield from ((one.opening, False) for one in islice(self.unused(), _CANDIDATES))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reenact._system import Clock, start_clock
+from reenact.engine.call import SCHEDULE
+from reenact.engine.room import Room, recorded_calls, recorded_size
 from reenact.engine.settings import Settings
 from reenact.errors import RecordingMissing, UsageError
+from reenact.format.event import Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.access import over_bytes, over_entries
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.redaction import Redactor
+from reenact.policy.rules import DEFAULT
 from reenact.store.copying import Copier, LateSink
 from reenact.store.directory import DirectorySink
 from reenact.store.layout import EVENTS
@@ -21,6 +25,7 @@ from reenact.store.recording import make_seed, own_seal
 from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.sink import CopySink, Options
 from reenact.store.source import LogSource, SeekableSource
+from reenact.store.tape import part_path
 from reenact.store.tape_sink import TapeSink
 
 __all__ = ["Opened", "open_parts"]
@@ -28,7 +33,8 @@ __all__ = ["Opened", "open_parts"]
 
 @dataclass(slots=True)
 class Opened:
-    """The outside of a session. ``late`` and ``copier`` take events that were served."""
+    """The outside of a session. ``late`` and ``copier`` take events of ``source``: where a
+    recording is added to, and where a replay is recorded."""
 
     clock: Clock
     redactor: Redactor
@@ -37,6 +43,21 @@ class Opened:
     late: LateSink | None = None
     copier: Copier | None = None
     seal: Seal | None = None
+    reader: SeekableSource | None = None
+    """The second reader of ``source``, from which ``copier`` copies."""
+    room: Room = field(default_factory=lambda: Room(DEFAULT))
+
+    def give_up(self) -> None:
+        """The session will not open: nothing is left of what was to be written."""
+        if self.sink is not None:
+            self.sink.discard()
+        self.close()
+
+    def close(self) -> None:
+        """Close what is read."""
+        for source in (self.source, self.reader):
+            if source is not None:
+                source.close()
 
 
 def open_parts(settings: Settings) -> Opened:
@@ -51,10 +72,10 @@ def open_parts(settings: Settings) -> Opened:
     profile = source.manifest().redaction.profile if source is not None else None
     parts = Opened(clock, settings.redactor(profile), source, seal=_own_key(source))
     try:
+        parts.room = _room(settings, settings.path, source)
         _start_writing(settings, settings.path, parts)
     except BaseException:
-        if source is not None:
-            source.close()
+        parts.close()
         raise
     return parts
 
@@ -68,18 +89,16 @@ def _own_key(source: SeekableSource | None) -> Seal | None:
 
 
 def _source(settings: Settings, path: Path) -> LogSource | None:
+    if path.exists() and settings.tape == path.is_dir():
+        said, is_ = ("tape", "capture") if settings.tape else ("capture", "tape")
+        raise UsageError(f"{path} is a {is_}, not a {said}", hint=f"session({is_}={str(path)!r})")
     if settings.mode == "replay":
-        source = _open(path)
-        if settings.tape == path.is_dir():
-            source.close()
-            said, is_ = ("tape", "capture") if settings.tape else ("capture", "tape")
-            raise UsageError(
-                f"{path} is a {is_}, not a {said}", hint=f"session({is_}={str(path)!r})"
-            )
-        _check_budgets(settings, path, source)
-        return source
+        return _open(path)
     wanted = settings.mode == "record_missing" or settings.append
-    return _open(path) if wanted and path.exists() else None
+    # One that was never finished is not nothing: opening it says what to do.
+    exists = path.exists() or (settings.tape and part_path(path).exists())
+    is_new = not settings.tape and path.is_dir() and not any(path.iterdir())
+    return _open(path) if wanted and exists and not is_new else None
 
 
 def _open(path: Path) -> LogSource:
@@ -91,14 +110,21 @@ def _open(path: Path) -> LogSource:
         ) from None
 
 
-def _check_budgets(settings: Settings, path: Path, source: LogSource) -> None:
-    """A recording that is over its budgets is not replayed, either."""
+def _room(settings: Settings, path: Path, source: LogSource | None) -> Room:
+    """What the policy leaves to be recorded. Raises :class:`BudgetExceeded` for a recording that
+    is over its budgets: it is not replayed, either."""
     policy = settings.policy
-    size = path.stat().st_size if settings.tape else (path / EVENTS).stat().st_size
-    refusal = over_bytes(policy, size) or over_entries(policy, source.manifest().event_count)
+    if source is None:
+        return Room(policy)
+    size = recorded_size(path, source.manifest())
+    # Reading every event takes long, and often the number of events says enough.
+    entries = source.manifest().event_count
+    if policy.budgets.entries is not None and entries > policy.budgets.entries:
+        entries = recorded_calls(source)
+    refusal = over_bytes(policy, size) or over_entries(policy, entries)
     if refusal is not None:
-        source.close()
         raise refusal
+    return Room(DEFAULT if settings.mode == "replay" else policy, entries=entries, size=size)
 
 
 def _start_writing(settings: Settings, path: Path, parts: Opened) -> None:
@@ -108,12 +134,20 @@ def _start_writing(settings: Settings, path: Path, parts: Opened) -> None:
             parts.sink = _sink(settings, settings.into, parts, replace=False)
             parts.sink.start(_seed(settings, parts, into=True))
             assert parts.source is not None
-            parts.copier = Copier(parts.source.reopen(), parts.sink, parts.seal)
+            parts.reader = parts.source.reopen()
+            parts.copier = Copier(parts.reader, parts.sink, parts.seal)
         return
     replace = mode in ("rewrite", "record_missing") or settings.overwrite or settings.append
     sink = _sink(settings, path, parts, replace=replace)
     if mode == "record_missing" or settings.append:
-        parts.late = LateSink(sink, parts.source, seal=parts.seal, warn=settings.warn)
+        parts.late = LateSink(
+            sink,
+            parts.source,
+            seal=parts.seal,
+            warn=settings.warn,
+            is_kept=lambda event: settings.append or not _is_delivery(event),
+            rest_fields=None if settings.append else {"position": None},
+        )
         parts.late.start(_seed(settings, parts))
         parts.sink = parts.late
         if settings.append and parts.source is not None:
@@ -122,6 +156,11 @@ def _start_writing(settings: Settings, path: Path, parts: Opened) -> None:
         return
     sink.start(_seed(settings, parts))
     parts.sink = sink
+
+
+def _is_delivery(event: Event) -> bool:
+    """Deliveries are recorded anew, at the places where they happen now."""
+    return event.type == "nondeterministic" and event.data.get("source") == SCHEDULE
 
 
 def _is_tape(settings: Settings, path: Path) -> bool:

@@ -32,6 +32,7 @@ class Order:
     def __init__(self, read_on: Callable[[], bool], passed_over: Callable[[str], bool]) -> None:
         self._read_on = read_on
         self._passed_over = passed_over
+        self._left_out: set[tuple[str, str]] = set()
         self._queue: deque[Delivery] = deque()
         self._ahead: set[Token] = set()
         self._unwanted: set[Token] = set()
@@ -53,10 +54,19 @@ class Order:
                     return None
             first = queue[0]
             if first.token in self._ahead:
-                if not self._passed_over(first.lane):
+                if not self._passed_over(first.lane) and not self._is_left_out(first.token):
                     return first
                 self._ahead.discard(first.token)
             queue.popleft()
+
+    def leave_out(self, lane: str, family: str) -> None:
+        """Nobody will ask for ``family:0``, ``family:1`` … of ``lane``, read or not."""
+        self._left_out.add((lane, family))
+
+    def _is_left_out(self, token: Token) -> bool:
+        if not self._left_out or isinstance(token, int):
+            return False
+        return (token[0], token[1].rpartition(":")[0]) in self._left_out
 
     def is_ahead(self, token: Token) -> bool:
         """Has ``token`` been read, and not been handed over or dropped?"""

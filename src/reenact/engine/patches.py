@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -15,44 +16,71 @@ from reenact.engine.imports import ImportWatch
 
 __all__ = ["LatePatch", "Patch", "Patches"]
 
+Wrap = Callable[[Any], Any]
+"""From what stood there to what shall stand there."""
+
+_ABSENT = object()
+
 
 class Patch:
-    """``wrap(original)`` makes the function that stands at ``owner.name`` while it is installed."""
+    """``wrap(original)`` makes what stands at ``owner.name`` while it is installed.
 
-    __slots__ = ("_name", "_original", "_owner", "_wrap", "_wrapped")
+    If somebody replaces ours and keeps calling it after its removal, it calls the original: the
+    next session brings a wrapper of its own, and a spawn must not be counted twice.
+    """
 
-    def __init__(
-        self, owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> None:
+    __slots__ = ("_before", "_installed", "_name", "_on", "_owner", "_wrap")
+
+    def __init__(self, owner: Any, name: str, wrap: Wrap) -> None:
         self._owner = owner
         self._name = name
         self._wrap = wrap
-        self._original: Any = None
-        self._wrapped: Any = None
+        self._before: Any = _ABSENT
+        self._installed: Any = None
+        self._on = False
 
     def install(self) -> None:
-        # What stands in the class itself: a classmethod is put back as a classmethod.
-        self._original = vars(self._owner)[self._name]
-        self._wrapped = self._wrap(getattr(self._owner, self._name))
-        setattr(self._owner, self._name, self._wrapped)
+        # What stands in the class itself: a class method is put back as a class method, and what
+        # was inherited is inherited again.
+        self._before = vars(self._owner).get(self._name, _ABSENT)
+        original = getattr(self._owner, self._name)
+        installed = self._switched(original, self._wrap(original))
+        if isinstance(self._before, (classmethod, staticmethod)):
+            installed = staticmethod(installed)
+        self._installed, self._on = installed, True
+        setattr(self._owner, self._name, installed)
+
+    def _switched(self, original: Any, wrapped: Any) -> Any:
+        if not callable(wrapped):
+            return wrapped
+
+        @wraps(original)
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            return (wrapped if self._on else original)(*args, **kwargs)
+
+        return patched
 
     def remove(self) -> None:
         """Put the original back, unless somebody has replaced ours in the meantime."""
-        if vars(self._owner).get(self._name) is self._wrapped:
-            setattr(self._owner, self._name, self._original)
+        self._on = False
+        if vars(self._owner).get(self._name) is not self._installed:
+            return
+        if self._before is _ABSENT:
+            delattr(self._owner, self._name)
+        else:
+            setattr(self._owner, self._name, self._before)
 
 
 class LatePatch:
-    """A patch of a module that may not have been imported yet; ``find(module)`` is its owner."""
+    """A patch of a module that may not have been imported yet; ``find(module)`` is its owner.
+
+    A version of the module that does not have the place is left alone: importing it must work.
+    """
 
     __slots__ = ("_find", "_name", "_patch", "_watch", "_wrap")
 
     def __init__(
-        self,
-        module: str,
-        find: Callable[[ModuleType], Any],
-        name: str,
-        wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
+        self, module: str, find: Callable[[ModuleType], Any], name: str, wrap: Wrap
     ) -> None:
         self._find = find
         self._name = name
@@ -61,8 +89,13 @@ class LatePatch:
         self._watch = ImportWatch(module, self._imported)
 
     def _imported(self, module: ModuleType) -> None:
-        self._patch = Patch(self._find(module), self._name, self._wrap)
-        self._patch.install()
+        try:
+            owner = self._find(module)
+        except AttributeError:
+            return
+        if hasattr(owner, self._name):
+            self._patch = Patch(owner, self._name, self._wrap)
+            self._patch.install()
 
     def install(self) -> None:
         self._watch.install()
@@ -83,20 +116,32 @@ class Patches:
         self._installed: list[Patch | LatePatch] = []
 
     def acquire(self) -> None:
+        """Somebody needs them. Should one of them fail, none is installed."""
         with self._lock:
+            if self._users == 0:
+                self._install()
             self._users += 1
-            if self._users == 1:
-                self._installed = self._make()
-                for patch in self._installed:
-                    patch.install()
+
+    def _install(self) -> None:
+        try:
+            for patch in self._make():
+                patch.install()
+                self._installed.append(patch)
+        except BaseException:
+            self._remove()
+            raise
 
     def release(self) -> None:
+        """Somebody does not need them any more."""
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                for patch in reversed(self._installed):
-                    patch.remove()
-                self._installed = []
+                self._remove()
+
+    def _remove(self) -> None:
+        for patch in reversed(self._installed):
+            patch.remove()
+        self._installed = []
 
     def after_fork(self) -> None:
         """In a forked child: whoever held the lock is not here."""

@@ -9,14 +9,13 @@ import msgspec
 
 from reenact._system import Clock
 from reenact.engine.answers import completing_type
-from reenact.engine.call import PAIRS, SCHEDULE, Call
+from reenact.engine.call import PAIRS, SCHEDULE, Call, Entry
 from reenact.engine.lanes import Lane
-from reenact.errors import BudgetExceeded
-from reenact.format.canonical import canonical, digest_bytes, exact
-from reenact.format.event import Data, Draft
-from reenact.policy.access import over_bytes, over_entries, over_response
+from reenact.engine.room import Room
+from reenact.format.canonical import canonical, digest_bytes
+from reenact.format.event import Data, Draft, Event
 from reenact.policy.redaction import Redactor
-from reenact.policy.rules import Policy
+from reenact.store.copying import LateSink
 from reenact.store.sink import Sink
 
 __all__ = ["Opened", "Recorder"]
@@ -25,7 +24,11 @@ _NO_VALUE = digest_bytes(b"null")
 
 
 class Opened(msgspec.Struct, eq=False):
-    """A call that is under way. ``parent`` is the seq of its opening event, if it has one."""
+    """A call that is under way. ``parent`` is the seq of its opening event, if it has one.
+
+    Where a recording is added to, ``entry`` is the recorded call that this one is, and ``answer``
+    what was answered to it: completed with that, it is kept as it was.
+    """
 
     call: Call
     key: str
@@ -33,37 +36,62 @@ class Opened(msgspec.Struct, eq=False):
     position: int
     parent: int | None = None
     inner: str | None = None
+    entry: Entry | None = None
+    answer: Data | None = None
 
 
 class Recorder:
-    """Writes what a session does. The session's lock covers the numbering of positions."""
+    """Writes what a session does. The session's lock covers the numbering of positions.
+
+    ``late`` is the sink where a recording is added to.
+    """
 
     def __init__(
-        self, sink: Sink, clock: Clock, policy: Policy, redactor: Redactor, lock: Any = None
+        self,
+        sink: Sink,
+        clock: Clock,
+        redactor: Redactor,
+        room: Room,
+        *,
+        late: LateSink | None = None,
+        lock: Any = None,
     ) -> None:
+        self.room = room
         self._sink = sink
         self._clock = clock
-        self._policy = policy
         self._redactor = redactor
+        self._late = late
         self._lock = lock or threading.RLock()
-        self._entries = 0
-        self._bytes = 0
-        self._counts = policy.budgets.cassette_bytes is not None
 
-    def open(self, opened: Opened) -> Opened:
-        """Write the opening event of a call that has two."""
+    def open(self, opened: Opened, *, brief: bool = False) -> Opened:
+        """Write the opening event of a call that has two; ``brief`` leaves out what was asked."""
         call = opened.call
-        if call.type in PAIRS:
-            data = {**call.extra, **call.request, "key": opened.key}
-            if call.type == "tool_call":
-                data["callId"] = call_id(opened)
-            if opened.inner is not None:
-                data["inner"] = opened.inner
-            opened.parent = self._append_position(opened, call.type, data) or None
+        if call.type not in PAIRS:
+            return opened
+        if opened.entry is not None:
+            opened.parent = self._copy(opened, opened.entry.opening.seq) or None
+            return opened
+        data = {**({} if brief else call.extra), **call.request, "key": opened.key}
+        if call.type == "tool_call":
+            data["callId"] = call_id(opened)
+            data["args"] = None if brief else data["args"]
+        if opened.inner is not None:
+            data["inner"] = opened.inner
+        opened.parent = self._append_position(opened, call.type, data) or None
         return opened
 
-    def completing(self, opened: Opened, result: Data) -> Data:
-        """The data of the event that completes the call, ready to be written."""
+    def _copy(self, opened: Opened, seq: int) -> int:
+        """Keep event ``seq``, at the place that the call has now."""
+        assert self._late is not None
+        lane = opened.lane
+        with self._lock:
+            moved = None if opened.position == lane.logged else opened.position
+            lane.logged += 1
+            return self._late.copy(seq, {"position": moved})
+
+    def completing(self, opened: Opened, result: Data, *, brief: bool = False) -> Data:
+        """The data of the event that completes the call, ready to be written; ``brief`` leaves
+        out what was asked."""
         call = opened.call
         if call.type == "tool_call":
             return {"callId": call_id(opened), **result}
@@ -75,10 +103,10 @@ class Recorder:
         data: Data = {"source": call.source, "key": opened.key}
         if call.operation:
             data["op"] = call.operation
-        if call.request or not call.key:
+        if not brief and (call.request or not call.key):
             data["request"] = call.request
         value = result["response"] if "response" in result else result.get("value")
-        return {**data, **result, "valueHash": self._value_hash(value)}
+        return {**data, "valueHash": self._value_hash(value), **result}
 
     def _value_hash(self, value: Any) -> str:
         """Of what is written: the hash of a short secret would give it away."""
@@ -92,7 +120,14 @@ class Recorder:
     def complete(self, opened: Opened, data: Data) -> int:
         """Write the event that completes the call."""
         kind = completing_type(opened.call)
-        if opened.call.type in PAIRS:
+        pair = opened.call.type in PAIRS
+        if opened.entry is not None and opened.entry.closing is not None:
+            assert self._late is not None
+            seq = opened.entry.closing.seq
+            if data is opened.answer:
+                return self._late.copy(seq) if pair else self._copy(opened, seq)
+            self._late.leave_out(seq)
+        if pair:
             return self._append(kind, data, opened.lane.name, opened.parent, opened.call.operation)
         return self._append_position(opened, kind, data)
 
@@ -105,34 +140,25 @@ class Recorder:
             return self._append(kind, data, lane.name, None, opened.call.operation)
 
     def delivery(self, lane: str, name: str) -> int:
-        """Write that something was handed to the program just now."""
+        """Write that something was handed to the program just now; not when the recording is
+        full."""
+        if self.room.full is not None:
+            return 0
         data = {"source": SCHEDULE, "key": name, "valueHash": _NO_VALUE}
         return self._append("nondeterministic", data, lane, None, SCHEDULE)
 
-    def event(self, kind: str, data: Data, lane: str, parent: int | None = None) -> int:
-        """Write an event that the program made itself."""
-        return self._append(kind, data, lane, parent, "")
+    def event(self, kind: str, data: Data, lane: str, *, recorded: Event | None = None) -> int:
+        """Write an event that the program made itself; or keep the one that was recorded."""
+        if recorded is not None and self._late is not None:
+            return self._late.copy(recorded.seq)
+        return self._append(kind, data, lane, None, "")
 
     def _append(self, kind: str, data: Data, lane: str, parent: int | None, op: str) -> int:
         draft = Draft(type=kind, data=data, ts=self._clock(), lane=lane, parent=parent, op=op)
+        self.room.took(data)
+        if self._late is not None and op is SCHEDULE:
+            return self._late.note(draft)
         return self._sink.append(draft)
-
-    def over_budget(self, data: Data) -> BudgetExceeded | None:
-        """May a completing event with ``data`` be written? Counts it in if so."""
-        budgets = self._policy.budgets
-        if budgets.entries is None and budgets.response_bytes is None and not self._counts:
-            return None
-        size = len(exact(data))
-        with self._lock:
-            refusal = (
-                over_entries(self._policy, self._entries + 1)
-                or over_response(self._policy, size)
-                or over_bytes(self._policy, self._bytes + size)
-            )
-            if refusal is None:
-                self._entries += 1
-                self._bytes += size
-        return refusal
 
 
 def call_id(opened: Opened) -> str:

@@ -19,6 +19,9 @@ BOOKKEEPING: Final = frozenset(
 )
 """Fields of an event that are about the recording, not about the call."""
 
+_OPAQUE = frozenset({"callId"})
+"""The id of a call is another one in every run."""
+
 _KINDS = {
     "llm_request": "llm",
     "llm_response": "llm",
@@ -44,9 +47,9 @@ def request_of(type: str, data: Data) -> Data:
     if type == "nondeterministic":
         names = ("source", "op", "request") if "request" in data else ("source", "key")
     elif type == "tool_call":
-        names = ("name", "args")  # the id of a call is opaque, and another one in every run
+        names = ("name", "args")
     else:
-        return {name: item for name, item in data.items() if name not in BOOKKEEPING}
+        return {name: item for name, item in data.items() if name not in BOOKKEEPING | _OPAQUE}
     return {name: data[name] for name in names if name in data}
 
 

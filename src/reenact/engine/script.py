@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict, deque
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
-import msgspec
-
-from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, Entry
+from reenact.engine.call import CHUNK, DRAWS, PAIRS, SCHEDULE, Entry
+from reenact.engine.entries import belongs, look, make_entry, text
 from reenact.engine.order import Order
 from reenact.format import lane as lanes
 from reenact.format.event import Event
@@ -35,28 +34,6 @@ class Events(Protocol):
         """Event ``seq``, wherever reading has come."""
 
 
-class _Brief(msgspec.Struct, rename="camel", gc=False):
-    """What a script needs to know of an event's data. Anything may stand there, so all is Any."""
-
-    source: Any = ""
-    key: Any = ""
-    op: Any = ""
-    name: Any = ""
-    provider: Any = ""
-    model: Any = ""
-    call_id: Any = ""
-    inner: Any = None
-    position: Any = None
-    cancelled: Any = False
-    unfinished: Any = False
-    instant: Any = False
-    ended: Any = None
-
-
-_brief = msgspec.json.Decoder(_Brief)
-_NOTHING = _Brief()
-
-
 class LaneScript:
     """The calls of one lane that have been read and not been used, by position."""
 
@@ -64,7 +41,8 @@ class LaneScript:
 
     def __init__(self) -> None:
         self.ahead: deque[Entry] = deque()
-        self.skipped: list[Entry] = []
+        self.skipped: dict[int, Entry] = {}
+        """What a lenient run has gone past, by seq."""
         self.children: list[str] = []
         self.cursor = 0
         """The position that the next call of the program has, if nothing diverged."""
@@ -86,21 +64,26 @@ class LaneScript:
         passed: list[Entry] = []
         if ahead and ahead[0] is entry:
             ahead.popleft()
-        elif entry.position >= self.cursor:
+        elif self.skipped.pop(entry.seq, None) is None:
             while ahead and ahead[0].position <= entry.position:
                 one = ahead.popleft()
-                if not one.used:
+                if one is not entry:
                     passed.append(one)
-            self.skipped += passed
-        else:
-            self.skipped = [one for one in self.skipped if not one.used]
+            self.skipped.update((one.seq, one) for one in passed)
         self.cursor = max(self.cursor, entry.position + 1)
         return passed
 
+    def forget(self, is_gone: Callable[[Entry], bool]) -> None:
+        """Nobody will ask for the calls of which this is true."""
+        for entry in filter(is_gone, self.unused()):
+            entry.used = True
+        self.ahead = deque(entry for entry in self.ahead if not entry.used)
+        self.skipped = {seq: entry for seq, entry in self.skipped.items() if not entry.used}
+
     def unused(self) -> Iterator[Entry]:
         """In their order."""
-        yield from (entry for entry in self.skipped if not entry.used)
-        yield from (entry for entry in self.ahead if not entry.used)
+        yield from self.skipped.values()
+        yield from self.ahead
 
 
 def _position(entry: Entry) -> int:
@@ -114,7 +97,7 @@ class Script:
     """
 
     def __init__(self, events: Events, *, by_lane: bool = True) -> None:
-        self.order = Order(self.read_on, self.is_passed_over)
+        self.order = Order(self.read_on, self._is_awaited_by_nobody)
         self.whole = False
         """Has everything been read?"""
         self.entries: list[Entry] | None = None
@@ -126,13 +109,16 @@ class Script:
         self._unlinked: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
         self._marks: defaultdict[str, deque[Entry]] = defaultdict(deque)
         self._stubbed: set[str] = set()
+        self._passed: set[str] = set()
+        """Insides of tools that a lenient run has gone past."""
         self._elsewhere: set[str] = set()
         self._only: str | None = None
 
-    def keep_all(self) -> None:
-        """Remember every call that is read from now on, for look-ups by key."""
+    def keep_all(self) -> list[Entry]:
+        """The list of every call that is read from now on, in the order of the log."""
         if self.entries is None:
             self.entries = []
+        return self.entries
 
     def lane(self, name: str) -> LaneScript:
         """The script of lane ``name``; an empty one when nothing of it has been read."""
@@ -151,19 +137,35 @@ class Script:
         return list(self._lanes)
 
     def upcoming(self, name: str) -> Entry | None:
-        """The next call of lane ``name``, or None when there is no more."""
+        """The next call of lane ``name``; None when there is no more, or when the one that was
+        made here is lost (a stream that was open when the recording program was killed)."""
         lane = self.lane(name)
-        while not (lane.ahead and lane.ahead[0].position <= lane.cursor):
+        while not self._is_next_known(lane):
             if not self.read_on():
-                break
-        return lane.ahead[0] if lane.ahead else None
+                return None
+        return lane.ahead[0]
+
+    def _is_next_known(self, lane: LaneScript) -> bool:
+        """Calls that take long stand in the log behind those that came after them."""
+        if not lane.ahead:
+            return False
+        return not self._by_lane or lane.ahead[0].position <= lane.cursor
 
     def take(self, entry: Entry) -> None:
         """``entry`` has been used."""
+        if entry.inner is not None:
+            self._passed.discard(entry.inner)
         for one in self.lane(entry.lane).take(entry):
-            one.passed = True
-            if one.closing is not None:
-                self.order.drop(one.closing.seq)
+            self._pass_over(one)
+
+    def _pass_over(self, entry: Entry) -> None:
+        """It stays usable, and the order of deliveries goes on without it."""
+        entry.passed = True
+        if entry.closing is not None:
+            self.order.drop(entry.closing.seq)
+        if entry.inner is not None:
+            self._passed.add(entry.inner)
+        self.order.leave_out(entry.lane, f"{CHUNK}:{entry.position}")
 
     def mark(self, kind: str) -> Entry | None:
         """The next ``run_start`` or ``run_end``, or None."""
@@ -194,7 +196,7 @@ class Script:
         if event is None:
             self.whole = True
             return False
-        if event.lane == lanes.ROOT or not self.is_passed_over(event.lane):
+        if not self.is_passed_over(event.lane):
             self._place(event)
         return True
 
@@ -207,7 +209,7 @@ class Script:
         elif kind in PAIRS:
             self._open_pair(event)
         elif kind == "state_mutation" or kind in _MARKS:
-            entry = _entry(event, _look(event))
+            entry = make_entry(event, look(event))
             entry.closing, entry.instant = event, True
             if kind in _MARKS:
                 self._marks[kind].append(entry)
@@ -215,11 +217,11 @@ class Script:
                 self._add(entry)
 
     def _add_single(self, event: Event) -> None:
-        brief = _look(event)
+        brief = look(event)
         if brief.source == SCHEDULE:
-            self.order.add((event.lane, _text(brief.key)), event.lane, event.seq)
+            self.order.add((event.lane, text(brief.key)), event.lane, event.seq)
             return
-        entry = _entry(event, brief)
+        entry = make_entry(event, brief)
         entry.closing = event
         entry.instant = entry.kind in DRAWS or brief.instant is True
         self._add(entry)
@@ -228,10 +230,10 @@ class Script:
             self.order.add(event.seq, event.lane, event.seq)
 
     def _open_pair(self, event: Event) -> None:
-        brief = _look(event)
-        entry = _entry(event, brief)
+        brief = look(event)
+        entry = make_entry(event, brief)
         self._open[event.seq] = entry
-        self._unlinked[event.lane, _text(brief.call_id) or event.type].append(entry)
+        self._unlinked[event.lane, entry.call_id or event.type].append(entry)
         self._add(entry)
 
     def _add(self, entry: Entry) -> None:
@@ -245,24 +247,23 @@ class Script:
 
     def _close(self, event: Event) -> None:
         """Find the opening: by its seq, by the id of the call, or the oldest open one."""
-        brief = _look(event)
-        entry = self._open.pop(event.parent or 0, None)
-        if entry is None:
-            name = _text(brief.call_id) or _OPENINGS[event.type]
-            waiting = self._unlinked.get((event.lane, name)) or []
-            entry = next((one for one in waiting if one.closing is None), None)
+        brief = look(event)
+        entry = self._open.get(event.parent or 0)
+        if entry is None or not belongs(event, brief, entry):
+            name = text(brief.call_id) or _OPENINGS[event.type]
+            waiting = self._unlinked.get((event.lane, name), ())
+            entry = next((one for one in waiting if belongs(event, brief, one)), None)
             if entry is None:
                 return
-            self._open.pop(entry.seq, None)
+        del self._open[entry.seq]
         self._unlink(entry)
         entry.closing = event
-        entry.unanswered = brief.cancelled is True or brief.unfinished is True
+        entry.unanswered = brief.unanswered
         if not entry.unanswered and not entry.passed:
             self.order.add(event.seq, event.lane, event.seq)
 
     def _unlink(self, entry: Entry) -> None:
-        brief = _look(entry.opening)
-        name = (entry.lane, _text(brief.call_id) or entry.type)
+        name = (entry.lane, entry.call_id or entry.type)
         self._unlinked[name].remove(entry)
         if not self._unlinked[name]:
             del self._unlinked[name]
@@ -285,56 +286,29 @@ class Script:
 
     def is_passed_over(self, lane: str) -> bool:
         """Is ``lane`` inside a stubbed tool, or the business of another process?"""
-        if self._only is not None and not _under(lane, self._only):
+        if self._only is not None and not _is_under(lane, {self._only}):
             return True
-        if not self._stubbed and not self._elsewhere:
-            return False
-        while lane:
-            if lane in self._stubbed or lane in self._elsewhere:
-                return True
-            lane = lane.rpartition(".")[0]
-        return False
+        return _is_under(lane, self._stubbed) or _is_under(lane, self._elsewhere)
+
+    def _is_awaited_by_nobody(self, lane: str) -> bool:
+        return self.is_passed_over(lane) or _is_under(lane, self._passed)
 
     def _forget(self, lane: str) -> None:
+        if not self._by_lane:
+            self.lane(lane).forget(lambda entry: self.is_passed_over(entry.lane))
+            return
         gone = self._lanes.pop(lane, None)
         if gone is None:
             return
-        for entry in (*gone.skipped, *gone.ahead):
-            entry.used = True
+        gone.forget(lambda _: True)
         for child in gone.children:
             self._forget(child)
 
 
-def _under(lane: str, prefix: str) -> bool:
-    return lane == prefix or lane.startswith(prefix + ".")
-
-
-def _look(event: Event) -> _Brief:
-    try:
-        return _brief.decode(event.payload)
-    except msgspec.DecodeError:  # its data is no object: nothing of it can be matched
-        return _NOTHING
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _entry(event: Event, brief: _Brief) -> Entry:
-    kind, operation = event.type, ""
-    if kind == "nondeterministic":
-        kind, operation = _text(brief.source), _text(brief.op)
-    elif kind == "tool_call":
-        kind, operation = "tool", _text(brief.name)
-    elif kind == "llm_request":
-        kind, operation = "llm", f"{_text(brief.provider)}/{_text(brief.model)}"
-    position = brief.position
-    return Entry(
-        opening=event,
-        kind=kind,
-        operation=operation,
-        key=_text(brief.key),
-        position=position if isinstance(position, int) and position >= 0 else -1,
-        unanswered=brief.cancelled is True or brief.unfinished is True,
-        inner=brief.inner if isinstance(brief.inner, str) else None,
-    )
+def _is_under(lane: str, tops: set[str]) -> bool:
+    """Is ``lane`` one of ``tops``, or below one?"""
+    while tops and lane:
+        if lane in tops:
+            return True
+        lane = lane.rpartition(".")[0]
+    return False

@@ -10,15 +10,18 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from reenact.engine.call import Call, Decision, Entry
+from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.conductor import Conductor
 from reenact.engine.current import VARIABLE, enter, set_process_session
 from reenact.engine.desk import Desk
 from reenact.engine.diagnosis import Diagnosis
 from reenact.engine.divergence import Divergence
+from reenact.engine.ending import Ending
 from reenact.engine.explicit import Explicit
 from reenact.engine.forking import watch
 from reenact.engine.gateway import Gateway
+from reenact.engine.jobs import job_patches
+from reenact.engine.keeping import Keeper
 from reenact.engine.lanes import Lane, Lanes, running_loop
 from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened as Parts
@@ -26,23 +29,33 @@ from reenact.engine.opening import open_parts
 from reenact.engine.order import Delivery, Token
 from reenact.engine.patches import Patches
 from reenact.engine.recorder import Opened, Recorder
-from reenact.engine.rendering import render, render_many
+from reenact.engine.rendering import render
 from reenact.engine.report import Report
+from reenact.engine.room import again
 from reenact.engine.script import Script
 from reenact.engine.settings import Settings
 from reenact.engine.spawning import spawn_patches
 from reenact.engine.stacks import stack_of
 from reenact.engine.timers import timer_patches
 from reenact.engine.waiter import Waiter
-from reenact.errors import DivergenceError, ReenactError, SessionClosed, UsageError
+from reenact.engine.waits import wait_patches
+from reenact.errors import (
+    BudgetExceeded,
+    DivergenceError,
+    PolicyRefused,
+    ReenactError,
+    SessionClosed,
+    UsageError,
+)
 from reenact.format.event import Data
+from reenact.format.manifest import Flag, Manifest
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.matching import Comparer, Rules
 
 __all__ = ["Session"]
 
-_PATCHES = Patches(lambda: [*spawn_patches(), *timer_patches()])
+_PATCHES = Patches(lambda: [*spawn_patches(), *job_patches(), *timer_patches(), *wait_patches()])
 _ident = threading.get_ident
 _SHOWN = 20
 
@@ -63,14 +76,17 @@ class Session(Explicit):
         self.approximate = ""
         """Why the recorded order is not exact, if it is not."""
         self.last_clock: float | None = None
+        self.full: BudgetExceeded | None = None
+        """In a replay: the recording was full from here on."""
         self._given_parts = parts
         self._parts: Parts | None = None
         self._desks: dict[int, Desk] = {}
         self._under_way: dict[int, tuple[Opened, Callable[[], None] | None]] = {}
         self._deferred: deque[Callable[[], None]] = deque()
-        self._poison: Divergence | None = None
-        self._left_over: list[Divergence] = []
-        self._left_over_count = 0
+        self.poison: Divergence | None = None
+        """A strict session has diverged: every later call raises this again."""
+        self._keeper: Keeper | None = None
+        self._ending = Ending(self)
         self._state = "new"
         self._before: list[tuple[Any, Any]] = []
         self._pid = os.getpid()
@@ -82,7 +98,11 @@ class Session(Explicit):
         if self._state != "new":
             raise UsageError("a session is opened once", hint="make a new one: reenact.session(…)")
         self._parts = self._given_parts or open_parts(self.settings)
-        self._assemble(self._parts)
+        try:
+            self._assemble(self._parts)
+        except BaseException:  # a rule of the policy that cannot be read
+            self._parts.give_up()
+            raise
         self._state = "open"
         if self.mode != "off":
             _PATCHES.acquire()
@@ -116,13 +136,20 @@ class Session(Explicit):
             strict=settings.strict,
         )
         self.writes = self.mode in ("record", "rewrite", "record_missing")
-        self.paces = policy.match == "lane" and self.mode in ("record", "rewrite", "replay")
+        if self.mode == "record_missing" and script is not None and parts.late is not None:
+            self._keeper = Keeper(script, parts.late, self.machine, self.comparer)
+        self.paces = policy.match == "lane" and self.mode != "off"
         order = script.order if script is not None and self.mode == "replay" else None
         self.conductor = Conductor(self.lock, order, self._stalled, patience=settings.patience)
         self.recorder: Recorder
         if parts.sink is not None:
             self.recorder = Recorder(
-                parts.sink, parts.clock, policy, parts.redactor, lock=self.lock
+                parts.sink,
+                parts.clock,
+                parts.redactor,
+                parts.room,
+                late=parts.late,
+                lock=self.lock,
             )
         self.run_seed = "" if parts.source is None else parts.source.manifest().capture_id
 
@@ -140,7 +167,8 @@ class Session(Explicit):
         except (DivergenceError, ReenactError) as problem:
             if error is None:
                 raise
-            self.warn(problem.message)  # never hides what the body raised
+            if not isinstance(error, DivergenceError):
+                self.warn(str(problem))  # never hides what the body raised
 
     def _restore(self) -> None:
         token, before = self._before.pop()
@@ -167,91 +195,78 @@ class Session(Explicit):
             self._flush()
             self._end_what_is_under_way()
             self._state = "closed"
+            self.paces = False
+            self.conductor.close(self._closed)
         if self.mode != "off":
             _PATCHES.release()
-        try:
-            if self.mode == "replay" and error is None:
-                self._look_for_left_overs()
-        finally:
-            self._finish(error)
-        self._say_what_happened(error)
+        assert self._parts is not None
+        self._ending.come(self._parts, error, forked=os.getpid() != self._pid)
 
-    def _look_for_left_overs(self) -> None:
-        if self.settings.unused == "allow" or self._poison is not None or self._forked():
-            return
-        with self.lock:
-            self._left_over, self._left_over_count = self.machine.left_over(_SHOWN)
-
-    def _forked(self) -> bool:
-        return os.getpid() != self._pid
-
-    def _finish(self, error: BaseException | None) -> None:
-        """Close what was opened. What cannot be written is a warning: the program has run."""
-        parts = self._parts
-        assert parts is not None
-        try:
-            if parts.sink is not None:
-                self._finish_sink(parts.sink, error)
-        except ReenactError as problem:
-            self.warn(f"{problem.message}; hint: {problem.hint}" if problem.hint else str(problem))
-        finally:
-            if parts.source is not None:
-                parts.source.close()
-
-    def _finish_sink(self, sink: Any, error: BaseException | None) -> None:
-        if self._forked():
-            sink.leave()
-        elif self.mode == "rewrite" and error is not None:
-            sink.discard()
-            self.warn(f"{self.settings.path} stays as it was, because the run failed")
-        else:
-            if self._parts is not None and self._parts.copier is not None:
-                self._parts.copier.rest()
-            self.manifest = sink.finalize(
-                "ok" if error is None else "error", None if error is None else type(error).__name__
-            )
-
-    def _say_what_happened(self, error: BaseException | None) -> None:
-        if error is not None or self.mode != "replay":
-            return
-        if self._poison is not None:
-            raise DivergenceError(self._poison, render(self._poison))
-        if self._left_over and self.settings.unused == "error":
-            raise DivergenceError(self._left_over[0], self._summary())
-        if self.machine.divergences or self._left_over:
-            self.warn(self._summary())
-
-    def _summary(self) -> str:
-        text = render_many(self.divergences())
-        more = self._left_over_count - len(self._left_over)
-        return f"{text}\n… and {more:,} more recorded calls that were not made" if more else text
+    @property
+    def manifest(self) -> Manifest | None:
+        """After the end: of what was written."""
+        return self._ending.manifest
 
     # One call
 
     def decide(self, call: Call, *, blocks: bool) -> tuple[Decision, Opened]:
         """What happens to ``call``. It has its lane and its position from now on."""
-        self._check_open()
+        self.check_open()
         lane = self.lanes.current()
         with self.lock:
             if self._deferred:
                 self._flush()
-            if blocks and self.paces:
-                self.conductor.arrive(self.runner())
-            decision, key = self.machine.decide(call, lane.name)
+            decision, key = self._decide(call, lane.name)
             opened = Opened(call, key, lane, lane.calls)
-            lane.calls += 1
+            if self._keeper is not None:
+                decision = self._keeper.decide(decision, opened)
+            if self.writes and isinstance(decision, GoLive):
+                refusal = self.recorder.room.admit(call.request)
+                decision = decision if refusal is None else Refuse(error=refusal)
+            if self.is_recorded(decision):  # what is not recorded has no position
+                lane.calls += 1
             if call.nests:
                 opened.inner = lane.child().name
+                if self._keeper is not None:
+                    opened.inner = self._keeper.free_lane(opened.inner)
+            if blocks and self.paces and _is_waited_for(call, decision):
+                self.conductor.arrive(self.runner())
         return decision, opened
 
-    def _check_open(self) -> None:
-        if self._poison is not None:
-            raise DivergenceError(self._poison, render(self._poison))
+    def _decide(self, call: Call, lane: str) -> tuple[Decision, str]:
+        """What the machine says; but a recording that was full took no more calls."""
+        if self.full is not None:
+            action = self.settings.policy.action_for(call.capability, call.operation)
+            if action != "pass":
+                return Refuse(error=again(self.full)), self.machine.key(call)
+        return self.machine.decide(call, lane)
+
+    def is_recorded(self, decision: Decision) -> bool:
+        """Is there an event for it, or will there be one?"""
+        if isinstance(decision, Refuse) and decision.error is not None and decision.entry is None:
+            return self.writes and self.recorder.room.full in (None, decision.error)
+        return not isinstance(decision, Pass)
+
+    def check_open(self) -> None:
+        """Raise what a call raises after the end, and after a strict divergence."""
+        if self.poison is not None:
+            raise DivergenceError(self.poison, render(self.poison))
         if self._state != "open":
-            raise SessionClosed(
-                f"this session ({self.mode}) has been closed, and a call came after its end",
-                hint="wait for threads and tasks before the session ends",
+            raise self._closed()
+
+    def _check_opened(self) -> None:
+        if self._state == "new":
+            raise self._closed()
+
+    def _closed(self) -> SessionClosed:
+        if self._state == "new":
+            return SessionClosed(
+                f"this session ({self.mode}) has not been opened", hint="with session: …"
             )
+        return SessionClosed(
+            f"this session ({self.mode}) has been closed, and a call came after its end",
+            hint="wait for threads and tasks before the session ends",
+        )
 
     def is_late(self) -> bool:
         """Has the session ended, and may the call be made all the same? Never in a replay."""
@@ -267,10 +282,13 @@ class Session(Explicit):
 
     def observe_mark(self, call: Call) -> None:
         """The program says that its run starts or ends."""
-        self._check_open()
+        self.check_open()
         lane = self.lanes.current().name
         if self.writes:
-            self.recorder.event(call.type, call.request, lane)
+            with self.lock:
+                recorded = self._keeper.mark(call) if self._keeper is not None else None
+                self.recorder.event(call.type, call.request, lane, recorded=recorded)
+            return
         with self.lock:
             divergence = self.machine.observe_mark(call, lane)
         if divergence is not None and self.machine.strict:
@@ -291,16 +309,24 @@ class Session(Explicit):
         assert self._parts.source is not None
         with self.lock:
             closing = script.complete(entry)
-            self._copy(entry)
-            if stub and opened.inner is not None:
-                script.stub(entry.inner or opened.inner)
+            if opened.inner is not None:
+                opened.inner = entry.inner or opened.inner
+                if stub:
+                    script.stub(opened.inner)
             if closing is None or entry.unanswered:
                 if not self.paces:
+                    self.check_open()
                     raise self.diverged(self._never_answered(opened, entry))
                 return None, None
             if opened.call.instant:
                 script.order.drop(closing.seq)
-            data = self._parts.source.restored(closing, self._parts.seal).data
+            restored = self._parts.source.restored(closing, self._parts.seal)
+        if restored.absent:
+            self.warn_once(
+                "a recorded answer has values that were redacted and cannot be opened here: the "
+                "placeholder is served instead (a capture directory keeps them, sealed with a key)"
+            )
+        data = restored.data
         if entry.kind == "clock" and isinstance(data.get("value"), (int, float)):
             self.last_clock = data["value"]
         return closing.seq, data
@@ -310,25 +336,33 @@ class Session(Explicit):
         why = "the recorded call was cancelled, or the recording ends before its answer"
         return self.machine.stalled(entry.seq, ask, stack="", why=why)
 
-    def _copy(self, entry: Entry) -> None:
-        """In sessions that also write: this event was used now."""
-        parts = self._parts
-        if parts is None or (parts.late is None and parts.copier is None):
-            return
-        for event in dict.fromkeys((entry.opening, entry.closing)):
-            if event is not None:
-                (parts.late or parts.copier).copy(event.seq)  # type: ignore[union-attr]
-
     def is_now(self, token: Token | None) -> bool:
         """Is it ``token``'s turn, and has it been handed over to this thread?"""
         with self.lock:
             return self.conductor.try_now(self.runner(), token)
 
-    def begin(self, opened: Opened, ends: Callable[[], None] | None = None) -> None:
-        """A live call starts. ``ends`` writes what there is of it when the session ends first."""
+    def begin(
+        self, opened: Opened, ends: Callable[[], None] | None = None, *, brief: bool = False
+    ) -> None:
+        """A call starts. ``ends`` says what becomes of it when the session ends first."""
         with self.lock:
-            self.recorder.open(opened)
+            if self.writes:
+                self.recorder.open(opened, brief=brief)
             self._under_way[id(opened)] = opened, ends
+
+    def keep(self, opened: Opened, data: Data) -> bool:
+        """Is this call to stay in the recording as it was? Then it has begun."""
+        if opened.entry is None:
+            return False
+        opened.answer = data
+        self.begin(opened)
+        return True
+
+    def kept_or_new(self, opened: Opened, fields: Data) -> Data:
+        """The completing event of a kept call that was made again."""
+        assert self._keeper is not None
+        with self.lock:
+            return self._keeper.answer_or_new(opened, fields, self.recorder)
 
     def is_open(self, opened: Opened) -> bool:
         """Has ``opened`` begun, and not been completed?"""
@@ -337,7 +371,7 @@ class Session(Explicit):
     def complete(self, opened: Opened, data: Data) -> None:
         """Write the completing event of ``opened``, once."""
         with self.lock:
-            if self._under_way.pop(id(opened), None) is not None:
+            if self._under_way.pop(id(opened), None) is not None and self.writes:
                 self.recorder.complete(opened, data)
 
     def unanswered(self, opened: Opened, why: str, *, turns: int = 0) -> Data:
@@ -369,8 +403,10 @@ class Session(Explicit):
             self._deferred.popleft()()
 
     def record_delivery(self, lane: str, name: str) -> None:
-        """Write that a timer fired, a chunk was handed over, and the like."""
-        self.recorder.delivery(lane, name)
+        """Write that a timer fired, a chunk was handed over, and the like, while it is open."""
+        with self.lock:
+            if self._state == "open":
+                self.recorder.delivery(lane, name)
 
     @contextmanager
     def in_lane(self, opened: Opened) -> Iterator[None]:
@@ -385,8 +421,9 @@ class Session(Explicit):
         """A call that was made again: is the result the recorded one?"""
         then = {name: (recorded or {}).get(name) for name in fields}
         if self.comparer.key(fields) != self.comparer.key(then):
+            asked = {name: recorded[name] for name in ("callId",) if recorded and name in recorded}
             divergence = self.machine.differs(
-                entry, opened.call, opened.key, opened.lane.name, fields
+                entry, opened.call, opened.key, opened.lane.name, asked | fields
             )
             if self.machine.strict:
                 raise self.diverged(divergence)
@@ -395,8 +432,8 @@ class Session(Explicit):
 
     def diverged(self, divergence: Divergence) -> DivergenceError:
         """What to raise. In a strict session every later call raises it again."""
-        if self.machine.strict and self._poison is None:
-            self._poison = divergence
+        if self.machine.strict and self.poison is None:
+            self.poison = divergence
         return DivergenceError(divergence, render(divergence))
 
     def cancelled_early(self, opened: Opened, entry: Entry) -> None:
@@ -428,11 +465,13 @@ class Session(Explicit):
 
     def divergences(self) -> list[Divergence]:
         """What differed so far; after the end also what was left over."""
-        return [*self.machine.divergences, *self._left_over]
+        self._check_opened()
+        return [*self.machine.divergences, *self._ending.left_over]
 
     def report(self) -> Report:
         """What happened, for machines: status, counts, divergences, what was left over."""
-        return Report.of(self.machine, self._left_over, self._left_over_count, self.mode)
+        self._check_opened()
+        return Report.of(self.machine, self._ending.left_over, self._ending.count, self.mode)
 
     # Forks
 
@@ -490,7 +529,7 @@ class Session(Explicit):
                 self._desks = {
                     key: desk for key, desk in self._desks.items() if not desk.loop.is_closed()
                 }
-                found = Desk(loop, self, getattr(loop, "_thread_id", None) or _ident())
+                found = Desk(loop, self)
                 self._desks[id(loop)] = found
                 self.conductor.add_desk(found)
         return found
@@ -499,7 +538,17 @@ class Session(Explicit):
         """The order of deliveries is not exact from here on."""
         if not self.approximate:
             self.approximate = why
+            if self.writes and self._parts is not None and self._parts.sink is not None:
+                self._parts.sink.flag(Flag.APPROXIMATE)
             self.warn(f"{why}: the order in which answers arrive is recorded approximately")
+
+    def redacted(self, error: PolicyRefused) -> PolicyRefused:
+        """``error`` without secrets: the name of an operation may be anything."""
+        assert self._parts is not None
+        message = self._parts.redactor.text(error.message)
+        if message == error.message:
+            return error
+        return type(error)(message, hint=self._parts.redactor.text(error.hint))
 
     def warn(self, text: str) -> None:
         """Say something to the person at the screen; secrets are taken out."""
@@ -511,3 +560,10 @@ class Session(Explicit):
         if text not in self._warned and len(self._warned) < _SHOWN:
             self._warned.add(text)
             self.warn(text)
+
+
+def _is_waited_for(call: Call, decision: Decision) -> bool:
+    """Does the thread do nothing until it gets the answer? Inside a tool it goes on."""
+    if call.instant or call.observed:
+        return False
+    return isinstance(decision, Serve) or (isinstance(decision, GoLive) and not call.nests)

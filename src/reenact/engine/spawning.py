@@ -1,33 +1,39 @@
-"""Giving every task, thread and job its lane when it is spawned.
+"""Giving every task and thread its lane when it is spawned.
 
-Wrapped are the places where all of them pass: ``BaseEventLoop.create_task``, ``Thread.start``,
-``ThreadPoolExecutor.submit`` and anyio's worker threads. Threads that are plumbing (the workers of
-an executor, asyncio's own helpers) take no number: how many there are depends on timing.
+Wrapped are the places where all of them pass: ``BaseEventLoop.create_task`` and ``Thread.start``.
+Threads that are plumbing (the workers of an executor, asyncio's own helpers) take no number: how
+many there are depends on timing.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from asyncio import BaseEventLoop, Runner, Task, isfuture
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from asyncio import BaseEventLoop, Runner, Task, isfuture, wait_for
+from collections.abc import Callable
 from contextvars import Context
 from functools import wraps
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine import loops
-from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
-from reenact.engine.lanes import Lane
+from reenact.engine.current import OUTSIDE, VARIABLE, current
+from reenact.engine.lanes import Lane, running_loop
 from reenact.engine.patches import LatePatch, Patch
-from reenact.engine.tasks import hash_future, make_task
+from reenact.engine.tasks import make_task
+from reenact.engine.waits import starting
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["spawn_patches", "telling"]
+__all__ = ["spawn_patches"]
 
-_PLUMBING = ("asyncio", "concurrent.futures", "multiprocessing", "anyio", "logging", "reenact")
+_OURS = ("reenact",)
+_PLUMBING = ("asyncio", "concurrent.futures", "multiprocessing", "anyio", "logging", *_OURS)
+
+_WAIT_FOR = wait_for.__code__
+_DEPTH = 6
+"""Frames from ``wait_for`` to us, at most."""
 
 _main = threading.local()
 """``asyncio.run`` is about to make its main task, which stays in its caller's lane."""
@@ -40,13 +46,6 @@ def spawn_patches() -> list[Patch | LatePatch]:
         Patch(BaseEventLoop, "run_until_complete", _run_until_complete),
         Patch(Runner, "run", _run),
         Patch(threading.Thread, "start", _start),
-        Patch(ThreadPoolExecutor, "submit", _submit),
-        LatePatch(
-            "anyio._backends._asyncio",
-            lambda module: module.AsyncIOBackend,
-            "run_sync_in_worker_thread",
-            _anyio_worker,
-        ),
     ]
 
 
@@ -55,13 +54,13 @@ def spawn_patches() -> list[Patch | LatePatch]:
 
 def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
-    def create_task(self: Any, coro: Any, *, context: Context | None = None, **kwargs: Any) -> Any:
+    def create_task(self: Any, coro: Any, **kwargs: Any) -> Any:
         session = current()
         if session is None:
-            return original(self, coro, context=context, **kwargs)
+            return original(self, coro, **kwargs)
         factory = self.get_task_factory()
         make = make_task if factory is None else _made_by(original)
-        return _in_own_lane(session, make, self, coro, context, kwargs)
+        return _in_own_lane(session, make, self, coro, kwargs)
 
     return create_task
 
@@ -72,33 +71,42 @@ def _made_by(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_own_lane(
-    session: Session,
-    make: Callable[..., Any],
-    loop: Any,
-    coro: Any,
-    context: Context | None,
-    kwargs: dict[str, Any],
+    session: Session, make: Callable[..., Any], loop: Any, coro: Any, kwargs: dict[str, Any]
 ) -> Any:
+    context = kwargs.get("context")
     if context is not None:
         _carry(session, context)
     lanes = session.lanes
     if getattr(_main, "adopts", False):
         _main.adopts = False
         lane = lanes.current()
+    elif _is_waited_for():
+        lane = lanes.current()
     else:
         lane = lanes.spawn()
     with lanes.spawning(lane):
-        task = make(loop, coro, lane.name, context=context, **kwargs)
+        task = make(loop, coro, lane.name, **kwargs)
     lanes.bind_task(task, lane)
     return task
 
 
-def _foreign_factory(loop: Any, coro: Any, *, context: Context | None = None, **kwargs: Any) -> Any:
+def _is_waited_for() -> bool:
+    """Does ``asyncio.wait_for`` make the task? Then it stays in its caller's lane: a time-out
+    does not move calls, and some versions of Python make no task there at all."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_DEPTH):
+        frame = frame.f_back if frame is not None else None
+        if frame is not None and frame.f_code is _WAIT_FOR:
+            return True
+    return False
+
+
+def _foreign_factory(loop: Any, coro: Any, **kwargs: Any) -> Any:
     """For a loop whose methods cannot be wrapped."""
     session = current()
     if session is None:
-        return Task(coro, loop=loop, context=context, **kwargs)
-    return _in_own_lane(session, make_task, loop, coro, context, kwargs)
+        return Task(coro, loop=loop, **kwargs)
+    return _in_own_lane(session, make_task, loop, coro, kwargs)
 
 
 def _carry(session: Session, context: Context) -> None:
@@ -114,26 +122,23 @@ def _run(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def run(self: Any, coro: Any, *, context: Context | None = None) -> Any:
         session = current()
-        if session is None:
+        if session is None or running_loop() is not None:
             return original(self, coro, context=context)
-        # A runner has a context of its own, made before the session was opened.
-        _carry(session, context if context is not None else _own_context(self))
         loop = self.get_loop()
         if not loops.is_ours(loop) and loop.get_task_factory() is None:
             loop.set_task_factory(_foreign_factory)
+        # A runner has a context of its own, made before the session was opened, and has it after.
+        where: Context = self._context if context is None else context
+        before = where.get(VARIABLE)
+        _carry(session, where)
         _main.adopts = True
         try:
             return original(self, coro, context=context)
         finally:
             _main.adopts = False
+            where.run(VARIABLE.set, before)
 
     return run
-
-
-def _own_context(runner: Any) -> Context:
-    runner._lazy_init()
-    context: Context = runner._context
-    return context
 
 
 def _run_until_complete(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,181 +162,85 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def start(self: Any) -> None:
         session = current()
-        if session is None:
-            if VARIABLE.get() is OUTSIDE:
-                self.run = _bound(self.run, OUTSIDE)
-        elif _is_plumbing(self):
-            self.run = _bound(self.run, OUTSIDE)
+        apart = VARIABLE.get() is OUTSIDE
+        if (session is None and not apart) or not _can_start(self):
+            original(self)
+        elif session is None or _is_of(self, _PLUMBING):
+            _start_outside(original, self, session)
         else:
-            self.run = _in_lane(self.run, session, session.lanes.spawn())
-        original(self)
+            _start_in_lane(original, self, session, session.lanes.spawn())
 
     return start
 
 
-def _is_plumbing(thread: Any) -> bool:
+def _can_start(thread: Any) -> bool:
+    """Otherwise starting it raises, and nothing is spawned."""
+    return getattr(thread, "_initialized", False) and thread.ident is None
+
+
+def _is_of(thread: Any, packages: tuple[str, ...]) -> bool:
+    """Does ``thread`` run code of one of ``packages``?"""
     target = getattr(thread, "_target", None)
     modules = (type(thread).__module__, getattr(target, "__module__", None) or "")
     return any(
-        module == name or module.startswith(f"{name}.") for module in modules for name in _PLUMBING
+        module == name or module.startswith(f"{name}.") for module in modules for name in packages
     )
 
 
-def _bound(run: Callable[[], None], value: Any) -> Callable[[], None]:
-    def bound_run() -> None:
-        VARIABLE.set(value)
-        run()
+def _start_outside(original: Callable[..., Any], thread: Any, session: Session | None) -> None:
+    """``thread`` is in no session, whatever the process has. Who joins it may be."""
 
-    return bound_run
+    def run_outside(run: Callable[[], None]) -> None:
+        VARIABLE.set(OUTSIDE)
+        try:
+            run()
+        finally:
+            if session is not None and not _is_of(thread, _OURS):
+                session.conductor.thread_ended(thread)
+
+    _start_as(original, thread, run_outside)
 
 
-def _in_lane(run: Callable[[], None], session: Session, lane: Lane) -> Callable[[], None]:
+def _start_in_lane(original: Callable[..., Any], thread: Any, session: Session, lane: Lane) -> None:
     conductor = session.conductor
-    conductor.job_waits()
 
-    def run_in_lane() -> None:
-        conductor.job_begins()
+    def run_in_lane(run: Callable[[], None]) -> None:
+        conductor.job_begins(lane)
         VARIABLE.set(session)
         try:
             with session.lanes.inside(lane):
                 run()
         finally:
-            conductor.job_ends()
+            conductor.job_ends(thread)
 
-    return run_in_lane
-
-
-# Jobs of an executor
-
-
-def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        session = current()
-        if session is None:
-            if VARIABLE.get() is OUTSIDE:
-                fn = _called_outside(fn)
-            return original(self, fn, *args, **kwargs)
-        job = _Job(session, session.lanes.spawn(), fn)
-        try:
-            future = original(self, job, *args, **kwargs)
-        except BaseException:
-            job.drop()
-            raise
-        hash_future(future, job.lane.name)
-        job.attach(future)
-        return future
-
-    return submit
-
-
-def _called_outside(fn: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        token = enter(OUTSIDE)
-        try:
-            return fn(*args, **kwargs)
-        finally:
-            leave(token)
-
-    return call
-
-
-class _Job:
-    """A job in its lane, from its first line until everybody has been told its result."""
-
-    def __init__(self, session: Session, lane: Lane, fn: Callable[..., Any]) -> None:
-        self._session = session
-        self.lane = lane
-        self._fn = fn
-        self._attached = threading.Lock()
-        self._attached.acquire()
-        self._begun = False
-        session.conductor.job_waits()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._begun = True
-        self._session.conductor.job_begins()
-        token = enter(self._session)
-        try:
-            with self._session.lanes.inside(self.lane):
-                return self._fn(*args, **kwargs)
-        finally:
-            leave(token)
-            self._attached.acquire()  # the worker must not tell the result before it is ours
-
-    def attach(self, future: Any) -> None:
-        """Be there when the result is told: that still happens in the job's lane."""
-        tell = future._invoke_callbacks
-
-        def invoke_callbacks() -> None:
-            if not self._begun:
-                self._session.conductor.job_dropped()
-                tell()
-                return
-            token = enter(self._session)
-            try:
-                with self._session.lanes.inside(self.lane):
-                    tell()
-            finally:
-                leave(token)
-                self._session.conductor.job_ends()
-
-        if future.cancelled():
-            self._session.conductor.job_dropped()
-        else:
-            future._invoke_callbacks = invoke_callbacks
-        self._attached.release()
-
-    def drop(self) -> None:
-        """It will never run."""
-        self._session.conductor.job_dropped()
-
-
-_telling = threading.local()
-"""anyio's worker tells the result of a job after the job, in no context of ours."""
-
-
-@contextmanager
-def telling() -> Iterator[Session | None]:
-    """The session of the job whose result this thread is about to tell, in its lane."""
-    job: tuple[Session, Lane] | None = getattr(_telling, "job", None)
-    if job is None:
-        yield None
-        return
-    _telling.job = None
-    session, lane = job
+    conductor.job_waits(lane, thread)
     try:
-        with session.lanes.inside(lane):
-            yield session
-    finally:
-        session.conductor.job_ends()
+        _start_as(original, thread, run_in_lane)
+    except BaseException:
+        conductor.job_dropped(lane, thread)
+        raise
 
 
-def _anyio_worker(original: Callable[..., Any]) -> Any:
-    @wraps(original)
-    async def run_sync_in_worker_thread(
-        func: Callable[..., Any], args: tuple[Any, ...], *rest: Any, **kwargs: Any
-    ) -> Any:
-        session = current()
-        if session is None:
-            return await original(func, args, *rest, **kwargs)
-        in_lane = _called_in_lane(func, session, session.lanes.spawn())
-        return await original(in_lane, args, *rest, **kwargs)
+def _start_as(
+    original: Callable[..., Any], thread: Any, run: Callable[[Callable[[], None]], None]
+) -> None:
+    """Start ``thread`` with ``run(its own run)``. Nothing of that stays with it."""
+    own, had = thread.run, vars(thread).get("run")
 
-    return staticmethod(run_sync_in_worker_thread)
+    def restore() -> None:
+        if had is None:
+            vars(thread).pop("run", None)
+        else:
+            thread.run = had
 
+    def run_once() -> None:
+        restore()
+        run(own)
 
-def _called_in_lane(fn: Callable[..., Any], session: Session, lane: Lane) -> Callable[..., Any]:
-    session.conductor.job_waits()
-
-    def call(*args: Any) -> Any:
-        session.conductor.job_begins()
-        token = enter(session)
-        try:
-            with session.lanes.inside(lane):
-                return fn(*args)
-        finally:
-            leave(token)
-            _telling.job = session, lane
-
-    return call
+    thread.run = run_once
+    try:
+        with starting():
+            original(thread)
+    except BaseException:
+        restore()
+        raise

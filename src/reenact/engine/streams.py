@@ -7,17 +7,18 @@ stopping early, or by being forgotten.
 from __future__ import annotations
 
 from asyncio import CancelledError, Future
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextvars import Context
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import PLAIN, owned
-from reenact.engine.call import Call, Entry, GoLive, Pass, Refuse, Serve
+from reenact.engine.call import CHUNK, Call, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.desk import outside
 from reenact.engine.living import END, Pump, take_turns
 from reenact.engine.order import Token
 from reenact.engine.recorder import Opened
 from reenact.engine.waiter import Waiter
+from reenact.errors import UsageError
+from reenact.format.canonical import exact
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
@@ -29,14 +30,17 @@ __all__ = ["stream_async", "stream_sync"]
 def stream_sync(session: Session, call: Call, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The pieces of ``call``. The decision is made now, not when the first one is asked for."""
     if session.mode == "off" or session.is_late():
-        return _outside(outside(), live)
+        return _outside(live)
     decision, opened = session.decide(call, blocks=True)
+    if opened.entry is not None and isinstance(decision, Serve):
+        kept = _Kept(session, opened, opened.entry)
+        return kept.pieces(kept.again)
     if isinstance(decision, Serve):
         return _Replayed(session, opened, decision.entry).pieces()
     if isinstance(decision, GoLive):
         return _Recorded(session, opened).pieces(live)
     if isinstance(decision, Pass):
-        return _outside(outside(), live)
+        return _outside(live)
     assert isinstance(decision, Refuse)
     result: Iterator[Any] = session.gateway.refuse(opened, decision)
     return result
@@ -49,6 +53,9 @@ def stream_async(
     if session.mode == "off" or session.is_late():
         return live()
     decision, opened = session.decide(call, blocks=False)
+    if opened.entry is not None and isinstance(decision, Serve):
+        kept = _Kept(session, opened, opened.entry)
+        return kept.pieces_async(kept.again_async)
     if isinstance(decision, Serve):
         return _Replayed(session, opened, decision.entry).pieces_async()
     if isinstance(decision, GoLive):
@@ -60,44 +67,86 @@ def stream_async(
     return result
 
 
-def _outside(context: Context, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    pieces = context.run(live)
-    while (piece := context.run(next, pieces, END)) is not END:
-        yield piece
+def _outside(live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
+    source = _Source(live)
+    try:
+        while (piece := source.next()) is not END:
+            yield piece
+    finally:
+        source.close()
+    return source.returned
 
 
 def _name(position: int, number: int) -> str:
-    return f"chunk:{position}:{number}"
+    return f"{CHUNK}:{position}:{number}"
+
+
+class _Source:
+    """A live iterator, drawn from in no session."""
+
+    def __init__(self, live: Callable[[], Iterator[Any]]) -> None:
+        self.returned: Any = None
+        """What a generator returned at its end."""
+        self._context = outside()
+        self._live = live
+        self._pieces: Any = None
+
+    def next(self) -> Any:
+        """The next piece, or ``END``. Raises what the iterator raises."""
+        return self._context.run(self._next)
+
+    def _next(self) -> Any:
+        if self._pieces is None:
+            self._pieces = iter(self._live())
+        try:
+            return next(self._pieces)
+        except StopIteration as stop:
+            self.returned = stop.value
+            return END
+
+    def close(self) -> None:
+        """Nobody draws from it any more."""
+        if hasattr(self._pieces, "close"):
+            self._context.run(self._pieces.close)
 
 
 class _Recorded:
-    """A live stream, written down as it is consumed."""
+    """A live stream, written down as it is consumed. What a consumer sends or throws into it is
+    not passed on: it stops there."""
 
     def __init__(self, session: Session, opened: Opened) -> None:
         self._session = session
         self._opened = opened
         self._seen: list[Any] = []
+        self._size = 0
         session.begin(opened, self._abandoned)
 
-    def pieces(self, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        context = outside()
-        pieces: Any = None
+    def pieces(self, live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
+        source = _Source(live)
         try:
-            pieces = context.run(lambda: iter(live()))
-            while (piece := context.run(next, pieces, END)) is not END:
-                self._deliver(self._note)
-                yield self._saw(piece)
-        except GeneratorExit:
+            while (piece := self._next(source)) is not END:
+                _check_sent((yield piece), self._opened)
+        except BaseException:  # the consumer's, or written already
             self._session.defer(self._abandoned)
-            if hasattr(pieces, "close"):
-                context.run(pieces.close)
             raise
+        finally:
+            source.close()
+        return source.returned
+
+    def _next(self, source: _Source) -> Any:
+        self._session.is_late()
+        try:
+            piece = self._admitted(source.next())
         except BaseException as error:
             failed = self._data("failed", error)
             self._deliver(lambda: self._complete(failed))
             raise
-        data = self._data("done")
-        self._deliver(lambda: self._complete(data))
+        if piece is END:
+            data = self._data("done", returned=source.returned)
+            self._deliver(lambda: self._complete(data))
+            return END
+        self._deliver(self._note)
+        return self._saw(piece)
 
     def _deliver(self, act: Callable[[], Any]) -> None:
         session = self._session
@@ -109,9 +158,13 @@ class _Recorded:
     async def pieces_async(self, live: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
         pump = Pump(self._session.running_desk(), live, paced=self._session.paces)
         try:
-            while (piece := await pump.next(self._arrived, self._cancelled)) is not END:
-                yield piece
-        except GeneratorExit:
+            while True:
+                self._session.is_late()
+                piece = await pump.next(self._arrived, self._cancelled)
+                if piece is END:
+                    break
+                _check_sent((yield piece), self._opened)
+        except BaseException:
             self._session.defer(self._abandoned)
             raise
         finally:
@@ -120,7 +173,7 @@ class _Recorded:
     def _arrived(self, answer: Future[Any]) -> Any:
         """In our turn: write what the next piece came to, and return or raise it."""
         try:
-            piece = answer.result()
+            piece = self._admitted(answer.result())
         except BaseException as error:
             self._complete(self._data("failed", error))
             raise
@@ -133,17 +186,34 @@ class _Recorded:
     def _cancelled(self, turns: int) -> None:
         self._complete({**self._data("cancelled"), "timing": {"turns": turns}})
 
+    def _admitted(self, piece: Any) -> Any:
+        """By value, as a replay will give it. Raises for what cannot be recorded."""
+        if piece is END:
+            return END
+        piece = owned(piece)
+        room = self._session.recorder.room
+        if room.measures:
+            self._size += len(exact(piece))
+            refusal = room.over_answer(self._size)
+            if refusal is not None:
+                raise refusal
+        return piece
+
     def _saw(self, piece: Any) -> Any:
-        """By value, as a replay will give it."""
-        self._seen.append(owned(piece))
+        self._seen.append(piece)
         return owned(piece)
 
     def _note(self) -> None:
         lane, position = self._opened.lane.name, self._opened.position
         self._session.record_delivery(lane, _name(position, len(self._seen)))
 
-    def _data(self, ended: str, error: BaseException | None = None) -> Data:
-        fields: Data = {"response": {"chunks": self._seen}, "ended": ended}
+    def _data(
+        self, ended: str, error: BaseException | None = None, *, returned: Any = None
+    ) -> Data:
+        response = {"chunks": self._seen}
+        if returned is not None:
+            response["returned"] = owned(returned)
+        fields: Data = {"response": response, "ended": ended}
         if error is not None:
             fields["error"] = PLAIN.dump_error(self._opened.call, error)
         return self._session.recorder.completing(self._opened, fields)
@@ -155,6 +225,56 @@ class _Recorded:
         self._complete(self._data("abandoned"))
 
 
+class _Kept(_Recorded):
+    """A recorded stream in a recording that is added to: it stays as it was, unless the consumer
+    stops earlier this time."""
+
+    def __init__(self, session: Session, opened: Opened, entry: Entry) -> None:
+        _, data = session.claim(opened, entry)
+        self._answer = opened.answer = data or {}
+        super().__init__(session, opened)
+
+    def again(self) -> Generator[Any, Any, Any]:
+        """What was recorded, as a live iterator gives it."""
+        yield from _chunks(self._answer)
+        _raise_recorded(self._opened.call, self._answer)
+        return _returned(self._answer)
+
+    async def again_async(self) -> AsyncIterator[Any]:
+        for piece in _chunks(self._answer):
+            yield piece
+        _raise_recorded(self._opened.call, self._answer)
+
+    def _complete(self, data: Data) -> None:
+        same = data["ended"] == self._answer.get("ended") and _chunks(data) == self._seen
+        super()._complete(self._answer if same else data)
+
+
+def _chunks(data: Data) -> list[Any]:
+    response = data.get("response")
+    chunks = response.get("chunks") if isinstance(response, dict) else None
+    return chunks if isinstance(chunks, list) else []
+
+
+def _returned(data: Data) -> Any:
+    response = data.get("response")
+    return response.get("returned") if isinstance(response, dict) else None
+
+
+def _raise_recorded(call: Call, data: Data) -> None:
+    error = data.get("error")
+    if error is not None:
+        raise PLAIN.load_error(call, error)
+
+
+def _check_sent(sent: Any, opened: Opened) -> None:
+    if sent is not None:
+        raise UsageError(
+            f"a value was sent into the stream {opened.call.operation}, which is recorded one way",
+            hint="iterate over it; make what is sent an argument of the call",
+        )
+
+
 class _Replayed:
     """A recorded stream, piece by piece, each in its turn."""
 
@@ -164,41 +284,40 @@ class _Replayed:
         self._entry = entry
         self._end, data = session.claim(opened, entry)
         self._data = data or {}
-        response = self._data.get("response")
-        chunks = response.get("chunks") if isinstance(response, dict) else None
-        self._chunks: list[Any] = chunks if isinstance(chunks, list) else []
+        self._chunks = _chunks(self._data)
         self._number = 0
+        session.begin(opened, self._left)
 
-    def pieces(self) -> Iterator[Any]:
+    def pieces(self) -> Generator[Any, Any, Any]:
         try:
             for piece in self._chunks:
                 self._wait(self._next_token())
-                yield piece
+                _check_sent((yield piece), self._opened)
             self._check_end()
             self._wait(self._end)
-        except GeneratorExit:
+        except BaseException:
             self._session.defer(self._left)
             raise
-        self._raise_recorded()
+        return self._finish()
 
     async def pieces_async(self) -> AsyncIterator[Any]:
         try:
             for piece in self._chunks:
                 await self._wait_async(self._next_token())
-                yield piece
+                _check_sent((yield piece), self._opened)
             self._check_end()
             cancelled = self._data.get("ended") == "cancelled"
             await self._wait_async(None if cancelled else self._end)
-        except GeneratorExit:
-            self._session.defer(self._left)
-            raise
         except CancelledError:
             timing = self._data.get("timing")
             turns = timing.get("turns") if isinstance(timing, dict) else 0
             await take_turns(turns if isinstance(turns, int) else 0)
             self._left()
             raise
-        self._raise_recorded()
+        except BaseException:
+            self._session.defer(self._left)
+            raise
+        self._finish()
 
     def _next_token(self) -> Token:
         token = (self._entry.lane, _name(self._entry.position, self._number))
@@ -216,27 +335,37 @@ class _Replayed:
 
     def _wait(self, token: Token | None) -> None:
         session = self._session
-        if session.paces and not session.is_now(token):
+        session.check_open()
+        if self._is_paced(token) and not session.is_now(token):
             session.conductor.wait(self._waiter(token))
 
     async def _wait_async(self, token: Token | None) -> None:
-        if self._session.paces:
+        self._session.check_open()
+        if self._is_paced(token):
             await self._session.running_desk().wait(self._waiter(token))
+
+    def _is_paced(self, token: Token | None) -> bool:
+        """The order has gone past what a lenient run went past."""
+        return self._session.paces and (token is None or not self._entry.passed)
 
     def _check_end(self) -> None:
         """The recorded consumer stopped here; this one wants more than there is."""
+        self._session.check_open()
         if self._data.get("ended") == "abandoned":
             raise self._session.wants_more(self._opened, self._entry)
 
     def _left(self) -> None:
         """The consumer stopped: was that so in the recording, too?"""
+        if not self._session.is_open(self._opened):
+            return
+        self._session.complete(self._opened, self._data)
         stopped = self._data.get("ended") in ("abandoned", "cancelled")
         if stopped and self._number == len(self._chunks):
             return
         tokens: list[Token] = [self._next_token() for _ in self._chunks[self._number :]]
         self._session.left_early(self._opened, self._entry, tokens)
 
-    def _raise_recorded(self) -> None:
-        error = self._data.get("error")
-        if error is not None:
-            raise PLAIN.load_error(self._opened.call, error)
+    def _finish(self) -> Any:
+        self._session.complete(self._opened, self._data)
+        _raise_recorded(self._opened.call, self._data)
+        return _returned(self._data)

@@ -1,4 +1,4 @@
-"""Tasks and futures whose hash is their lane's, so that sets of them iterate the same every time.
+"""Tasks whose hash is their lane's, so that sets of them iterate the same every time.
 
 ``asyncio.wait`` returns sets, a ``TaskGroup`` cancels a set of tasks, an executor's
 ``as_completed`` yields a set: by address, the order would be another one in every run.
@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
 from typing import Any
 from zlib import crc32
 
-__all__ = ["hash_future", "make_task"]
+__all__ = ["lane_hash", "make_task"]
 
 
 class _Task(asyncio.Task[Any]):
@@ -21,15 +20,12 @@ class _Task(asyncio.Task[Any]):
         return self.lane_hash
 
 
-class _Future(Future[Any]):
-    lane_hash: int
-
-    def __hash__(self) -> int:
-        return self.lane_hash
+_Task.__name__ = _Task.__qualname__ = "Task"  # as people see it in a repr
 
 
-for _kind, _name in ((_Task, "Task"), (_Future, "Future")):
-    _kind.__name__ = _kind.__qualname__ = _name  # as people see them in a repr
+def lane_hash(lane: str) -> int:
+    """The hash of what is in ``lane``."""
+    return crc32(lane.encode())
 
 
 def make_task(loop: Any, coro: Any, lane: str, **kwargs: Any) -> Any:
@@ -37,14 +33,6 @@ def make_task(loop: Any, coro: Any, lane: str, **kwargs: Any) -> Any:
     if loop.is_closed():
         raise RuntimeError("Event loop is closed")
     task = _Task.__new__(_Task)
-    task.lane_hash = crc32(lane.encode())  # before __init__, which already asks for it
+    task.lane_hash = lane_hash(lane)  # before __init__, which already asks for it
     task.__init__(coro, loop=loop, **kwargs)  # type: ignore[misc]
     return task
-
-
-def hash_future(future: Any, lane: str) -> None:
-    """Give an executor's future its hash. Nobody has put it into a set yet."""
-    kind: Any = type(future)
-    if kind is Future:
-        future.lane_hash = crc32(lane.encode())
-        future.__class__ = _Future

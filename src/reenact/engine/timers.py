@@ -1,4 +1,4 @@
-"""Timers, posts from other threads, and timed waits: deliveries that no boundary makes.
+"""Timers of a loop, and what other threads post to it: deliveries that no boundary makes.
 
 Each has a number in its lane. While recording, what fires waits for the loop to be at rest and is
 written down; in a replay it fires when its turn comes in the recorded order, not by the clock, and
@@ -7,7 +7,6 @@ one that never fired in the recording never does. At the end of the recording th
 
 from __future__ import annotations
 
-import queue
 import threading
 from asyncio import BaseEventLoop, Handle, TimerHandle
 from collections.abc import Callable
@@ -15,12 +14,11 @@ from contextvars import Context
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from reenact._system import monotonic
 from reenact.engine import loops
 from reenact.engine.current import current
 from reenact.engine.desk import Desk
+from reenact.engine.jobs import is_telling, telling
 from reenact.engine.patches import LatePatch, Patch
-from reenact.engine.spawning import telling
 from reenact.engine.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["timer_patches"]
 
 _ident = threading.get_ident
-_skew = threading.local()
-"""Seconds by which timed waits of this thread ended early, in a replay."""
 
 
 def timer_patches() -> list[Patch | LatePatch]:
@@ -38,10 +34,6 @@ def timer_patches() -> list[Patch | LatePatch]:
     return [
         Patch(BaseEventLoop, "call_at", _call_at),
         Patch(BaseEventLoop, "call_soon_threadsafe", _call_soon_threadsafe),
-        Patch(threading.Condition, "wait", _wait),
-        # They compute what is left of a time-out; after a wait that ended early nothing is.
-        Patch(threading, "_time", _thread_time),
-        Patch(queue, "time", _thread_time),
     ]
 
 
@@ -93,7 +85,7 @@ class _Timer(TimerHandle):
             if self.cancelled():
                 return False
             session.record_delivery(lane, name)
-            desk.run_now(self)
+            self._run_now(desk)
             return True
 
         self._outer = loops.call_at(
@@ -105,7 +97,7 @@ class _Timer(TimerHandle):
             if self.cancelled():
                 return False
             desk.skip_to(self._when)
-            desk.run_now(self)
+            self._run_now(desk)
             return True
 
         def by_the_clock() -> None:
@@ -117,14 +109,19 @@ class _Timer(TimerHandle):
     def _schedule(self, desk: Desk) -> None:
         if not self.cancelled():
             self._outer = loops.call_at(
-                desk.loop, self._when, desk.run_now, self, context=desk.own_context
+                desk.loop, self._when, self._run_now, desk, context=desk.own_context
             )
+
+    def _run_now(self, desk: Desk) -> None:
+        self._outer = self._waiter = None
+        desk.run_now(self)
 
     def cancel(self) -> None:
         if self._outer is not None:
             self._outer.cancel()
         if self._waiter is not None:
             self._conductor.forget(self._waiter)
+        self._outer = self._waiter = None
         super().cancel()
 
 
@@ -155,7 +152,7 @@ def _post(
     args: tuple[Any, ...],
     context: Context | None,
 ) -> Any:
-    if not session.paces or loop._thread_id in (None, _ident()):
+    if not session.paces or (loop._thread_id == _ident() and not is_telling()):
         return original(loop, callback, *args, context=context)
     loop._check_closed()
     desk = session.desk(loop)
@@ -183,101 +180,3 @@ def _post(
             session.conductor.advance()
         desk.post_from_anywhere()
     return handle
-
-
-# Timed waits of threads
-
-
-def _thread_time(original: Callable[[], float]) -> Callable[[], float]:
-    def time() -> float:
-        skew: float = getattr(_skew, "seconds", 0.0)
-        return original() + skew
-
-    return time
-
-
-def _wait(original: Callable[..., bool]) -> Callable[..., bool]:
-    @wraps(original)
-    def wait(self: Any, timeout: float | None = None) -> bool:
-        if timeout is None or timeout <= 0:
-            return original(self, timeout)
-        session = current()
-        if session is None or not session.paces:
-            return original(self, timeout)
-        waiter = _TimedWait(session, timeout)
-        if not waiter.wait_for(self):
-            return original(self, waiter.left())
-        return not waiter.in_vain
-
-    return wait
-
-
-class _TimedWait(Waiter):
-    """A thread in a timed wait. The program wakes it by notifying; in vain it waits until its time
-    is up, while recording, or until its turn, in a replay."""
-
-    __slots__ = ("_deadline", "_lane", "_session", "by_the_clock", "in_vain")
-
-    def __init__(self, session: Session, timeout: float) -> None:
-        self._session = session
-        self._lane = session.lanes.current()
-        self._deadline = monotonic() + timeout
-        token = (self._lane.name, f"wait:{self._lane.waits + 1}")
-        super().__init__(token, self._lane.name, session.runner(), real=self._go_by_the_clock)
-        self.polls = True
-        self.in_vain = False
-        self.by_the_clock = False
-
-    def left(self) -> float:
-        """Seconds until its time is up."""
-        return max(0.0, self._deadline - monotonic())
-
-    def wait_for(self, condition: Any) -> bool:
-        """As ``Condition.wait`` does it, with a gate that can be opened by others, too.
-
-        False when the recording has nothing to say about this wait.
-        """
-        conductor = self._session.conductor
-        replays = conductor.order is not None
-        with conductor.lock:
-            conductor.arrive(self.runner)
-            if conductor.is_exhausted():
-                return False
-        condition._waiters.append(self.prepare())
-        saved = condition._release_save()
-        try:
-            if replays:
-                conductor.block(self)
-            elif not self.gate.acquire(timeout=self.left()):
-                # Others may still be busy with what they got: perhaps they notify us yet.
-                conductor.hand_over(self.runner, self._give_up)
-        finally:
-            condition._acquire_restore(saved)
-            if (self.in_vain or self.by_the_clock) and self.gate in condition._waiters:
-                condition._waiters.remove(self.gate)
-        if self.in_vain:
-            self._lane.waits += 1
-            if replays:
-                _skew.seconds = getattr(_skew, "seconds", 0.0) + self.left()
-        return not self.by_the_clock
-
-    def _give_up(self) -> None:
-        if not self.gate.acquire(blocking=False):
-            self.in_vain = True
-            self._session.record_delivery(self.lane, f"wait:{self._lane.waits + 1}")
-
-    def hand_over(self) -> bool:
-        """Its turn to have waited in vain, in a replay."""
-        try:
-            self.gate.release()
-        except RuntimeError:
-            return False  # the program was quicker; its next wait may be the one that is in vain
-        self.delivered = self.in_vain = True
-        return True
-
-    def _go_by_the_clock(self) -> None:
-        try:
-            self.gate.release()
-        except RuntimeError:
-            return  # notified in the meantime
-        self.delivered = self.by_the_clock = True

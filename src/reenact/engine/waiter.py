@@ -34,6 +34,7 @@ class Waiter:
         "delivered",
         "error",
         "fire",
+        "free",
         "gate",
         "ident",
         "lane",
@@ -66,6 +67,8 @@ class Waiter:
         """The thread that is blocked, 0 for none."""
         self.polls = False
         """Looks again by itself every few milliseconds: its gate is not ours alone."""
+        self.free = False
+        """The order of deliveries does not matter for it any more."""
         self.delivered = False
         self.nudged = False
 

@@ -40,6 +40,8 @@ class Flag(IntEnum):
     """Some payloads are stored as what changed against an earlier event."""
     SEALED = 2
     """Some redacted values are kept, encrypted, beside the events."""
+    APPROXIMATE = 3
+    """The order of deliveries is approximate: a loop did not show when it was at rest."""
 
 
 class Format(msgspec.Struct, frozen=True):

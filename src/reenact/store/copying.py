@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
 from reenact.errors import ReenactError, SinkError, SinkUnwritable, UsageError
-from reenact.format.event import Draft, Event
-from reenact.format.manifest import Manifest, Seed
+from reenact.format.event import Data, Draft, Event
+from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.format.paths import lookup, parse
 from reenact.policy.redaction import Mark
 from reenact.store.seal import Seal
@@ -37,11 +39,14 @@ class Copier:
         self._seal = seal
         self._is_sealed = source.manifest().sealed is not None
         self._new = array("Q", bytes(8 * (len(source) + 1)))
+        if Flag.APPROXIMATE in source.manifest().flags:
+            sink.flag(Flag.APPROXIMATE)
 
-    def copy(self, seq: int) -> int:
+    def copy(self, seq: int, fields: Data | None = None) -> int:
         """Append event ``seq`` of the old recording and return its new seq, 0 as the sink does.
 
-        Type, data, time, lane and unknown fields stay. ``parent`` becomes the new seq of the
+        Type, time, lane, unknown fields and data stay, but for ``fields`` of the data, of which
+        None takes one away. ``parent`` becomes the new seq of the
         enclosing event if that has been copied, else it is dropped. Raises :class:`UsageError` for
         the second copy of an event, :class:`LookupError` for one that there is not, and
         :class:`RecordingDamaged` when the old recording cannot be read any more.
@@ -51,7 +56,7 @@ class Copier:
         event = self._source.at(seq)
         draft = Draft(
             type=event.type,
-            data=event.data,
+            data=_with(event.data, fields),
             ts=event.ts,
             lane=event.lane,
             parent=None if event.parent is None else self.copied(event.parent),
@@ -77,19 +82,29 @@ class Copier:
         """The new seq of event ``seq``, None when it has not been copied."""
         return (self._new[seq] or None) if 0 < seq < len(self._new) else None
 
-    def rest(self) -> int:
-        """Copy every event that has not been copied, in order. Returns how many that were.
+    def rest(
+        self, wanted: Callable[[int], bool] = lambda _: True, fields: Data | None = None
+    ) -> int:
+        """Copy every event that is ``wanted`` and has not been copied, in order. Returns how many.
 
         Ends at the first one that the sink does not take: it has said why.
         """
         count = 0
         for seq in range(1, len(self._new)):
-            if self._new[seq]:
+            if self._new[seq] or not wanted(seq):
                 continue
-            if not self.copy(seq):
+            if not self.copy(seq, fields):
                 break
             count += 1
         return count
+
+
+def _with(data: Data, fields: Data | None) -> Data:
+    changed = {name for name in fields or () if data.get(name) != (fields or {})[name]}
+    if not changed or fields is None:
+        return data
+    kept = {name: item for name, item in data.items() if name not in changed}
+    return kept | {name: fields[name] for name in changed if fields[name] is not None}
 
 
 def _opened(event: Event, restored: Restored) -> tuple[Mark, ...]:
@@ -113,7 +128,9 @@ class LateSink:
     """Adds what is missing to a recording, and does not touch it when nothing is.
 
     ``sink`` has not been started; where there is a ``source`` (the old recording), it replaces
-    that and redacts with its profile. Until the first new event, :meth:`copy` only remembers.
+    that and redacts with its profile. Until the first new event, :meth:`copy` only remembers. What
+    has not been used is copied at the end, with ``rest_fields`` of its data changed, if it
+    ``is_kept``.
     Then the sink is started, the remembered events are copied, and everything goes there directly.
     The old recording stays as it is until a new one is complete. Otherwise the contract is that of
     :class:`reenact.store.sink.Sink`; that the place cannot be written may turn out late, and then
@@ -127,15 +144,22 @@ class LateSink:
         *,
         seal: Seal | None = None,
         warn: Warn = print_warning,
+        is_kept: Callable[[Event], bool] = lambda _: True,
+        rest_fields: Data | None = None,
     ) -> None:
         self._sink = sink
         self._old = source
         self._seal = seal
         self._warn = warn
+        self._is_kept = is_kept
+        self._rest_fields = rest_fields
         self._seed: Seed | None = None
         self._reader: SeekableSource | None = None
         self._copier: Copier | None = None
         self._order = array("Q")
+        self._fields: dict[int, Data] = {}
+        self._notes: deque[tuple[int, Draft]] = deque()
+        self._flags: set[Flag] = set()
         self._used = bytearray()
         self._writing = False
         self._failure: str | None = None
@@ -161,25 +185,57 @@ class LateSink:
         self._seed = seed
         watch_forks(self)
 
-    def copy(self, seq: int) -> int:
+    def copy(self, seq: int, fields: Data | None = None) -> int:
         """Event ``seq`` of the old recording was used now. Returns the seq it has in the new one.
 
-        Raises :class:`UsageError` the second time and :class:`LookupError` for an event that there
-        is not. In a forked child nothing happens: its parent copies whatever it has not used.
+        ``fields`` of its data are changed, as :meth:`Copier.copy` does it. Raises
+        :class:`UsageError` the second time and :class:`LookupError` for an event that there is
+        not. In a forked child nothing happens: its parent copies whatever it has not used.
         """
         with self._lock:
-            self._check_open()
-            if self._forked or self._failure is not None:
+            if not self._use(seq):
                 return 0
-            if not 0 < seq < len(self._used):
-                raise LookupError(f"event {seq} of {max(len(self._used) - 1, 0)}")
-            if self._used[seq]:
-                raise _twice(seq)
-            self._used[seq] = 1
-            if self._copier is None:
-                self._order.append(seq)
-                return len(self._order)
-            return self._try_copy(self._copier, seq)
+            if self._copier is not None:
+                return self._try_copy(self._copier, seq, fields)
+            self._order.append(seq)
+            if fields:
+                self._fields[seq] = fields
+            return len(self._order) + len(self._notes)
+
+    def leave_out(self, seq: int) -> None:
+        """Event ``seq`` of the old recording is not to be in the new one."""
+        with self._lock:
+            self._use(seq)
+
+    def _use(self, seq: int) -> bool:
+        """Mark ``seq``; False where that is not our business."""
+        self._check_open()
+        if self._forked or self._failure is not None:
+            return False
+        if not 0 < seq < len(self._used):
+            raise LookupError(f"event {seq} of {max(len(self._used) - 1, 0)}")
+        if self._used[seq]:
+            raise _twice(seq)
+        self._used[seq] = 1
+        return True
+
+    def note(self, event: Draft) -> int:
+        """Append an event that is worth writing only if there are new ones, too. As long as there
+        is none it has no seq, and 0 is returned."""
+        with self._lock:
+            self._check_open()
+            if not self._writing:
+                if self._failure is None and not self._forked:
+                    self._notes.append((len(self._order), event))
+                return 0
+        return self._sink.append(event)
+
+    def flag(self, flag: Flag) -> None:
+        """See :class:`reenact.store.sink.Sink`."""
+        with self._lock:
+            self._flags.add(flag)
+            if self._writing:
+                self._sink.flag(flag)
 
     def append(self, event: Draft) -> int:
         """Append a new event, after everything that was used before it."""
@@ -208,17 +264,28 @@ class LateSink:
         except ReenactError as error:
             self._fail(error.message)
             return False
+        for flag in self._flags:
+            self._sink.flag(flag)
         copier = Copier(reader, self._sink, self._seal)
-        for seq in self._order:
-            if not self._try_copy(copier, seq):
-                break
-        self._order = array("Q")
+        self._write_remembered(copier)
+        self._order, self._fields = array("Q"), {}
         self._copier = copier
         return self._failure is None
 
-    def _try_copy(self, copier: Copier, seq: int) -> int:
+    def _write_remembered(self, copier: Copier) -> None:
+        for place, seq in enumerate(self._order):
+            self._write_notes(place)
+            if not self._try_copy(copier, seq, self._fields.get(seq)):
+                return
+        self._write_notes(len(self._order))
+
+    def _write_notes(self, place: int) -> None:
+        while self._notes and self._notes[0][0] == place:
+            self._sink.append(self._notes.popleft()[1])
+
+    def _try_copy(self, copier: Copier, seq: int, fields: Data | None) -> int:
         try:
-            return copier.copy(seq)
+            return copier.copy(seq, fields)
         except ReenactError as error:
             self._fail(error.message)
             return 0
@@ -266,8 +333,12 @@ class LateSink:
     def _copy_rest(self, copier: Copier) -> None:
         if self._reader is None:  # done, and finalising is tried again
             return
+        reader = self._reader
         try:
-            copier.rest()
+            copier.rest(
+                lambda seq: not self._used[seq] and self._is_kept(reader.at(seq)),
+                self._rest_fields,
+            )
         except ReenactError as error:
             self._fail(error.message)
         if copier.unsealed:

@@ -25,7 +25,7 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.format.event import Draft, Prefix
-from reenact.format.manifest import Manifest, Seed
+from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_capture, is_open_as, not_removed
@@ -176,6 +176,10 @@ class DirectorySink:
                     )
             return self._writer
 
+    def flag(self, flag: Flag) -> None:
+        if self._writer is not None and not self._forked:
+            self._writer.flags.add(flag)
+
     def after_fork(self) -> None:
         """In a forked child: leave the parent's files alone, write a segment of our own."""
         if self._writer is None or self._manifest is not None or self._discarded:
@@ -264,6 +268,7 @@ class DirectorySink:
 
     def _close(self, writer: Writer, seed: Seed, status: Status, error: str | None) -> Manifest:
         sums = merge(self._folder) if segment_files(self._folder) else writer.sums()
+        sums.flags |= writer.flags
         drop_empty_segments(self._folder)
         if writer.untidy:
             set_orphans_aside(self._folder)

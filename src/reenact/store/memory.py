@@ -169,6 +169,10 @@ class MemorySink:
             self._extras[seq] = event.extra
         return seq
 
+    def flag(self, flag: Flag) -> None:
+        if not self._forked:
+            self._sums.flags.add(flag)
+
     def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
         with self._lock:
             if self._manifest is None:

@@ -22,7 +22,7 @@ from reenact.errors import (
 from reenact.format import lane as lanes
 from reenact.format.canonical import plain
 from reenact.format.event import Draft, decode_line, unknown_fields
-from reenact.format.manifest import MAJOR, Manifest, RedactionInfo, Seed, parse
+from reenact.format.manifest import MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
 from reenact.format.migrate import major_of, migrate_events, migrate_manifest
 from reenact.policy.redaction import Redactor
 from reenact.store.directory import DirectorySink
@@ -66,7 +66,7 @@ def redact_again(source_path: Path, target: Path, redactor: Redactor, clock: Clo
         old = source.manifest()
         seed = _seed_of(old, RedactionInfo(enabled=True, profile=redactor.profile))
         sink = _sink(target, clock, Options(redactor=redactor))
-        manifest = _write(sink, seed, drafts(), old.status, old.error)
+        manifest = _write(sink, seed, drafts(), old.status, old.error, old.flags)
     return Removed(manifest, dict(sorted(by_rule.items())), events)
 
 
@@ -100,10 +100,17 @@ def _sink(target: Path, clock: Clock, options: Options) -> Sink:
 
 
 def _write(
-    sink: Sink, seed: Seed, drafts: Iterable[Draft], status: str, error: str | None
+    sink: Sink,
+    seed: Seed,
+    drafts: Iterable[Draft],
+    status: str,
+    error: str | None,
+    flags: Iterable[int] = (),
 ) -> Manifest:
     log = "tape" if isinstance(sink, TapeSink) else EVENTS
     sink.start(msgspec.structs.replace(seed, event_log_path=log))
+    if Flag.APPROXIMATE in flags:
+        sink.flag(Flag.APPROXIMATE)
     for draft in drafts:
         if not sink.append(draft):
             break  # the sink has said why, and keeps it as its error

@@ -45,6 +45,9 @@ class Sink(Protocol):
         data that JSON cannot hold.
         """
 
+    def flag(self, flag: Flag) -> None:
+        """The manifest is to say ``flag``. Nothing happens in a forked child."""
+
     def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
         """Close the recording; its manifest comes last. Calling it again returns the same."""
 
@@ -120,6 +123,8 @@ class Writer:
         self.failure: str | None = None
         self.untidy = False
         """May blobs have been written for an event that was not?"""
+        self.flags: set[Flag] = set()
+        """What the manifest is to say besides what the sums find out."""
         self._log = log
         self._sums = Sums(tally=log.tally)
         self._prefix = prefix
@@ -210,6 +215,7 @@ class Writer:
         """The sums over everything written; call it when the writer is closed."""
         if self._torn:
             self._mend()
+        self._sums.flags |= self.flags
         if self._packer.used_deltas:
             self._sums.flags.add(Flag.DELTAS)
         if self._sealed is not None and self._sealed.count:

@@ -20,7 +20,7 @@ from reenact.errors import (
 )
 from reenact.format.canonical import stored
 from reenact.format.event import Draft, Prefix
-from reenact.format.manifest import BlobTotals, Manifest, Seed
+from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_folder, not_removed
@@ -142,6 +142,10 @@ class TapeSink:
                 "not recorded (a capture directory would)"
             )
         return 0
+
+    def flag(self, flag: Flag) -> None:
+        if self._writer is not None:
+            self._writer.flags.add(flag)
 
     def after_fork(self) -> None:
         """In a forked child: a tape holds one process, so the child records nothing."""

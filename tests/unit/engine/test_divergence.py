@@ -250,7 +250,7 @@ def test_bytes_are_shown_as_in_a_recording() -> None:
 def test_the_schema_holds_for_what_is_made(recorded: Any, asked: Any) -> None:
     validator = Draft202012Validator(divergence_schema())
     for divergence in (WHOLE, BARE, *_all(Desk(), recorded, asked, "f")):
-        validator.validate(divergence.to_json())
+        assert [error.message for error in validator.iter_errors(divergence.to_json())] == []
 
 
 def test_the_schema_refuses_what_is_none() -> None:

@@ -1,0 +1,86 @@
+"""Who could still ask for something: the threads of a session, its jobs that have not begun."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reenact.engine.desk import Desk
+
+__all__ = ["Crew"]
+
+_ident = threading.get_ident
+
+
+class Crew:
+    """Threads by their ident. The caller of every method holds the session's lock."""
+
+    def __init__(self) -> None:
+        self._threads = {_ident()}
+        self._jobs = 0
+        self._blocked: set[int] = set()
+        self._spawned: set[Any] = set()
+        self._joiners: dict[Any, set[int]] = {}
+
+    def spawn(self, thread: Any = None) -> None:
+        """A thread or a job was spawned and has not begun. ``thread`` is None for a job."""
+        self._jobs += 1
+        if thread is not None:
+            self._spawned.add(thread)
+
+    def begin(self) -> None:
+        """It has begun, in this thread."""
+        self._jobs -= 1
+        self._threads.add(_ident())
+
+    def drop(self, thread: Any = None) -> None:
+        """It will never begin."""
+        self._jobs -= 1
+        self._spawned.discard(thread)
+
+    def end(self) -> None:
+        """What ran in this thread has ended."""
+        self._threads.discard(_ident())
+
+    def block(self, ident: int) -> None:
+        """The thread ``ident`` waits for its turn: it does nothing until it is given something."""
+        self._blocked.add(ident)
+
+    def unblock(self, ident: int) -> None:
+        """It goes on."""
+        self._blocked.discard(ident)
+
+    def join(self, thread: Any) -> None:
+        """This thread waits for the end of ``thread``."""
+        self._joiners.setdefault(thread, set()).add(_ident())
+
+    def joined(self, thread: Any) -> None:
+        """It does not any more."""
+        joiners = self._joiners.get(thread, set())
+        joiners.discard(_ident())
+        if not joiners:
+            self._joiners.pop(thread, None)
+
+    def ended(self, thread: Any) -> set[int]:
+        """``thread`` has ended. Who was waiting for that?"""
+        self._spawned.discard(thread)
+        return self._joiners.pop(thread, set())
+
+    def all_wait(self, desk: Desk | None = None) -> bool:
+        """Does every thread wait for its turn, or for the end of one that does? ``desk`` is the
+        idle loop of a thread that may be left out."""
+        if self._jobs:
+            return False
+        joining = {
+            ident
+            for thread, joiners in self._joiners.items()
+            if thread in self._spawned
+            for ident in joiners
+        }
+        awake = self._threads - self._blocked - joining
+        return not awake or (desk is not None and awake == {desk.ident})
+
+    def after_fork(self) -> None:
+        """In a forked child there is one thread."""
+        self.__init__()  # type: ignore[misc]

@@ -1,0 +1,114 @@
+"""The end of a session: closing what was written, and saying what happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.call import SCHEDULE
+from reenact.engine.divergence import Divergence
+from reenact.engine.opening import Opened
+from reenact.engine.rendering import render, render_many
+from reenact.errors import DivergenceError, ReenactError
+from reenact.format.manifest import Manifest
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
+
+__all__ = ["Ending"]
+
+_SHOWN = 20
+
+
+class Ending:
+    """What is done when no more calls come. ``left_over`` are the first of ``count`` recorded calls
+    that were not made."""
+
+    def __init__(self, session: Session) -> None:
+        self.left_over: list[Divergence] = []
+        self.count = 0
+        self.manifest: Manifest | None = None
+        """Of what was written."""
+        self._session = session
+
+    def come(self, parts: Opened, error: BaseException | None, *, forked: bool) -> None:
+        """Close ``parts``; ``error`` is what the body raised.
+
+        Raises :class:`DivergenceError` for what a replay has to complain about.
+        """
+        session = self._session
+        if session.mode != "replay":
+            self._finish(parts, error, forked=forked)
+            return
+        try:
+            if error is None and not forked:
+                self._look_for_left_overs()
+        finally:
+            self._finish(parts, error or self._complaint(), forked=forked)
+        complaint = self._complaint()
+        if complaint is not None:
+            raise complaint
+        if session.divergences():
+            session.warn(self._summary())
+
+    def _look_for_left_overs(self) -> None:
+        session = self._session
+        if session.settings.unused == "allow" or session.poison is not None:
+            return
+        with session.lock:
+            self.left_over, self.count = session.machine.left_over(_SHOWN)
+
+    def _complaint(self) -> DivergenceError | None:
+        session = self._session
+        if session.poison is not None:
+            return DivergenceError(session.poison, render(session.poison))
+        if self.left_over and session.settings.unused == "error":
+            return DivergenceError(self.left_over[0], self._summary())
+        return None
+
+    def _summary(self) -> str:
+        text = render_many(self._session.divergences())
+        more = self.count - len(self.left_over)
+        return f"{text}\n… and {more:,} more recorded calls that were not made" if more else text
+
+    def _finish(self, parts: Opened, error: BaseException | None, *, forked: bool) -> None:
+        """What cannot be written is a warning: the program has run."""
+        session = self._session
+        try:
+            if parts.sink is not None and forked:
+                parts.sink.leave()
+            elif parts.sink is not None:
+                self._finish_sink(parts, parts.sink, error)
+        except ReenactError as problem:
+            hint = f"; hint: {problem.hint}" if problem.hint else ""
+            session.warn(f"{problem.message}{hint}")
+        finally:
+            parts.close()
+
+    def _finish_sink(self, parts: Opened, sink: Any, error: BaseException | None) -> None:
+        session = self._session
+        if session.mode == "rewrite" and error is not None:
+            sink.discard()
+            session.warn(f"{session.settings.path} stays as it was, because the run failed")
+            return
+        if parts.copier is not None:
+            parts.copier.rest(self._has_happened(parts))
+        failed = None if error is None else type(error).__name__
+        self.manifest = sink.finalize("ok" if failed is None else "error", failed)
+
+    def _has_happened(self, parts: Opened) -> Any:
+        """In a replay: was this event re-enacted? Asked of every seq when all has been read."""
+        session = self._session
+        with session.lock:
+            left = [(one.opening, one.closing) for one in session.machine.unused()]
+        unused = {event.seq for pair in left for event in pair if event is not None}
+        order = session.conductor.order if session.settings.policy.match == "lane" else None
+
+        def has_happened(seq: int) -> bool:
+            if seq in unused or order is None or parts.reader is None:
+                return seq not in unused
+            event = parts.reader.at(seq)
+            if event.type != "nondeterministic" or event.data.get("source") != SCHEDULE:
+                return True
+            return not order.is_ahead((event.lane, str(event.data.get("key"))))
+
+        return has_happened

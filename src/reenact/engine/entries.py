@@ -1,0 +1,88 @@
+"""What a script needs to know of an event, without looking at the whole of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from reenact.engine.call import PAIRS, Entry
+from reenact.format.event import Event
+
+__all__ = ["Brief", "belongs", "look", "make_entry", "text"]
+
+
+class Brief(msgspec.Struct, rename="camel", gc=False):
+    """A part of an event's data. Anything may stand there, so all is Any."""
+
+    source: Any = ""
+    key: Any = ""
+    op: Any = ""
+    name: Any = ""
+    provider: Any = ""
+    model: Any = ""
+    call_id: Any = ""
+    inner: Any = None
+    position: Any = None
+    cancelled: Any = False
+    unfinished: Any = False
+    instant: Any = False
+    ended: Any = None
+
+    @property
+    def unanswered(self) -> bool:
+        """Was the call cancelled, or under way at the end?"""
+        return self.cancelled is True or self.unfinished is True
+
+
+_brief = msgspec.json.Decoder(Brief)
+_NOTHING = Brief()
+
+
+def look(event: Event) -> Brief:
+    """What ``event`` says; nothing when its data is no object, and then nothing matches it."""
+    try:
+        return _brief.decode(event.payload)
+    except msgspec.DecodeError:
+        return _NOTHING
+
+
+def text(value: Any) -> str:
+    """``value`` if it is a text."""
+    return value if isinstance(value, str) else ""
+
+
+def make_entry(event: Event, brief: Brief) -> Entry:
+    """The recorded call that ``event`` opens. Its position is -1 where none is written."""
+    kind, operation = _named(event.type, brief)
+    position = brief.position
+    return Entry(
+        opening=event,
+        kind=kind,
+        operation=operation,
+        key=text(brief.key),
+        position=position if type(position) is int and position >= 0 else -1,
+        call_id=text(brief.call_id),
+        unanswered=brief.unanswered,
+        inner=brief.inner if isinstance(brief.inner, str) else None,
+    )
+
+
+def _named(type: str, brief: Brief) -> tuple[str, str]:
+    """The kind and the operation, as :class:`reenact.engine.call.Call` has them."""
+    if type == "nondeterministic":
+        return text(brief.source), text(brief.op)
+    if type == "tool_call":
+        return "tool", text(brief.name)
+    if type == "llm_request":
+        return "llm", f"{text(brief.provider)}/{text(brief.model)}"
+    return type, text(brief.op) if type == "state_mutation" else ""
+
+
+def belongs(event: Event, brief: Brief, opening: Entry) -> bool:
+    """Does ``event`` complete ``opening``? In recordings made by hand a parent may be any call
+    that encloses it."""
+    if PAIRS.get(opening.type) != event.type:
+        return False
+    given = text(brief.call_id)
+    return not given or not opening.call_id or given == opening.call_id

@@ -1,0 +1,77 @@
+"""Adding to a recording: what was recorded before and is asked for again stays as it was.
+
+Such a session is a recording in which some answers come from the old one. Deliveries are recorded
+anew, at the places where they happen now.
+"""
+
+from __future__ import annotations
+
+from reenact.engine.call import Call, Decision, Entry, GoLive, Pass
+from reenact.engine.machine import Machine
+from reenact.engine.recorder import Opened, Recorder
+from reenact.engine.requests import request_of
+from reenact.engine.script import Script
+from reenact.format.event import Data, Event
+from reenact.policy.matching import Comparer
+from reenact.store.copying import LateSink
+
+__all__ = ["Keeper"]
+
+
+class Keeper:
+    """Says what is kept. Not thread-safe: the session's lock covers it."""
+
+    def __init__(
+        self, script: Script, late: LateSink, machine: Machine, comparer: Comparer
+    ) -> None:
+        self._script = script
+        self._late = late
+        self._machine = machine
+        self._comparer = comparer
+
+    def decide(self, decision: Decision, opened: Opened) -> Decision:
+        """A recorded call is kept, unless its answer never came: then it is made again."""
+        entry = None if isinstance(decision, (GoLive, Pass)) else decision.entry
+        if entry is None:
+            return decision
+        if self._is_answered(entry):
+            opened.entry = entry
+            return decision
+        for event in dict.fromkeys((entry.opening, entry.closing)):
+            if event is not None:
+                self._late.leave_out(event.seq)
+        self._machine.served -= 1
+        self._machine.live += 1
+        return GoLive()
+
+    def _is_answered(self, entry: Entry) -> bool:
+        closing = self._script.complete(entry)
+        if closing is None or entry.unanswered:
+            return False
+        return closing.data.get("ended") not in ("abandoned", "cancelled")  # a part of a stream
+
+    def free_lane(self, name: str) -> str:
+        """A lane for the inside of a tool in which nothing was recorded before."""
+        known = set(self._script.lane_names())
+        while name in known:
+            name = f"{name}.0"  # what is spawned there is numbered from 1
+        return name
+
+    def mark(self, call: Call) -> Event | None:
+        """The recorded start or end of the run, where it is the same."""
+        entry = self._script.mark(call.type)
+        if entry is None:
+            return None
+        recorded = self._comparer.key(request_of(call.type, entry.opening.data))
+        if recorded == self._machine.key(call):
+            return entry.opening
+        self._late.leave_out(entry.seq)
+        return None
+
+    def answer_or_new(self, opened: Opened, fields: Data, recorder: Recorder) -> Data:
+        """The completing event of a call that was made again: the old one if it is the same."""
+        recorded = opened.answer or {}
+        then = {name: recorded.get(name) for name in fields}
+        if self._comparer.key(fields) == self._comparer.key(then):
+            return recorded
+        return recorder.completing(opened, fields)

@@ -1,0 +1,56 @@
+"""The low-level API: cassettes by handle, with the numbers of X07's ``std.rr``.
+
+Nothing here makes a call. A program asks with :func:`next`, makes the live call itself after a
+miss (:data:`MISS`), and keeps what came back with :func:`append`.
+"""
+
+from reenact.rr.entries import Entry
+from reenact.rr.handles import Scope, append, close, current, entry_err, entry_resp, scope, stats
+from reenact.rr.handles import next_entry as next
+from reenact.rr.handles import open_handle as open
+from reenact.rr.numbers import (
+    CFG_INVALID,
+    CFG_VERSION,
+    ENTRY_INVALID,
+    KIND_MISMATCH,
+    MISS,
+    MODE_FORBIDS_APPEND,
+    MODE_FORBIDS_NEXT,
+    OP_MISMATCH,
+    OPEN_FAILED,
+    OVER_CASSETTE_BYTES,
+    OVER_ENTRIES,
+    OVER_KEY_BYTES,
+    OVER_REQ_BYTES,
+    OVER_RESP_BYTES,
+    TRUNCATED,
+)
+
+__all__ = [
+    "CFG_INVALID",
+    "CFG_VERSION",
+    "ENTRY_INVALID",
+    "KIND_MISMATCH",
+    "MISS",
+    "MODE_FORBIDS_APPEND",
+    "MODE_FORBIDS_NEXT",
+    "OPEN_FAILED",
+    "OP_MISMATCH",
+    "OVER_CASSETTE_BYTES",
+    "OVER_ENTRIES",
+    "OVER_KEY_BYTES",
+    "OVER_REQ_BYTES",
+    "OVER_RESP_BYTES",
+    "TRUNCATED",
+    "Entry",
+    "Scope",
+    "append",
+    "close",
+    "current",
+    "entry_err",
+    "entry_resp",
+    "next",
+    "open",
+    "scope",
+    "stats",
+]

@@ -1,0 +1,213 @@
+"""One entry of a cassette, and how it stands in an event.
+
+An entry is a ``nondeterministic`` event: ``source`` is its kind, and there are ``op``, ``key``,
+``request``, ``response``, ``err`` and ``latencyTicks``. Bytes that are UTF-8 stand there as text,
+so that a person can review the cassette.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from reenact.engine.call import SCHEDULE
+from reenact.errors import RrError
+from reenact.format.event import Data
+from reenact.policy.nearest import did_you_mean
+from reenact.rr.numbers import ENTRY_INVALID
+
+__all__ = ["EVENT", "Entry", "check", "fields_of", "key_text", "name_text", "raw_bytes", "read"]
+
+EVENT: Final = "nondeterministic"
+"""The type of the event that holds an entry."""
+
+_U32 = 2**32
+_ESCAPED = "bytes:"
+_ESCAPE = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked and what came back.
+
+    ``kind``, ``op`` and ``key`` say what the call was; ``err`` is the live call's error number, 0
+    for none; ``latency_ticks`` is kept and given back, nobody waits. ``redacted`` is True for a
+    served entry that has lost secrets: ``resp`` is then not all that came back.
+    """
+
+    kind: str
+    op: str
+    key: bytes = b""
+    req: bytes = b""
+    resp: bytes = b""
+    err: int = 0
+    latency_ticks: int | None = None
+    redacted: bool = False
+
+
+_NAMES = tuple(name for name in Entry.__struct_fields__ if name != "redacted")
+_REQUIRED = ("kind", "op")
+
+
+def check(given: Entry | Mapping[str, Any]) -> Entry:
+    """An entry that can be written, of one or of a mapping with the same names.
+
+    Text stands for its UTF-8 bytes. Raises :class:`RrError` 2008.
+    """
+    fields = _fields(given)
+    return Entry(
+        kind=_kind(fields["kind"]),
+        op=_name("op", fields["op"]),
+        key=_content("key", fields.get("key", b"")),
+        req=_content("req", fields.get("req", b"")),
+        resp=_content("resp", fields.get("resp", b"")),
+        err=_number("err", fields.get("err", 0), -_U32 // 2),
+        latency_ticks=_ticks(fields.get("latency_ticks")),
+    )
+
+
+def _fields(given: Entry | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(given, Entry):
+        return {name: getattr(given, name) for name in _NAMES}
+    if not isinstance(given, Mapping):
+        raise _invalid(f"an entry is an rr.Entry or a mapping, not {type(given).__name__}")
+    for name in given:
+        if name not in _NAMES:
+            raise _invalid(
+                f"an entry has no field {str(name)[:64]!r}", did_you_mean(str(name), _NAMES)
+            )
+    for name in _REQUIRED:
+        if name not in given:
+            raise _invalid(f"the entry has no {name}")
+    return given
+
+
+def _kind(value: Any) -> str:
+    kind = _name("kind", value)
+    if not kind:
+        raise _invalid("the kind is empty", "such as http, db or rr")
+    if kind == SCHEDULE:
+        raise _invalid(f"{SCHEDULE!r} is a kind of our own", "choose another")
+    return kind
+
+
+def _name(field: str, value: Any) -> str:
+    name = name_text(value)
+    if name is None:
+        raise _invalid(f"{field} is not text")
+    return name
+
+
+def name_text(value: Any) -> str | None:
+    """A kind or an op, which may be given as UTF-8; None for what is not text."""
+    try:
+        return raw_bytes(value).decode() if isinstance(value, (str, bytes)) else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _content(field: str, value: Any) -> bytes:
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if not isinstance(value, (str, bytes)):
+        raise _invalid(f"{field} is bytes (or text), not {type(value).__name__}")
+    return raw_bytes(value)
+
+
+def raw_bytes(value: str | bytes) -> bytes:
+    """Text stands for its UTF-8 bytes."""
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+
+
+def _number(field: str, value: Any, least: int) -> int:
+    if type(value) is not int or not least <= value < _U32:
+        raise _invalid(f"{field} is a whole number from {least} to {_U32 - 1}")
+    return value
+
+
+def _ticks(value: Any) -> int | None:
+    return None if value is None else _number("latency_ticks", value, 0)
+
+
+def fields_of(entry: Entry) -> Data:
+    """What the event of ``entry`` has besides kind, op and key."""
+    fields: Data = {
+        "request": _text_or_bytes(entry.req),
+        "response": _text_or_bytes(entry.resp),
+        "err": entry.err,
+    }
+    if entry.latency_ticks is not None:
+        fields["latencyTicks"] = entry.latency_ticks
+    return fields
+
+
+def _text_or_bytes(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def key_text(raw: bytes) -> str:
+    """The text that stands for a key in an event. Different keys have different texts.
+
+    What is not UTF-8 is escaped byte by byte, so that redaction still sees the rest.
+    """
+    text = _text_or_bytes(raw)
+    if isinstance(text, str) and not text.startswith(_ESCAPED):
+        return text
+    return _ESCAPED + raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def _key_bytes(text: str) -> bytes:
+    raw = text.encode()
+    if not text.startswith(_ESCAPED):
+        return raw
+    return _ESCAPE.sub(_unescaped, raw.removeprefix(_ESCAPED.encode()))
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(match[1].decode()) if match[1] else b"\\"
+
+
+def read(data: Data, place: str) -> Entry:
+    """The entry in the data of an event. Raises :class:`RrError` 2008 that names ``place``."""
+    if "withheld" in data:
+        raise _invalid(
+            f"{place} is not an entry: its payload was withheld, because it looked like a secret",
+            "keep the secret out of the entry, and record it again",
+        )
+    key, response = data.get("key"), data.get("response")
+    if not isinstance(key, str) or not isinstance(response, (str, bytes)):
+        raise _unreadable(place, "it has no key, or its response is neither text nor bytes")
+    fields = {
+        "kind": data.get("source"),
+        "op": data.get("op", ""),
+        "key": _key_bytes(key),
+        "req": data.get("request", b""),
+        "resp": response,
+        "err": data.get("err", 0),
+        "latency_ticks": data.get("latencyTicks"),
+    }
+    try:
+        entry = check(fields)
+    except RrError as error:
+        raise _unreadable(place, error.message.partition(": ")[2]) from None
+    return msgspec.structs.replace(entry, redacted="redacted" in data)
+
+
+def _unreadable(place: str, why: str) -> RrError:
+    return _invalid(
+        f"{place} is not an entry: {why}",
+        "a cassette that a session recorded is replayed with reenact.session",
+    )
+
+
+def _invalid(message: str, hint: str = "") -> RrError:
+    return RrError(
+        ENTRY_INVALID,
+        message,
+        hint=hint or "rr.Entry(kind='http', op='get', key=b'…', req=b'…', resp=b'…', err=0)",
+    )

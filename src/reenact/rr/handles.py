@@ -1,0 +1,183 @@
+"""Cassettes by number, and the one that is in force here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from itertools import count
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+
+from reenact.errors import ReenactError, UsageError
+from reenact.rr.cassette import Cassette
+from reenact.rr.cfg import Cfg, read_cfg
+from reenact.rr.entries import Entry
+from reenact.rr.opening import prepare_cassette
+from reenact.store.sink import print_warning
+
+__all__ = [
+    "Scope",
+    "append",
+    "close",
+    "current",
+    "entry_err",
+    "entry_resp",
+    "next_entry",
+    "open_handle",
+    "scope",
+    "stats",
+]
+
+# Each is one step for other threads: a number is drawn, a cassette is put in or taken out.
+_numbers = count(1)
+_open: Final[dict[int, Cassette]] = {}
+_current: Final[ContextVar[int]] = ContextVar("reenact.rr", default=0)
+
+
+def open_handle(cfg: Cfg) -> int:
+    """Open a cassette and return its handle: 1, 2, …, never used again.
+
+    ``cfg`` is an X07 cfg document or a mapping: ``path`` below ``.reenact/cassettes/``, ``mode``
+    (a name or 0 to 4), ``match_mode`` (``lookup`` or ``transcript``, 0 or 1), the limits
+    ``max_cassette_bytes``, ``max_entries``, ``max_req_bytes``, ``max_resp_bytes`` and
+    ``max_key_bytes`` (0 means zero, left out unlimited), and for the mode ``record`` ``append`` or
+    ``overwrite``. Raises :class:`RrError` 2000 to 2008 and 2014, and :class:`PolicyRefused` for
+    what the index does not allow.
+    """
+    ready = prepare_cassette(read_cfg(cfg))
+    try:
+        cassette = Cassette(ready)
+    except BaseException:
+        ready.parts.give_up()
+        raise
+    handle = next(_numbers)
+    _open[handle] = cassette
+    return handle
+
+
+def close(handle: int) -> int:
+    """Close a handle: 1, and 0 when there is nothing to close any more.
+
+    What was appended is complete from here on; a rewrite replaces the old cassette now, if
+    anything was appended. Raises :class:`RrError` 2002 when it cannot.
+    """
+    return _close(handle, None)
+
+
+def _close(handle: int, error: BaseException | None) -> int:
+    cassette = _open.pop(handle, None)
+    return int(cassette is not None and cassette.close(error))
+
+
+def next_entry(handle: int, kind: str | bytes, op: str | bytes, key: str | bytes) -> Entry:
+    """The recorded entry for this call; each is served once.
+
+    By ``lookup`` the earliest unused one with the same kind, op and key; by ``transcript`` the next
+    one, which must have this kind, this op and, unless it is empty, this key. After an error
+    nothing has moved. Raises :class:`RrError` 2007 and 2009 to 2012.
+    """
+    return _of(handle).next(kind, op, key)
+
+
+def append(handle: int, entry: Entry | Mapping[str, Any]) -> None:
+    """Add an entry. It is in the file when this returns, and is not served by this handle.
+
+    Secrets are taken out first, and budgets hold for what is written. Raises :class:`RrError` 2002
+    to 2008 and 2013.
+    """
+    _of(handle).append(entry)
+
+
+def entry_resp(entry: Entry) -> bytes:
+    """What came back."""
+    return entry.resp
+
+
+def entry_err(entry: Entry) -> int:
+    """The number of the error that the live call ended with, 0 for none."""
+    return entry.err
+
+
+def stats(handle: int) -> bytes:
+    """JSON: ``{"v":1,"mode":…,"match_mode":…,"cassettes":…,"entries":…,"used":…,"bytes":…}``.
+
+    ``entries`` and ``bytes`` are those of the whole cassette, as far as the mode reads it, with
+    what was appended.
+    """
+    return msgspec.json.encode(_of(handle).stats())
+
+
+def current() -> int:
+    """The handle of the innermost scope here, 0 outside any."""
+    return _current.get()
+
+
+def _of(handle: int) -> Cassette:
+    cassette = _open.get(handle)
+    if cassette is None:
+        raise UsageError(
+            f"the handle {handle!r:.20} is not open",
+            hint="rr.open gives handles, and rr.close ends them for good",
+        )
+    return cassette
+
+
+class Scope:
+    """``with`` and ``async with``: opens on entry, gives the handle, closes however it is left.
+
+    Inside, :func:`current` is the handle; after it what it was before. A body that ends with an
+    exception leaves a cassette that was to be rewritten as it was.
+    """
+
+    def __init__(self, cfg: Cfg) -> None:
+        self._cfg = cfg
+        self._handle = 0
+        self._token: Token[int] | None = None
+        self._before = 0
+
+    def __enter__(self) -> int:
+        if self._handle:
+            raise UsageError("a scope is entered once", hint="make a new one: rr.scope(cfg)")
+        self._handle = open_handle(self._cfg)
+        self._before = _current.get()
+        self._token = _current.set(self._handle)
+        return self._handle
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+        try:
+            _close(self._handle, error)
+        except ReenactError as problem:
+            if error is None:
+                raise
+            print_warning(problem.message)  # never hides what the body raised
+
+    def _restore(self) -> None:
+        assert self._token is not None
+        try:
+            _current.reset(self._token)
+        except ValueError:  # left in another context than it was entered in, as fixtures do
+            _current.set(self._before)
+
+    async def __aenter__(self) -> int:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+def scope(cfg: Cfg) -> Scope:
+    """A scope with a cassette of its own; ``cfg`` as for :func:`reenact.rr.open`."""
+    return Scope(cfg)

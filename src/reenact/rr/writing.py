@@ -1,0 +1,75 @@
+"""The writing half of a cassette: an entry becomes an event, if there is room for it."""
+
+from __future__ import annotations
+
+from reenact.errors import RrError
+from reenact.format.canonical import canonical, digest_bytes
+from reenact.format.event import Data, Draft, parse
+from reenact.policy.redaction import PLACEHOLDER, Redactor, blind
+from reenact.rr import entries
+from reenact.rr.entries import EVENT, Entry
+from reenact.rr.meter import Meter
+from reenact.rr.numbers import ENTRY_INVALID, OPEN_FAILED
+from reenact.rr.opening import Ready
+from reenact.store.redact import prepare
+from reenact.store.sink import Sink
+
+__all__ = ["Writing"]
+
+
+class Writing:
+    """Appends entries. Not thread-safe: the cassette's lock covers it."""
+
+    def __init__(self, ready: Ready, sink: Sink, meter: Meter) -> None:
+        self.appended = 0
+        """How many entries have been written."""
+        self._path = ready.path
+        self._clock = ready.parts.clock
+        self._redactor = ready.parts.redactor
+        self._sink = sink
+        self._meter = meter
+
+    def append(self, entry: Entry) -> None:
+        """Write ``entry``. Raises :class:`RrError` 2002 to 2008, and then nothing was written."""
+        draft = Draft(type=EVENT, data=_data(entry, self._redactor), ts=self._clock(), op=entry.op)
+        # Measured as it will stand in the file, so that what was written can also be opened.
+        payload = prepare(draft, self._redactor).payload
+        written = entries.read(parse(payload), "what would be written")
+        _check_key_is_left(entry.key, written.key)
+        self._meter.check(written, len(payload), f"append to {self._path.name}")
+        if not self._sink.append(draft):
+            raise self.failed("a warning has said why")
+        self._meter.add(len(payload))
+        self.appended += 1
+
+    def failed(self, why: str) -> RrError:
+        """The error for an entry that cannot be written."""
+        return RrError(
+            OPEN_FAILED,
+            f"the entry was not written to {self._path}: {why}",
+            hint="close the handle; what was written before is kept",
+        )
+
+
+def _data(entry: Entry, redactor: Redactor) -> Data:
+    names = {"source": entry.kind, "op": entry.op, "key": entries.key_text(entry.key)}
+    fields = entries.fields_of(entry)
+    return {**names, **fields, "valueHash": _value_hash(fields["response"], redactor)}
+
+
+def _value_hash(value: str | bytes, redactor: Redactor) -> str:
+    """Of what is written: the hash of a short secret would give it away."""
+    encoded = canonical(value)
+    if redactor.suspects(encoded):
+        encoded = canonical(redactor.redact(value).value)
+    return digest_bytes(encoded)
+
+
+def _check_key_is_left(given: bytes, written: bytes) -> None:
+    """A key that is nothing but a secret would match every other one."""
+    if given != written and blind(written.decode("utf-8", "replace")) == PLACEHOLDER:
+        raise RrError(
+            ENTRY_INVALID,
+            "redaction takes the whole key away, and entries could not be told apart",
+            hint="write a digest as sha256:<64 hex>, which is kept; or a key without secrets",
+        )

@@ -1,0 +1,26 @@
+"""For tests: recordings in memory, a scripted other side, a clock that stands still, playbooks.
+
+Everything here is what Reenact's own tests use. Nothing of it touches a file or the network.
+"""
+
+from __future__ import annotations
+
+from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
+from reenact.testing.clock import VirtualClock
+from reenact.testing.playbook import Playbook
+from reenact.testing.recordings import recording
+from reenact.testing.scripted import Scripted
+from reenact.testing.sessions import MemorySession, memory_session
+
+__all__ = [
+    "MemorySession",
+    "MemorySink",
+    "MemorySource",
+    "Playbook",
+    "Scripted",
+    "VirtualClock",
+    "memory_seed",
+    "memory_session",
+    "memory_source",
+    "recording",
+]

@@ -1,0 +1,170 @@
+"""Calls in, decisions out, compared as one transcript."""
+
+from __future__ import annotations
+
+from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Serve
+from reenact.engine.diagnosis import Diagnosis
+from reenact.engine.divergence import Divergence
+from reenact.engine.machine import Machine
+from reenact.engine.script import Script
+from reenact.errors import UsageError
+from reenact.policy.access import Access
+from reenact.policy.capabilities import KNOWN, Capabilities
+from reenact.policy.matching import Comparer, Rules
+from reenact.policy.redaction import Redactor
+from reenact.policy.rules import DEFAULT, Mode, Pinned, Policy
+from reenact.store.memory import MemorySource
+from reenact.testing.notation import call_of, lines_of, parse_line
+from reenact.testing.recordings import recording
+
+__all__ = ["Playbook"]
+
+_ARROW = " -> "
+
+
+class Playbook:
+    """What the engine decides for one call after another, without making any of them.
+
+        Playbook('0 network get {"x": 1} = "one"').check('''
+            0  network get {"x": 2}  -> refuse event_payload_mismatch 1 $.request.x
+            0  network get {"x": 1}  -> serve 1
+            unused                   -> nothing
+        ''')
+
+    ``source`` is a recording, or the text of one (:func:`recording`). The left side of a line is a
+    call (:mod:`reenact.testing.notation`), ``unused`` (the recorded calls that were not made), or
+    ``head`` (what is handed over next in the recorded order). The right side is one of
+
+        serve 3                         the answer of event 3; "unanswered" if it never had one
+        serve 3 despite CODE SEQ PATH   the same in a lenient run, with what differs
+        live                            the call is made and recorded
+        pass                            the call is made and not recorded
+        re-execute 3                    the code of tool call 3 runs again
+        refuse CODE SEQ PATH            a divergence; SEQ and PATH only where there are any
+        refuse policy.denied            the policy forbids it; "as 3" if event 3 was refused, too
+
+    What is served counts as handed over at once, and a served tool as stubbed.
+    """
+
+    def __init__(
+        self,
+        source: MemorySource | str | None = None,
+        *,
+        mode: Mode = "replay",
+        policy: Policy = DEFAULT,
+        strict: bool = True,
+        pinned: Pinned | None = None,
+        known: Capabilities = KNOWN,
+    ) -> None:
+        pinned = pinned or Pinned.of(policy)
+        held = recording(source) if isinstance(source, str) else source
+        self.script = _script(held, mode, pinned.policy)
+        self.machine = _machine(mode, pinned, known, self.script, strict=strict)
+
+    def check(self, text: str) -> None:
+        """Raise :class:`AssertionError`, with the whole transcript, when a decision is another."""
+        lines = lines_of(text)
+        for line in lines:
+            if _ARROW not in line:
+                raise UsageError(
+                    f"the line {line!r} expects nothing", hint="write -> and the decision behind it"
+                )
+        made = self._play(lines)
+        if list(map(_squeezed, made)) != list(map(_squeezed, lines)):
+            raise AssertionError(f"the playbook went otherwise\n{_difference(lines, made)}")
+
+    def play(self, text: str) -> str:
+        """The transcript with the decisions that are made; what stands there is replaced."""
+        return "\n".join(self._play(lines_of(text)))
+
+    def _play(self, lines: list[str]) -> list[str]:
+        asked = [line.rpartition(_ARROW)[0] or line for line in lines]
+        width = max(map(len, asked), default=0)
+        return [f"{line:{width}}{_ARROW}{self.decide(line.rstrip())}" for line in asked]
+
+    def decide(self, line: str) -> str:
+        """The decision for one line, in words."""
+        if line == "unused":
+            return " ".join(str(entry.seq) for entry in self.machine.unused()) or "nothing"
+        if line == "head":
+            return self._head()
+        parsed = parse_line(line)
+        call = call_of(parsed)
+        decision, _ = self.machine.decide(call, parsed.lane)
+        self._carry_out(call, decision)
+        return _in_words(decision)
+
+    def _head(self) -> str:
+        head = None if self.script is None else self.script.order.head()
+        if head is None:
+            return "nothing"
+        return str(head.token) if isinstance(head.token, int) else " ".join(head.token)
+
+    def _carry_out(self, call: Call, decision: Decision) -> None:
+        """What the gateway does with the recording."""
+        entry: Entry | None = getattr(decision, "entry", None)
+        if self.script is None or entry is None:
+            return
+        closing = self.script.complete(entry)
+        if call.nests and entry.inner is not None and not isinstance(decision, Reexecute):
+            self.script.stub(entry.inner)
+        if closing is not None:
+            self.script.order.drop(closing.seq)
+
+
+def _script(source: MemorySource | None, mode: Mode, policy: Policy) -> Script | None:
+    if source is None or mode not in ("replay", "record_missing"):
+        return None
+    return Script(source.reopen(), by_lane=policy.match != "transcript")
+
+
+def _machine(
+    mode: Mode, pinned: Pinned, known: Capabilities, script: Script | None, *, strict: bool
+) -> Machine:
+    policy, redactor = pinned.policy, Redactor("none")
+    rules = Rules(
+        ignore_paths=policy.ignore.paths,
+        ignore_headers=policy.ignore.headers,
+        ignore_query=policy.ignore.query,
+        volatile=policy.volatile,
+    )
+    comparer = Comparer(rules, redactor)
+    diagnosis = Diagnosis(comparer, redactor)
+    access = Access(pinned, known)
+    return Machine(mode, policy, access, comparer, diagnosis, script=script, strict=strict)
+
+
+def _in_words(decision: Decision) -> str:
+    if isinstance(decision, Serve):
+        entry = decision.entry
+        told = f"serve {entry.seq}{' unanswered' if entry.unanswered else ''}"
+        return f"{told} despite {_code(decision.divergence)}" if decision.divergence else told
+    if isinstance(decision, GoLive):
+        return "live"
+    if isinstance(decision, Pass):
+        return "pass"
+    if isinstance(decision, Reexecute):
+        return f"re-execute {decision.entry.seq}"
+    if decision.error is None:
+        return f"refuse {_code(decision.divergence)}"
+    return f"refuse {decision.error.code}" + (f" as {decision.entry.seq}" if decision.entry else "")
+
+
+def _code(divergence: Divergence | None) -> str:
+    if divergence is None:
+        return ""
+    parts = (divergence.code, divergence.event_seq, divergence.json_path)
+    return " ".join(str(part) for part in parts if part is not None)
+
+
+def _difference(wanted: list[str], made: list[str]) -> str:
+    told: list[str] = []
+    for expected, actual in zip(wanted, made, strict=True):
+        is_same = _squeezed(expected) == _squeezed(actual)
+        told += [f"  {actual}"] if is_same else [f"- {expected}", f"+ {actual}"]
+    return "\n".join(told)
+
+
+def _squeezed(line: str) -> str:
+    """How wide the columns are says nothing."""
+    return " ".join(line.split())

@@ -1,0 +1,129 @@
+"""Recordings that a test writes down as text."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from reenact.engine.answers import PLAIN, error_fields
+from reenact.engine.call import PAIRS, SCHEDULE, Call
+from reenact.engine.lanes import Lane
+from reenact.engine.machine import identity
+from reenact.engine.recorder import Opened, Recorder
+from reenact.engine.room import Room
+from reenact.errors import UsageError
+from reenact.format.event import Data
+from reenact.policy.matching import Comparer, Rules
+from reenact.policy.redaction import Redactor
+from reenact.policy.rules import DEFAULT
+from reenact.store.memory import MemorySink, MemorySource, memory_seed
+from reenact.store.sink import Options
+from reenact.testing.clock import VirtualClock
+from reenact.testing.notation import Line, call_of, lines_of, parse_line
+
+__all__ = ["recording"]
+
+_MARKS = ("run_start", "run_end")
+_UNANSWERED = ("cancelled", "unfinished")
+_REFUSED = ("denied", "budget", "refused")
+_WITHOUT_ANSWER: dict[str, Data] = {
+    "tool_call": {"ok": False},
+    "llm_request": {"stopReason": None, "usage": None},
+}
+
+
+def recording(text: str, *, rules: Rules | None = None) -> MemorySource:
+    """The recording that ``text`` describes, one event per line, in the order of the log.
+
+        0    network get {"x": 1}           = "one"     a call and its answer
+        0    tool search {"q": "rain"}      inside 0.1  a tool call starts …
+        0.1  network get {"x": 1}           = "two"
+        0    tool search                    = "found"   … and ends
+        0    llm acme/m1 {"messages": []}   = "hi"      starts and ends at once
+        0    clock now                      = 1.5       a draw that is known by its name
+        0    network slow {"x": 2}          at 7        the position, when it is not the next one
+        0    network slow {"x": 2}          cancelled   or unfinished: it was never answered
+        0    network get {"x": 3}           denied      or budget, refused: by the policy
+        0    schedule timer:0                           something else was handed over
+        0    run_start {"input": 1}
+
+    Keys are those of ``rules``. Nothing is redacted. Raises :class:`UsageError` for a line that
+    makes no sense.
+    """
+    return _Writer(rules or Rules()).write(text)
+
+
+class _Writer:
+    def __init__(self, rules: Rules) -> None:
+        redactor = Redactor("none")
+        self._comparer = Comparer(rules, redactor)
+        self._sink = MemorySink(options=Options(redactor=redactor))
+        self._recorder = Recorder(self._sink, VirtualClock(tick=1), redactor, Room(DEFAULT))
+        self._lanes: dict[str, Lane] = {}
+        self._open: defaultdict[tuple[str, str, str], list[Opened]] = defaultdict(list)
+
+    def write(self, text: str) -> MemorySource:
+        self._sink.start(memory_seed())
+        for line in lines_of(text):
+            self._add(line)
+        self._sink.finalize()
+        return self._sink.source()
+
+    def _add(self, text: str) -> None:
+        line = parse_line(text)
+        if line.kind == SCHEDULE:
+            self._recorder.delivery(line.lane, line.name)
+        elif line.kind in _MARKS:
+            self._recorder.event(line.kind, line.request or {}, line.lane)
+        else:
+            self._add_call(line, text)
+
+    def _add_call(self, line: Line, text: str) -> None:
+        before, has_answer, answer = f" {line.rest}".partition(" = ")
+        words = before.split()
+        call = call_of(line)
+        is_pair = call.type in PAIRS
+        place = line.lane, line.kind, line.name
+        if is_pair and line.request is None:
+            opened = self._opened(place, text)
+        else:
+            opened = self._begin(line, call, words)
+        ended = next((word for word in (*_UNANSWERED, *_REFUSED) if word in words), "")
+        if is_pair and not has_answer and not ended:
+            self._open[place].append(opened)
+            return
+        fields = _fields(call, ended, json.loads(answer) if has_answer else None)
+        self._recorder.complete(opened, self._recorder.completing(opened, fields))
+
+    def _opened(self, place: tuple[str, str, str], text: str) -> Opened:
+        if not self._open[place]:
+            raise UsageError(
+                f"nothing is open that the line {text!r} ends",
+                hint="the line that starts the call has a request, if only {}",
+            )
+        return self._open[place].pop(0)
+
+    def _begin(self, line: Line, call: Call, words: list[str]) -> Opened:
+        lane = self._lanes.setdefault(line.lane, Lane(line.lane))
+        position = int(_behind("at", words) or lane.calls)
+        lane.calls = max(lane.calls, position + 1)
+        key = call.key or self._comparer.key(identity(call))
+        opened = Opened(call, key, lane, position, inner=_behind("inside", words))
+        return self._recorder.open(opened)
+
+
+def _behind(word: str, words: list[str]) -> str | None:
+    return words[words.index(word) + 1] if word in words[:-1] else None
+
+
+def _fields(call: Call, ended: str, answer: Any) -> Data:
+    """The fields of the completing event."""
+    if ended in _REFUSED:
+        error = {"class": "reenact.errors.PolicyRefused", "message": ended, "kind": ended}
+        return error_fields(call, error)
+    if ended:
+        return {**_WITHOUT_ANSWER.get(call.type, {}), ended: True}
+    if call.draws:
+        return {"value": answer, "instant": True}
+    return PLAIN.dump(call, answer)

@@ -1,0 +1,145 @@
+"""Sessions that keep their recording in memory."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from reenact._system import Clock
+from reenact.engine.call import SCHEDULE
+from reenact.engine.conductor import PATIENCE
+from reenact.engine.opening import Opened
+from reenact.engine.room import Room
+from reenact.engine.session import Session
+from reenact.engine.settings import Settings, Unused, mode_named
+from reenact.errors import UsageError
+from reenact.format.event import Event
+from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.rules import DEFAULT, Ignore, Mode, Pinned, Policy
+from reenact.store.copying import LateSink
+from reenact.store.memory import MemorySink, MemorySource, memory_seed
+from reenact.store.sink import Options, Warn
+from reenact.testing.clock import VirtualClock
+
+__all__ = ["MemorySession", "memory_session"]
+
+_READS = frozenset({"replay", "record_missing"})
+
+
+class MemorySession(Session):
+    """A session as any other. Made by :func:`memory_session`."""
+
+    def __init__(
+        self, settings: Settings, parts: Opened, sink: MemorySink | None, warnings: list[str]
+    ) -> None:
+        super().__init__(settings, parts)
+        self.warnings = warnings
+        """What it said to the person at the screen, unless that went elsewhere."""
+        self._sink = sink
+        self._source = parts.source
+
+    def recorded(self) -> MemorySource:
+        """What it has recorded, to be replayed. Raises :class:`UsageError` before its end, and in
+        modes that record nothing."""
+        if self._sink is None:
+            raise UsageError(
+                f"a session in the mode {self.mode} records nothing",
+                hint="memory_session(mode='record')",
+            )
+        if self.manifest is None:
+            raise UsageError(
+                "this session has not ended, or its recording was given up",
+                hint="ask for the recording after the with block",
+            )
+        old = self._source
+        if isinstance(old, MemorySource) and self.manifest is old.manifest():
+            return old.reopen()  # nothing was missing
+        return self._sink.source()
+
+
+def memory_session(
+    source: MemorySource | None = None,
+    *,
+    mode: str | int | None = None,
+    policy: Policy = DEFAULT,
+    strict: bool | None = None,
+    unused: Unused | None = None,
+    match: Literal["lane", "transcript", "lookup"] | None = None,
+    ignore: Ignore | None = None,
+    redaction: Profile | Redactor | None = None,
+    clock: Clock | None = None,
+    patience: float = PATIENCE,
+    warn: Warn | None = None,
+) -> MemorySession:
+    """A session without files: it replays ``source``, or records when there is none.
+
+    The arguments mean what they mean for :func:`reenact.session`, but nothing depends on the
+    surroundings: it is strict unless told otherwise, no file and no variable of the environment is
+    read, and the time stamps are those of a :class:`VirtualClock`. ``source`` can be replayed any
+    number of times. Warnings are collected in ``session.warnings`` unless ``warn`` takes them.
+    """
+    said = {"match": match, "ignore": ignore}
+    changes = {name: value for name, value in said.items() if value is not None}
+    policy = msgspec.structs.replace(policy, **changes)
+    is_strict = policy.strictness != "lenient" if strict is None else strict
+    warnings: list[str] = []
+    settings = Settings(
+        mode=_mode(mode, policy, source),
+        pinned=Pinned.of(policy),
+        strict=is_strict,
+        unused=unused or policy.unused or ("error" if is_strict else "warn"),
+        path=None,
+        tape=False,
+        warn=warn or warnings.append,
+        redaction=redaction,
+        patience=patience,
+    )
+    parts, sink = _parts(settings, source, clock or VirtualClock(tick=1))
+    return MemorySession(settings, parts, sink, warnings)
+
+
+def _mode(mode: str | int | None, policy: Policy, source: MemorySource | None) -> Mode:
+    chosen = policy.mode if mode is None else mode_named(mode)
+    if chosen is None:
+        return "record" if source is None else "replay"
+    if chosen == "replay" and source is None:
+        raise UsageError(
+            "there is nothing to replay", hint="memory_session(source), or mode='record'"
+        )
+    return chosen
+
+
+def _parts(
+    settings: Settings, source: MemorySource | None, clock: Clock
+) -> tuple[Opened, MemorySink | None]:
+    old = source.reopen() if source is not None and settings.mode in _READS else None
+    redactor = _redactor(settings, old)
+    parts = Opened(clock, redactor, old, room=Room(settings.policy, entries=len(old or ())))
+    if settings.mode in ("off", "replay"):
+        return parts, None
+    sink = MemorySink(options=Options(redactor=redactor, warn=settings.warn))
+    parts.sink = sink
+    if settings.mode == "record_missing":
+        parts.sink = parts.late = LateSink(
+            sink,
+            old,
+            warn=settings.warn,
+            is_kept=lambda event: not _is_delivery(event),
+            rest_fields={"position": None},
+        )
+    parts.sink.start(memory_seed(redactor.profile))
+    return parts, sink
+
+
+def _redactor(settings: Settings, old: MemorySource | None) -> Redactor:
+    """That of the recording, where there is one; otherwise as was said. Knows no environment."""
+    if old is not None:
+        return Redactor(old.manifest().redaction.profile)
+    said = settings.redaction or settings.policy.redaction or "default"
+    return said if isinstance(said, Redactor) else Redactor(said)
+
+
+def _is_delivery(event: Event) -> bool:
+    """Deliveries are recorded anew, at the places where they happen now."""
+    return event.type == "nondeterministic" and event.data.get("source") == SCHEDULE

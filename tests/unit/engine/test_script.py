@@ -1,0 +1,230 @@
+"""Recorded events, each where it will be asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from reenact.engine.script import Script
+from reenact.format.event import Data, Draft, Event
+from reenact.testing import memory_source, recording
+from tests.unit.engine.recorded import event
+
+
+def script(text: str, *, by_lane: bool = True) -> Script:
+    return Script(recording(text), by_lane=by_lane)
+
+
+def seqs(script: Script, lane: str = "0") -> list[int]:
+    return [entry.seq for entry in script.lane(lane).unused()]
+
+
+def network(**more: object) -> tuple[str, Data]:
+    return "nondeterministic", {"source": "network", "op": "get", "request": {}, "key": "k", **more}
+
+
+def test_nothing_is_read_before_somebody_asks() -> None:
+    made = script("0 network get {} = 1\n0 network get {} = 2")
+    assert seqs(made) == []
+    assert made.upcoming("0") is not None
+    assert seqs(made) == [1]
+
+
+def test_an_entry_says_what_was_called() -> None:
+    made = script("""
+        0  llm acme/m1 {}        = 1
+        0  tool search {}        inside 0.1
+        0  clock now             = 1
+        0  mutation file_write {"op": "w"}
+    """)
+    made.read_all()
+    told = [
+        (one.type, one.kind, one.operation, one.inner, one.instant)
+        for one in made.lane("0").unused()
+    ]
+    assert told == [
+        ("llm_request", "llm", "acme/m1", None, False),
+        ("tool_call", "tool", "search", "0.1", False),
+        ("nondeterministic", "clock", "", None, True),
+        ("state_mutation", "state_mutation", "w", None, True),
+    ]
+
+
+def test_a_call_that_is_one_event_completes_itself() -> None:
+    made = script("0 network get {} = 1")
+    entry = made.upcoming("0")
+    assert entry is not None
+    assert made.complete(entry) is entry.opening
+
+
+def test_completing_reads_as_far_as_the_answer_and_no_further() -> None:
+    made = script("""
+        0  llm acme/m1 {}
+        0.1  network get {}  = 1
+        0  llm acme/m1       = 2
+        0  network get {}    = 3
+    """)
+    entry = made.upcoming("0")
+    assert entry is not None
+    closing = made.complete(entry)
+    assert closing is not None
+    assert closing.seq == 3
+    assert seqs(made, "0.1") == [2]
+    assert not made.whole
+
+
+def test_a_call_without_an_answer_has_none() -> None:
+    made = script("0 llm acme/m1 {}")
+    entry = made.upcoming("0")
+    assert entry is not None
+    assert made.complete(entry) is None
+
+
+def test_answers_go_to_the_oldest_open_call_when_nothing_tells_them_apart() -> None:
+    ask: Data = {"provider": "p", "model": "m"}
+    made = Script(
+        memory_source(
+            ("llm_request", ask),
+            ("llm_request", ask),
+            ("llm_response", {**ask, "n": 1}),
+            ("llm_response", {**ask, "n": 2}),
+            ("llm_response", {**ask, "n": 3}),
+        )
+    )
+    made.read_all()
+    closings = [one.closing for one in made.lane("0").unused()]
+    assert [one.data["n"] for one in closings if one is not None] == [1, 2]
+
+
+def test_answers_stay_in_their_lane() -> None:
+    ask: Data = {"provider": "p", "model": "m"}
+    made = Script(
+        memory_source(
+            ("llm_request", ask, "0.1"), ("llm_request", ask, "0.2"), ("llm_response", ask, "0.2")
+        )
+    )
+    made.read_all()
+    (first,), (second,) = made.lane("0.1").unused(), made.lane("0.2").unused()
+    assert first.closing is None
+    assert second.closing is not None
+
+
+def test_a_parent_of_another_type_is_not_what_an_answer_belongs_to() -> None:
+    ask: Data = {"provider": "p", "model": "m"}
+    made = Script(
+        memory_source(
+            Draft(type="tool_call", data={"name": "t", "args": {}, "callId": "a"}, ts=1),
+            Draft(type="llm_request", data=ask, ts=2, parent=1),
+            Draft(type="llm_response", data=ask, ts=3, parent=1),
+            Draft(type="tool_result", data={"callId": "a", "ok": True}, ts=4),
+        )
+    )
+    made.read_all()
+    tool, model = made.lane("0").unused()
+    assert (tool.closing and tool.closing.seq, model.closing and model.closing.seq) == (4, 3)
+
+
+class Listed:
+    """Events that no sink would take."""
+
+    def __init__(self, *events: Event) -> None:
+        self._left = list(events)
+
+    def next(self) -> Event | None:
+        return self._left.pop(0) if self._left else None
+
+    def at(self, seq: int) -> Event:
+        raise LookupError(seq)
+
+
+def test_an_id_that_two_types_of_calls_have_does_not_mix_them_up() -> None:
+    made = Script(
+        memory_source(
+            ("llm_request", {"provider": "p", "model": "m", "callId": "a"}),
+            ("tool_call", {"name": "t", "args": {}, "callId": "a"}),
+            ("tool_result", {"callId": "a", "ok": True}),
+        )
+    )
+    made.read_all()
+    model, tool = made.lane("0").unused()
+    assert model.closing is None
+    assert tool.closing is not None
+
+
+@pytest.mark.parametrize("data", [[], "text", 3, None])
+def test_data_that_is_no_object_is_a_call_that_nothing_matches(data: object) -> None:
+    made = Script(Listed(event(1, "nondeterministic", data)))  # type: ignore[arg-type]
+    entry = made.upcoming("0")
+    assert entry is not None
+    assert (entry.kind, entry.operation, entry.key, entry.position) == ("", "", "", 0)
+
+
+def test_an_odd_key_or_operation_is_none() -> None:
+    made = Script(memory_source(network(key=["k"], op=7, source={})))
+    entry = made.upcoming("0")
+    assert entry is not None
+    assert (entry.kind, entry.operation, entry.key) == ("", "", "")
+
+
+def test_marks_are_found_by_their_type_and_are_no_calls() -> None:
+    made = script("""
+        0  run_start {"n": 1}
+        0  network get {}  = 1
+        0  run_start {"n": 2}
+    """)
+    found = [made.mark("run_start"), made.mark("run_start"), made.mark("run_start")]
+    assert [one and one.opening.data["n"] for one in found] == [1, 2, None]
+    assert made.mark("run_end") is None
+    assert seqs(made) == [2]
+
+
+def test_the_process_of_one_lane_knows_only_that() -> None:
+    made = script("""
+        0      network get {}  = 1
+        0.1    network get {}  = 2
+        0.1.1  network get {}  = 3
+        0.10   network get {}  = 4
+    """)
+    made.keep_to("0.1")
+    made.read_all()
+    assert {name for name in made.lane_names() if seqs(made, name)} == {"0.1", "0.1.1"}
+    head = made.order.head()
+    assert head is not None
+    assert head.seq == 2
+
+
+def test_what_a_child_does_is_none_of_ours() -> None:
+    made = script("""
+        0.1  network get {}  = 1
+        0    network get {}  = 2
+        0.1  network get {}  = 3
+    """)
+    assert made.order.head() is not None
+    made.leave_to_child("0.1")
+    made.read_all()
+    assert seqs(made, "0.1") == []
+    head = made.order.head()
+    assert head is not None
+    assert head.seq == 2
+
+
+def test_any_event_can_be_had_by_its_seq() -> None:
+    made = script("0 network get {} = 1\n0 network get {} = 2")
+    assert made.event(2).seq == 2
+    assert seqs(made) == []
+
+
+def test_a_stream_that_nobody_read_to_its_end_delivers_no_end() -> None:
+    made = Script(memory_source(network(ended="abandoned"), network(ended="done")))
+    head = made.order.head()
+    assert head is not None
+    assert head.seq == 2
+
+
+def test_calls_that_are_used_in_reverse_are_forgotten_one_by_one() -> None:
+    made = script("\n".join(f'0 network get {{"n": {n}}} = 1' for n in range(400)))
+    kept = made.keep_all()
+    made.read_all()
+    for entry in reversed(kept):
+        made.take(entry)
+    assert made.lane("0").skipped == {}
+    assert seqs(made) == []
