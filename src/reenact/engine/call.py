@@ -11,10 +11,12 @@ from reenact.errors import PolicyRefused
 from reenact.format.event import Data, Event
 
 __all__ = [
+    "CAPABILITIES",
     "CHUNK",
     "DRAWS",
     "PAIRS",
     "SCHEDULE",
+    "SOURCES",
     "Call",
     "Decision",
     "Entry",
@@ -36,6 +38,25 @@ CHUNK: Final = "chunk"
 
 PAIRS: Final = {"llm_request": "llm_response", "tool_call": "tool_result"}
 """Calls that are two events, one when the call starts and one when it completes."""
+
+CAPABILITIES: Final = {
+    "network": "net.fetch",
+    "llm": "llm.call",
+    "process": "process.exec",
+    "clock": "time.now",
+    "rng": "random",
+    "env": "env.read",
+    "fs": "fs.read",
+    "mcp": "mcp.call",
+}
+"""The capability that a source needs. A source of the program's own is a capability itself."""
+
+SOURCES: Final = {
+    **{capability: source for source, capability in CAPABILITIES.items()},
+    "net.stream": "network",
+    "fs.write": "fs",
+}
+"""The source that calls under a capability are recorded with."""
 
 CallType = Literal[
     "llm_request", "tool_call", "nondeterministic", "state_mutation", "run_start", "run_end"

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import Plain, owned
-from reenact.engine.call import PAIRS, Call, Entry
+from reenact.engine.call import CAPABILITIES, PAIRS, SOURCES, Call, Entry
 from reenact.engine.recorder import Opened
 from reenact.engine.requests import BOOKKEEPING
 from reenact.engine.streams import stream_async, stream_sync
@@ -28,26 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncCalls", "Explicit", "make_call"]
 
-_SOURCES = {
-    "net.fetch": "network",
-    "net.stream": "network",
-    "process.exec": "process",
-    "time.now": "clock",
-    "random": "rng",
-    "env.read": "env",
-    "fs.read": "fs",
-    "fs.write": "fs",
-    "mcp.call": "mcp",
-}
-_CAPABILITIES = {
-    "network": "net.fetch",
-    "process": "process.exec",
-    "clock": "time.now",
-    "rng": "random",
-    "env": "env.read",
-    "fs": "fs.read",
-    "mcp": "mcp.call",
-}
 _MARKS = ("run_start", "run_end")
 _CLOSINGS = {closing: opening for opening, closing in PAIRS.items()}
 
@@ -275,7 +255,7 @@ def make_call(
         capability=capability,
         operation=operation,
         request=content,
-        source=source or _SOURCES.get(capability, capability),
+        source=source or SOURCES.get(capability, capability),
     )
 
 
@@ -286,7 +266,7 @@ def _stated_call(kind: str, data: Data) -> Call:
         return _draw(source, str(data["key"]), observed=True)
     return Call(
         type=kind,  # type: ignore[arg-type]
-        capability=_CAPABILITIES.get(source, source) if source else "fs.write",
+        capability=CAPABILITIES.get(source, source) if source else "fs.write",
         operation=str(data.get("op", "")),
         request=data.get("request", {}) if kind == "nondeterministic" else data,
         source=source,
@@ -298,7 +278,7 @@ def _stated_call(kind: str, data: Data) -> Call:
 def _draw(source: str, key: str, *, observed: bool = False) -> Call:
     return Call(
         type="nondeterministic",
-        capability=_CAPABILITIES.get(source, source),
+        capability=CAPABILITIES.get(source, source),
         operation="",
         request={},
         source=source,

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from reenact.engine.call import DRAWS, Call
+from reenact.engine.call import CAPABILITIES, DRAWS, Call
 from reenact.engine.explicit import make_call
 from reenact.errors import UsageError, ValueRefused
 from reenact.format import lane as lanes
@@ -25,15 +25,6 @@ from reenact.format.event import Data
 __all__ = ["Line", "call_of", "lines_of", "parse_line"]
 
 _HEAD = re.compile(r"(?P<lane>[\d.]+)\s+(?P<kind>[^\s{=]+)(?:\s+(?P<name>[^\s{=]+))?\s*")
-_CAPABILITIES: Final = {
-    "network": "net.fetch",
-    "process": "process.exec",
-    "clock": "time.now",
-    "rng": "random",
-    "env": "env.read",
-    "fs": "fs.read",
-    "mcp": "mcp.call",
-}
 _read = json.JSONDecoder().raw_decode
 
 
@@ -93,7 +84,7 @@ def call_of(line: Line) -> Call:
             request=content,
             instant=True,
         )
-    capability = _CAPABILITIES.get(line.kind, line.kind)
+    capability = CAPABILITIES.get(line.kind, line.kind)
     if line.request is None:
         return _draw(line.kind, capability, line.name)
     call = make_call(line.name, request, capability, line.kind)
