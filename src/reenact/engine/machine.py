@@ -259,7 +259,13 @@ class Machine:
     def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
         """A call that was made again gave another result than the recorded one."""
         closing = entry.closing or entry.opening
-        ask = Ask(type=closing.type, operation=call.operation, lane=lane, request=result, key=key)
+        ask = Ask(
+            type=closing.type,
+            operation=call.operation,
+            lane=lane,
+            request=request_of(closing.type, result),
+            key=key,
+        )
         return self.note(self._diagnosis.payload_mismatch(closing, ask, ()))
 
     def note(self, divergence: Divergence) -> Divergence:
