@@ -13,11 +13,11 @@ from reenact._system import pause
 from reenact.engine.call import SCHEDULE
 from reenact.engine.session import Session
 
-__all__ = ["NEAR", "Program", "World", "lane_tree", "record", "rehearse", "replay", "schedule"]
+__all__ = ["NEAR", "Program", "World", "check_replays", "lane_tree", "record", "replay", "schedule"]
 
 CAPABILITY = "net.fetch"
 
-NEAR = 0.03
+NEAR = 0.1
 """Seconds of a time-out that about half of the calls of a hesitating world miss. Long enough that
 a busy machine does not lose it between two lines of asyncio."""
 
@@ -79,7 +79,7 @@ def replay(program: Program, path: Path, **options: Any) -> Any:
     return result
 
 
-def rehearse(
+def check_replays(
     program: Program, folder: Path, *, recordings: int, replays: int, same_lanes: bool = True
 ) -> None:
     """Record ``program`` again and again, and replay each recording several times."""

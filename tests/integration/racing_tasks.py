@@ -178,7 +178,7 @@ async def tasks_with_a_context(world: World) -> Any:
 @_program
 async def own_task_factory(world: World) -> Any:
     loop = asyncio.get_running_loop()
-    made = []
+    made: list[int] = []
 
     def factory(loop: Any, coro: Any, **kwargs: Any) -> Any:
         made.append(len(made))
@@ -276,14 +276,14 @@ async def polling(world: World) -> Any:
 @_program
 async def wait_for(world: World) -> Any:
     world.hesitate()
-    return [await _outcome(asyncio.wait_for(world.aget(i), NEAR)) for i in range(5)]
+    return [await _outcome(asyncio.wait_for(world.aget(i), NEAR)) for i in range(4)]
 
 
 @_program
 async def timeout(world: World) -> Any:
     world.hesitate()
     seen: list[Any] = []
-    for i in range(5):
+    for i in range(4):
         try:
             async with asyncio.timeout(NEAR):
                 seen.append(await world.aget(i))
@@ -300,10 +300,10 @@ async def timeouts_side_by_side(world: World) -> Any:
     seen: list[Any] = []
 
     async def one(i: int) -> None:
-        for _ in range(3):
+        for _ in range(2):
             seen.append((i, await _outcome(asyncio.wait_for(world.aget(i), NEAR))))
 
-    await asyncio.gather(*(one(i) for i in range(6)))
+    await asyncio.gather(*(one(i) for i in range(12)))
     return seen
 
 
@@ -360,7 +360,7 @@ async def cancelling(world: World) -> Any:
 async def shield(world: World) -> Any:
     world.hesitate()
     seen: list[Any] = []
-    for i in range(5):
+    for i in range(4):
         inner = asyncio.create_task(world.aget(i))
         seen.append(await _outcome(asyncio.wait_for(asyncio.shield(inner), NEAR)))
         seen.append(await inner)
@@ -442,7 +442,7 @@ async def anyio_groups(world: World) -> Any:
 async def anyio_fail_after(world: World) -> Any:
     world.hesitate()
     seen: list[Any] = []
-    for i in range(5):
+    for i in range(4):
         try:
             with anyio.fail_after(NEAR):
                 seen.append(await world.aget(i))

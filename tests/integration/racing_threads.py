@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import as_completed as completed
-from functools import wraps
+from functools import partial, wraps
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
@@ -159,6 +159,8 @@ def thread_pool_of_multiprocessing(world: World) -> Any:
         seen.append(list(pool.imap(world.get, range(4))))
         seen.append([result.get() for result in [pool.apply_async(world.get, (i,)) for i in "ab"]])
         seen.append(world.get("end"))
+        pool.close()
+        pool.join()
     return seen
 
 
@@ -229,11 +231,14 @@ def condition_with_a_timeout(world: World) -> Any:
                 arrived.append(answer)
                 condition.notify_all()
 
+    def has(count: int) -> bool:
+        return len(arrived) >= count
+
     thread = threading.Thread(target=work)
     thread.start()
     for count in range(1, 5):
         with condition:
-            seen.append(condition.wait_for(lambda n=count: len(arrived) >= n, 0.002))
+            seen.append(condition.wait_for(partial(has, count), 0.002))
             seen.append(len(arrived))
     thread.join()
     return seen, arrived
@@ -291,7 +296,7 @@ async def jobs_without_calls(world: World) -> Any:
 
     async def one(i: int) -> None:
         for step in range(4):
-            seen.append(await asyncio.to_thread(lambda step=step: (i, step)))
+            seen.append(await asyncio.to_thread(divmod, i, step + 1))
         seen.append(await world.aget(i))
 
     for i in range(4):
@@ -303,7 +308,7 @@ async def jobs_without_calls(world: World) -> Any:
 async def executor_against_the_clock(world: World) -> Any:
     world.hesitate()
     seen: list[Any] = []
-    for i in range(6):
+    for i in range(4):
         job = asyncio.ensure_future(asyncio.to_thread(world.get, i))
         done, _ = await asyncio.wait([job], timeout=NEAR)
         seen.append(bool(done))
@@ -448,3 +453,46 @@ def nested_boundaries(world: World) -> Any:
         return world.session.call("outer", {}, lambda: outer(i), capability="net.fetch")
 
     return [call(i) for i in range(3)], world.get("after")
+
+
+# Streams
+
+
+@_synchronous
+def streams_side_by_side(world: World) -> Any:
+    """Each piece is a delivery; some consumers stop early."""
+    seen: list[Any] = []
+
+    def pieces(i: int) -> Any:
+        for number in range(5):
+            yield [world.living(i), number]
+
+    def read(i: int) -> None:
+        for count, piece in enumerate(world.session.stream("pieces", {}, lambda: pieces(i))):
+            seen.append(piece)
+            if i % 2 and count == 2:
+                return
+
+    _run_all([threading.Thread(target=read, args=(i,)) for i in range(4)])
+    return seen
+
+
+@_program
+async def streams_of_tasks(world: World) -> Any:
+    seen: list[Any] = []
+
+    async def pieces(i: int) -> Any:
+        for number in range(5):
+            yield [await world.alive(i), number]
+
+    async def read(i: int) -> None:
+        stream = world.session.aio.stream("pieces", {}, lambda: pieces(i))
+        count = 0
+        async for piece in stream:
+            seen.append(piece)
+            count += 1
+            if i % 2 and count == 3:
+                break
+
+    await asyncio.gather(*(read(i) for i in range(4)))
+    return seen

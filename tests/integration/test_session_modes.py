@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,36 @@ def test_append_adds_to_it(studio: Studio, place: dict[str, Any]) -> None:
     second = studio.record(_calls(studio, 3), append=True, **place)
     third = studio.record(_calls(studio, 4), append=True, **place)
     assert studio.replay(_calls(studio, 1, 2, 3, 4), **place) == [*first, *second, *third]
+
+
+def _busy(studio: Studio) -> Any:
+    """Streams with calls between, a thread, a tool, tasks and timers."""
+    session = reenact.current()
+    assert session is not None
+    threads: list[Any] = []
+    thread = threading.Thread(target=lambda: threads.append(studio.get("thread")))
+    thread.start()
+    thread.join()
+
+    async def tasks() -> Any:
+        await asyncio.sleep(0.001)
+        return await asyncio.gather(studio.aget(1), asyncio.to_thread(studio.get, 2))
+
+    return [
+        [(word, studio.get(word[:2])) for word in studio.words(2)],
+        session.call("tool", {}, lambda: studio.get("inside")),
+        threads,
+        asyncio.run(tasks()),
+    ]
+
+
+def test_what_is_appended_goes_on_where_the_recording_ends(
+    studio: Studio, place: dict[str, Any]
+) -> None:
+    made = [studio.record(lambda: _busy(studio), **place)]
+    for _ in range(2):
+        made.append(studio.record(lambda: _busy(studio), append=True, **place))
+    assert studio.replay(lambda: [_busy(studio) for _ in range(3)], **place) == made
 
 
 @pytest.mark.parametrize("flag", ["overwrite", "append"])

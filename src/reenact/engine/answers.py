@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from reenact.engine.call import PAIRS, Call
+from reenact.engine.current import current
 from reenact.engine.failures import failure_data, rebuild
+from reenact.errors import ValueRefused
 from reenact.format.canonical import decode, exact, plain
 from reenact.format.event import Data
 
@@ -14,7 +16,12 @@ __all__ = ["PLAIN", "Codec", "Plain", "owned"]
 
 def owned(value: Any) -> Any:
     """A copy of ``value`` that its owner can no longer change. Raises :class:`ValueRefused`."""
-    return plain(decode(exact(value)))
+    try:
+        return plain(decode(exact(value)))
+    except ValueRefused as error:  # the path names keys, and a key can be anything
+        session = current()
+        told = error.path if session is None else session.redacted_text(error.path)
+        raise ValueRefused(error.reason, told, hint=error.hint) from None
 
 
 class Codec(Protocol):

@@ -165,6 +165,17 @@ class Conductor:
                 self.rest.remove(_ident())
             self._somebody_ended()
 
+    def helper_comes(self) -> None:
+        """Somebody outside the session works for it, and will wake it."""
+        with self.lock:
+            self.crew.help()
+
+    def helper_goes(self) -> None:
+        """It is done."""
+        with self.lock:
+            self.crew.helped()
+            self._somebody_ended()
+
     def thread_ended(self, thread: Any) -> None:
         """A thread that is plumbing has ended: who waits for that goes on."""
         with self.lock:
@@ -182,7 +193,7 @@ class Conductor:
     def after_fork(self) -> None:
         """In a forked child there is one thread, and nobody waits."""
         self.rest.after_fork()
-        self.crew.after_fork()
+        self.crew = Crew()
         self._waiting.clear()
         self._never.clear()
         self._late.clear()
@@ -217,6 +228,7 @@ class Conductor:
         waiter.prepare()
         with self.lock:
             self.expect(waiter)
+            self.rest.remove(_thread(waiter.runner))
         self.block(waiter)
         if waiter.error is not None:
             raise waiter.error
@@ -336,7 +348,7 @@ class Conductor:
         thread of the session waits here, nobody will ever ask."""
         if self.is_exhausted() and self.rest.is_complete():
             self.release_timers()
-        return self.crew.all_wait() and self.stall()
+        return self.has_waiters() and self.crew.all_wait() and self.stall()
 
     def is_exhausted(self) -> bool:
         """Has everything recorded been handed over? Locked."""
@@ -365,11 +377,19 @@ class Conductor:
         """Locked, by a thread that waits. Returns what to compare with the next time."""
         if not self.is_quiet_since(before):
             return self.progress()
-        if monotonic() - before.at < self.patience or self.next_waiter() is not None:
+        if monotonic() - before.at < self.patience or self._is_asked_for():
             return before
         if self.stall():
             self.advance()
         return self.progress()
+
+    def _is_asked_for(self) -> bool:
+        """Does somebody wait for the head who can take it? A loop that does not run cannot."""
+        waiter = self.next_waiter()
+        if waiter is None or isinstance(waiter.runner, int) or waiter.fire is None:
+            return waiter is not None
+        running: bool = waiter.runner.loop.is_running()
+        return running
 
     def is_stuck(self, desk: Desk) -> bool:
         """Is an idle ``desk`` all there is? Then nobody will ever ask for the head. Locked."""

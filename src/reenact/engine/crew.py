@@ -1,4 +1,4 @@
-"""Who could still ask for something: the threads of a session, its jobs that have not begun."""
+"""Who could still ask for something: the threads of a session, and who may wake them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ class Crew:
 
     def __init__(self) -> None:
         self._threads = {_ident()}
+        self._strangers = [
+            thread for thread in threading.enumerate() if thread.ident not in self._threads
+        ]
         self._jobs = 0
+        self._helpers = 0
         self._blocked: set[int] = set()
         self._spawned: set[Any] = set()
         self._joiners: dict[Any, set[int]] = {}
@@ -42,6 +46,14 @@ class Crew:
     def end(self) -> None:
         """What ran in this thread has ended."""
         self._threads.discard(_ident())
+
+    def help(self) -> None:
+        """Somebody outside the session works for it, and will wake it."""
+        self._helpers += 1
+
+    def helped(self) -> None:
+        """It is done."""
+        self._helpers -= 1
 
     def block(self, ident: int) -> None:
         """The thread ``ident`` waits for its turn: it does nothing until it is given something."""
@@ -69,8 +81,8 @@ class Crew:
 
     def all_wait(self, desk: Desk | None = None) -> bool:
         """Does every thread wait for its turn, or for the end of one that does? ``desk`` is the
-        idle loop of a thread that may be left out."""
-        if self._jobs:
+        idle loop of a thread that may be left out. False where somebody else may wake them."""
+        if self._jobs or self._helpers or any(one.is_alive() for one in self._strangers):
             return False
         joining = {
             ident
@@ -80,7 +92,3 @@ class Crew:
         }
         awake = self._threads - self._blocked - joining
         return not awake or (desk is not None and awake == {desk.ident})
-
-    def after_fork(self) -> None:
-        """In a forked child there is one thread."""
-        self.__init__()  # type: ignore[misc]

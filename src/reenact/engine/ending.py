@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.call import SCHEDULE
+from reenact.engine.call import CHUNK, SCHEDULE
 from reenact.engine.divergence import Divergence
 from reenact.engine.opening import Opened
 from reenact.engine.rendering import render, render_many
@@ -95,12 +96,13 @@ class Ending:
         failed = None if error is None else type(error).__name__
         self.manifest = sink.finalize("ok" if failed is None else "error", failed)
 
-    def _has_happened(self, parts: Opened) -> Any:
+    def _has_happened(self, parts: Opened) -> Callable[[int], bool]:
         """In a replay: was this event re-enacted? Asked of every seq when all has been read."""
         session = self._session
         with session.lock:
-            left = [(one.opening, one.closing) for one in session.machine.unused()]
-        unused = {event.seq for pair in left for event in pair if event is not None}
+            left = list(session.machine.unused())
+        unused = {event.seq for one in left for event in (one.opening, one.closing) if event}
+        unread = {(one.lane, f"{CHUNK}:{one.position}") for one in left}
         order = session.conductor.order if session.settings.policy.match == "lane" else None
 
         def has_happened(seq: int) -> bool:
@@ -109,6 +111,9 @@ class Ending:
             event = parts.reader.at(seq)
             if event.type != "nondeterministic" or event.data.get("source") != SCHEDULE:
                 return True
-            return not order.is_ahead((event.lane, str(event.data.get("key"))))
+            name = str(event.data.get("key"))
+            if (event.lane, name.rpartition(":")[0]) in unread:
+                return False
+            return not order.is_ahead((event.lane, name))
 
         return has_happened

@@ -362,7 +362,7 @@ class _Pairs:
         if kind in PAIRS:
             capability = "llm.call" if kind == "llm_request" else "tool.call"
             call = _pair_call(kind, capability, data)
-            decision, opened = session.decide(call, blocks=True)
+            decision, opened = session.decide(call, blocks=False)
             served = session.gateway.observe(decision, opened)
             name = (opened.lane.name, call.call_id or kind)
             with session.lock:

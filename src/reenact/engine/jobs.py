@@ -34,6 +34,12 @@ def job_patches() -> list[Patch | LatePatch]:
     return [
         Patch(ThreadPoolExecutor, "submit", _submit),
         LatePatch(
+            "concurrent.futures.process",
+            lambda module: module.ProcessPoolExecutor,
+            "submit",
+            _submit_to_processes,
+        ),
+        LatePatch(
             anyio, lambda module: module.AsyncIOBackend, "run_sync_in_worker_thread", _anyio_worker
         ),
         *(
@@ -180,7 +186,8 @@ class _JobFuture(Future[Any]):
         return lane_hash(self.job.lane.name)
 
     def add_done_callback(self, fn: Callable[[Any], Any]) -> None:
-        super().add_done_callback(lambda future: self.job.tell(fn, future))
+        job = self.job  # not ourselves: that would be a circle
+        super().add_done_callback(lambda future: job.tell(fn, future))
 
     def _invoke_callbacks(self) -> None:
         try:
@@ -195,6 +202,22 @@ _JobFuture.__name__ = _JobFuture.__qualname__ = "Future"  # as people see it in 
 def is_telling() -> bool:
     """Is this a callback of a job's future? What it posts to a loop comes from the job."""
     return getattr(_local, "tells", False)
+
+
+def _submit_to_processes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A job in another process is in no lane of ours; its end wakes who waits for it."""
+
+    @wraps(original)
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        future = original(self, fn, *args, **kwargs)
+        session = current()
+        if session is not None:
+            conductor = session.conductor
+            conductor.helper_comes()
+            future.add_done_callback(lambda _: conductor.helper_goes())
+        return future
+
+    return submit
 
 
 # anyio

@@ -30,7 +30,8 @@ class Keeper:
         self._comparer = comparer
 
     def decide(self, decision: Decision, opened: Opened) -> Decision:
-        """A recorded call is kept, unless its answer never came: then it is made again."""
+        """A recorded call is kept, unless its answer never came: then it is made again, and what
+        was recorded inside of it is there."""
         entry = None if isinstance(decision, (GoLive, Pass)) else decision.entry
         if entry is None:
             return decision
@@ -40,6 +41,7 @@ class Keeper:
         for event in dict.fromkeys((entry.opening, entry.closing)):
             if event is not None:
                 self._late.leave_out(event.seq)
+        opened.inner = entry.inner
         self._machine.served -= 1
         self._machine.live += 1
         return GoLive()

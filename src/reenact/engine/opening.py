@@ -8,6 +8,8 @@ from pathlib import Path
 
 from reenact._system import Clock, start_clock
 from reenact.engine.call import SCHEDULE
+from reenact.engine.lanes import Lane
+from reenact.engine.resuming import root_after
 from reenact.engine.room import Room, recorded_calls, recorded_size
 from reenact.engine.settings import Settings
 from reenact.errors import RecordingMissing, UsageError
@@ -46,6 +48,8 @@ class Opened:
     reader: SeekableSource | None = None
     """The second reader of ``source``, from which ``copier`` copies."""
     room: Room = field(default_factory=lambda: Room(DEFAULT))
+    root: Lane | None = None
+    """The root lane of the program, where a recording goes on."""
 
     def give_up(self) -> None:
         """The session will not open: nothing is left of what was to be written."""
@@ -151,6 +155,7 @@ def _start_writing(settings: Settings, path: Path, parts: Opened) -> None:
         parts.late.start(_seed(settings, parts))
         parts.sink = parts.late
         if settings.append and parts.source is not None:
+            parts.root = root_after(parts.source)
             for seq in range(1, len(parts.source) + 1):
                 parts.late.copy(seq)
         return

@@ -107,6 +107,7 @@ class Session(Explicit):
         if self.mode != "off":
             _PATCHES.acquire()
             watch(self)
+        self.lanes.root = self._parts.root or self.lanes.root
         self.lanes.adopt()
         before = VARIABLE.get()
         self._before.append((enter(self), before))
@@ -226,9 +227,10 @@ class Session(Explicit):
             if self.is_recorded(decision):  # what is not recorded has no position
                 lane.calls += 1
             if call.nests:
-                opened.inner = lane.child().name
+                inner = lane.child().name
                 if self._keeper is not None:
-                    opened.inner = self._keeper.free_lane(opened.inner)
+                    inner = self._keeper.free_lane(inner)
+                opened.inner = opened.inner or inner
             if blocks and self.paces and _is_waited_for(call, decision):
                 self.conductor.arrive(self.runner())
         return decision, opened
@@ -544,16 +546,18 @@ class Session(Explicit):
 
     def redacted(self, error: PolicyRefused) -> PolicyRefused:
         """``error`` without secrets: the name of an operation may be anything."""
-        assert self._parts is not None
-        message = self._parts.redactor.text(error.message)
+        message = self.redacted_text(error.message)
         if message == error.message:
             return error
-        return type(error)(message, hint=self._parts.redactor.text(error.hint))
+        return type(error)(message, hint=self.redacted_text(error.hint))
+
+    def redacted_text(self, text: str) -> str:
+        """``text`` without secrets."""
+        return text if self._parts is None else self._parts.redactor.text(text)
 
     def warn(self, text: str) -> None:
         """Say something to the person at the screen; secrets are taken out."""
-        parts = self._parts
-        self.settings.warn(text if parts is None else parts.redactor.text(text))
+        self.settings.warn(self.redacted_text(text))
 
     def warn_once(self, text: str) -> None:
         """The same, once per text."""

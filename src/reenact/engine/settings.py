@@ -56,8 +56,8 @@ class Settings:
 
     def redactor(self, profile: Profile | None = None) -> Redactor:
         """The redactor of a new recording; with ``profile`` that of one which has it already."""
-        if profile is None and isinstance(self.redaction, Redactor):
-            return self.redaction
+        if isinstance(self.redaction, Redactor):
+            return self.redaction if profile is None else self.redaction.under(profile)
         said = self.redaction if isinstance(self.redaction, str) else self.policy.redaction
         environ = dict(os.environ)
         if self.pinned.sanitizer is None:

@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["spawn_patches"]
 
 _OURS = ("reenact",)
-_PLUMBING = ("asyncio", "concurrent.futures", "multiprocessing", "anyio", "logging", *_OURS)
+_PLUMBING = (
+    "asyncio",
+    "concurrent.futures",
+    "multiprocessing",
+    "anyio._backends",
+    "logging",
+    *_OURS,
+)
 
 _WAIT_FOR = wait_for.__code__
 _DEPTH = 6
@@ -75,7 +82,7 @@ def _in_own_lane(
 ) -> Any:
     context = kwargs.get("context")
     if context is not None:
-        _carry(session, context)
+        _put(context, session)
     lanes = session.lanes
     if getattr(_main, "adopts", False):
         _main.adopts = False
@@ -109,13 +116,13 @@ def _foreign_factory(loop: Any, coro: Any, **kwargs: Any) -> Any:
     return _in_own_lane(session, make_task, loop, coro, kwargs)
 
 
-def _carry(session: Session, context: Context) -> None:
-    """A task with a context of its own is in the session all the same."""
-    if context.get(VARIABLE) is not session:
+def _put(context: Context, value: Any) -> None:
+    """``context`` is in the session ``value``, or in none."""
+    if context.get(VARIABLE) is not value:
         try:
-            context.run(VARIABLE.set, session)
+            context.run(VARIABLE.set, value)
         except RuntimeError:
-            pass  # it is entered right now, by somebody who is in no session
+            pass  # it is entered right now, and nothing else can run in it
 
 
 def _run(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,13 +137,13 @@ def _run(original: Callable[..., Any]) -> Callable[..., Any]:
         # A runner has a context of its own, made before the session was opened, and has it after.
         where: Context = self._context if context is None else context
         before = where.get(VARIABLE)
-        _carry(session, where)
+        _put(where, session)
         _main.adopts = True
         try:
             return original(self, coro, context=context)
         finally:
             _main.adopts = False
-            where.run(VARIABLE.set, before)
+            _put(where, before)
 
     return run
 
@@ -189,15 +196,22 @@ def _is_of(thread: Any, packages: tuple[str, ...]) -> bool:
 
 def _start_outside(original: Callable[..., Any], thread: Any, session: Session | None) -> None:
     """``thread`` is in no session, whatever the process has. Who joins it may be."""
+    conductor = None if session is None or _is_of(thread, _OURS) else session.conductor
+    # A loop that waits for one of its own threads is not cut off.
+    helps = conductor is not None and _is_of(thread, ("asyncio",))
 
     def run_outside(run: Callable[[], None]) -> None:
         VARIABLE.set(OUTSIDE)
         try:
             run()
         finally:
-            if session is not None and not _is_of(thread, _OURS):
-                session.conductor.thread_ended(thread)
+            if conductor is not None:
+                conductor.thread_ended(thread)
+                if helps:
+                    conductor.helper_goes()
 
+    if conductor is not None and helps:
+        conductor.helper_comes()
     _start_as(original, thread, run_outside)
 
 

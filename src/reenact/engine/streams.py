@@ -31,7 +31,7 @@ def stream_sync(session: Session, call: Call, live: Callable[[], Iterator[Any]])
     """The pieces of ``call``. The decision is made now, not when the first one is asked for."""
     if session.mode == "off" or session.is_late():
         return _outside(live)
-    decision, opened = session.decide(call, blocks=True)
+    decision, opened = session.decide(call, blocks=False)
     if opened.entry is not None and isinstance(decision, Serve):
         kept = _Kept(session, opened, opened.entry)
         return kept.pieces(kept.again)
@@ -135,6 +135,8 @@ class _Recorded:
 
     def _next(self, source: _Source) -> Any:
         self._session.is_late()
+        if self._session.paces:
+            self._session.conductor.arrive(self._session.runner())
         try:
             piece = self._admitted(source.next())
         except BaseException as error:

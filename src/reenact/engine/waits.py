@@ -112,10 +112,10 @@ def _wait(original: Callable[..., bool]) -> Callable[..., bool]:
         if session is None or not _takes_part(session) or not self._is_owned():
             return original(self, timeout)
         if timeout is None:
-            return _Sleep(session).behind(self)
+            return _Sleep(session).wait(self)
         if timeout <= 0:
             return original(self, timeout)
-        return _TimedWait(session, timeout).behind(self)
+        return _TimedWait(session, timeout).wait(self)
 
     return wait
 
@@ -133,6 +133,25 @@ def _notify(original: Callable[..., None]) -> Callable[..., None]:
     return notify
 
 
+@contextmanager
+def _behind(gate: Any, condition: Any, sleeper: _Sleep | _TimedWait) -> Iterator[None]:
+    """As ``Condition.wait`` does it, with a gate that others know: the condition's lock is given up
+    in the block."""
+    _asleep[gate] = sleeper
+    try:
+        sleeper.arrive()  # before anybody can notify us
+        condition._waiters.append(gate)
+        saved = condition._release_save()
+        try:
+            yield
+        finally:
+            condition._acquire_restore(saved)
+    finally:
+        del _asleep[gate]
+        if gate in condition._waiters:
+            condition._waiters.remove(gate)
+
+
 class _Sleep:
     """A thread that waits for a condition, for as long as it takes."""
 
@@ -140,26 +159,20 @@ class _Sleep:
         self._conductor = session.conductor
         self._ident = threading.get_ident()
 
+    def arrive(self) -> None:
+        """It does nothing any more."""
+        self._conductor.arrive(self._ident)
+
     def notified(self) -> None:
         """Somebody is about to open its gate."""
         self._conductor.awaken(self._ident)
 
-    def behind(self, condition: Any) -> bool:
-        """As ``Condition.wait`` does it, with a gate that others know."""
+    def wait(self, condition: Any) -> bool:
+        """Wait for ``condition``, and return True."""
         gate = threading.Lock()
         gate.acquire()
-        _asleep[gate] = self
-        self._conductor.arrive(self._ident)  # before anybody can notify us
-        condition._waiters.append(gate)
-        saved = condition._release_save()
-        opened = False
-        try:
-            opened = gate.acquire()
-        finally:
-            condition._acquire_restore(saved)
-            del _asleep[gate]
-            if not opened and gate in condition._waiters:
-                condition._waiters.remove(gate)
+        with _behind(gate, condition, self):
+            gate.acquire()
         return True
 
 
@@ -184,6 +197,14 @@ class _TimedWait(Waiter):
     def _name(self) -> str:
         return f"wait:{self._lane.waits + 1}"
 
+    def arrive(self) -> None:
+        """It does nothing any more."""
+        conductor = self._session.conductor
+        with conductor.lock:
+            if conductor.order is not None:
+                conductor.expect(self)
+            conductor.arrive(self.runner)
+
     def notified(self) -> None:
         """Somebody is about to open its gate: it will not have waited in vain."""
         conductor = self._session.conductor
@@ -192,29 +213,12 @@ class _TimedWait(Waiter):
             conductor.forget(self)
             conductor.awaken(self.ident)
 
-    def behind(self, condition: Any) -> bool:
-        """As ``Condition.wait`` does it, with a gate that can be opened by others, too."""
-        gate = self.prepare()
-        _asleep[gate] = self
-        self._arrive()  # before anybody can notify us
-        condition._waiters.append(gate)
-        saved = condition._release_save()
-        try:
+    def wait(self, condition: Any) -> bool:
+        """Wait for ``condition``; False if that was in vain."""
+        with _behind(self.prepare(), condition, self):
             self._wait()
-        finally:
-            condition._acquire_restore(saved)
-            del _asleep[gate]
-            if gate in condition._waiters:
-                condition._waiters.remove(gate)
         self._count()
         return not self.in_vain
-
-    def _arrive(self) -> None:
-        conductor = self._session.conductor
-        with conductor.lock:
-            if conductor.order is not None:
-                conductor.expect(self)
-            conductor.arrive(self.runner)
 
     def _wait(self) -> None:
         conductor = self._session.conductor

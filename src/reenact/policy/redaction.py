@@ -8,6 +8,7 @@ refused rather than written. A replacement is always whole: never a partial mask
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
@@ -84,6 +85,15 @@ class Redactor:
         self._gate = Gate(self._names, engine=engine)
         self._shape_gate = Gate(engine=engine, shapes_only=True)
         self._texts = Texts(self._names, self._known, strict=profile == "strict")
+
+    def under(self, profile: Profile) -> Redactor:
+        """The same names and values under another profile."""
+        if profile == self.profile:
+            return self
+        other = copy(self)
+        other.profile = profile
+        other._texts = Texts(self._names, self._known, strict=profile == "strict")
+        return other
 
     def suspects(self, encoded: bytes) -> bool:
         """False proves that :meth:`redact` changes nothing in the value encoded here.

@@ -212,7 +212,9 @@ SHAPES: tuple[Shape, ...] = (
     _within(
         "odbc",
         "pwd=",
-        r"(?:uid|user|user id)=[^;\"'\\\x00-\x1f]{1,80};[ ]{0,2}pwd=(?P<s>[^;\"'\\\s\x00-\x1f]+)",
+        # What is redacted already ends before the next parameter.
+        r"(?:uid|user|user id)=[^;\"'\\\x00-\x1f]{1,80};[ ]{0,2}"
+        r"pwd=(?!\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*&)(?P<s>[^;\"'\\\s\x00-\x1f]+)",
         r"pwd(?:=|%3d)",
         "pwd",
     ),

@@ -132,11 +132,12 @@ class Syncer:
     def _run(self) -> None:
         while True:
             self._due.wait()
-            stopping = self._stop.wait(self._interval)
+            self._stop.wait(self._interval)
             self._due.clear()
             self._pending = False
             self.commit()
-            if stopping:
+            # Asked now: whoever stops us after the wait above has just had its call cleared away.
+            if self._stop.is_set():
                 return
 
     def commit(self) -> None:

@@ -38,7 +38,9 @@ class Stage:
         return Session(self._settings("record"), parts)
 
     def replaying(self, source: MemorySource | None = None, *, strict: bool = True) -> Session:
-        parts = Opened(start_clock(), Redactor("default"), source or self.sink.source())
+        if source is None:
+            source = self.sink.source()
+        parts = Opened(start_clock(), Redactor("default"), source)
         return Session(self._settings("replay", strict=strict), parts)
 
     def record(self, body: Callable[[Session], Any]) -> Any:

@@ -107,7 +107,7 @@ NOT_JSON: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("value,path", NOT_JSON, ids=repr)
+@pytest.mark.parametrize("value,path", NOT_JSON, ids=range(len(NOT_JSON)))
 def test_what_json_cannot_hold_is_refused_with_its_place(value: Any, path: str) -> None:
     """As a request before anything happens; as a result the call has failed, and replays so."""
     stage = Stage()
@@ -138,8 +138,8 @@ def _hand_made(session: Session) -> None:
     drawn = {"source": "clock", "key": "now", "valueHash": "h", "value": 3, "zone": "utc"}
     session.record_event("nondeterministic", drawn)
     fetched = {"source": "network", "key": "k", "valueHash": "h", "op": "GET"}
-    fetched |= {"request": {"url": "u"}, "response": {"status": 200}}
-    session.record_event("nondeterministic", fetched)
+    answered = {**fetched, "request": {"url": "u"}, "response": {"status": 200}}
+    session.record_event("nondeterministic", answered)
     session.record_event("run_end", {"status": "ok", "output": "answer"})
 
 
@@ -215,7 +215,9 @@ def test_the_index_of_an_attempt_does_not_count() -> None:
         return record
 
     stage.record(body(0))
-    stage.replay(body(1))
+    with stage.replaying(strict=True) as session:
+        body(1)(session)
+    assert session.divergences() == []
 
 
 def test_an_opening_without_its_closing_is_unfinished() -> None:

@@ -345,7 +345,7 @@ def test_an_async_stream_that_is_cancelled(how: str) -> None:
 
     async def slow() -> AsyncIterator[int]:
         yield 0
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async def consume(session: Session, seen: list[Any]) -> None:
         async for piece in session.aio.stream("slow", {}, slow):

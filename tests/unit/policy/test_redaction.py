@@ -241,3 +241,28 @@ def test_the_rules_in_force_are_listed() -> None:
     default, strict = Redactor().describe(), Redactor("strict").describe()
     assert {"name", "env", "declared", "url.userinfo", "shape.openai"} <= set(default)
     assert set(strict) - set(default) == {"email", "entropy", "header"}
+
+
+def test_the_same_names_and_values_under_another_profile() -> None:
+    redactor = Redactor("default", declared=["villa-rotonda-77"], secret_names=["shoeSize"])
+    strict = redactor.under("strict")
+    assert (redactor.profile, strict.profile) == ("default", "strict")
+    assert redactor.under("default") is redactor
+    value = {"at": "villa-rotonda-77", "shoeSize": "forty", "mail": "me@example.com"}
+    assert redactor.redact(value).value["mail"] == "me@example.com"
+    assert set(strict.redact(value).value.values()) == {PLACEHOLDER}
+    assert redactor.under("none").redact(value).value == value
+
+
+def test_a_redacted_connection_string_in_a_parameter_is_left_alone() -> None:
+    """Redacting once more took the next parameter away, so that a replay did not match."""
+    redactor = Redactor("default")
+    secret = "a1B2c3D4e5F6g7H8" + "i9"
+    for text in (
+        "https://x.example/?r=Server%3Dx%3BUid%3Dme%3BP" + f"wd%3D{secret}%3B&t=2",
+        "Server=x;Uid=me;P" + f"wd={secret};&t=2",
+    ):
+        once = redactor.text(text)
+        assert secret not in once
+        assert once.endswith("&t=2")
+        assert redactor.text(once) == once

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from reenact.store.log import Log, whole_lines, whole_size
+from reenact.store.log import Log, Syncer, whole_lines, whole_size
 
 
 def open_log(path: Path) -> Log:
@@ -68,3 +69,27 @@ def test_lines_can_be_read_up_to_a_size(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"one\ntwo\nthree\n")
     assert list(whole_lines(tmp_path / "log", 8)) == [b"one\n", b"two\n"]
     assert list(whole_lines(tmp_path / "log", 9)) == [b"one\n", b"two\n"]
+
+
+class _ClosedMeanwhile(threading.Event):
+    """The wait is over in vain, and in the very next moment somebody closes the syncer."""
+
+    due: threading.Event
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.set()
+        self.due.set()
+        return False
+
+
+def test_a_syncer_that_is_closed_while_it_wakes_up_does_not_wait_for_ever(tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
+    syncer = Syncer(fd, [])
+    syncer._stop = _ClosedMeanwhile()
+    syncer._stop.due = syncer._due
+    syncer._due.set()
+    thread = threading.Thread(target=syncer._run, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    os.close(fd)

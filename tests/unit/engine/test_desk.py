@@ -1,0 +1,234 @@
+"""A desk: when a loop is at rest, and what it is given then."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reenact
+from reenact.engine.current import OUTSIDE, VARIABLE, current
+from reenact.engine.desk import MOST_TURNS, Desk, outside
+from reenact.engine.session import Session
+
+
+@pytest.fixture
+def warnings() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def session(tmp_path: Path, warnings: list[str]) -> Any:
+    with reenact.session(
+        capture=tmp_path / "c", mode="record", seal=False, warn=warnings.append
+    ) as session:
+        yield session
+
+
+def _run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    return asyncio.run(main())
+
+
+def test_outside_is_a_copy_in_no_session(session: Session) -> None:
+    context = outside()
+    assert context.run(current) is None
+    assert context[VARIABLE] is OUTSIDE
+    assert current() is session
+
+
+def test_a_loop_has_one_desk_and_another_loop_another(session: Session) -> None:
+    async def main() -> Desk:
+        desk = session.running_desk()
+        assert desk is session.desk(asyncio.get_running_loop())
+        assert desk.loop is asyncio.get_running_loop()
+        return desk
+
+    assert _run(main) is not _run(main)
+
+
+def test_what_is_submitted_comes_when_the_loop_is_at_rest(session: Session) -> None:
+    """Three steps of another task come first, and one submission comes at a time."""
+    log: list[str] = []
+
+    async def steps(name: str) -> None:
+        for step in range(3):
+            log.append(f"{name}{step}")
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        desk, first = session.running_desk(), asyncio.Event()
+
+        async def woken() -> None:
+            await first.wait()
+            await steps("b")
+
+        def act(name: str, then: Callable[[], Any]) -> bool:
+            log.append(name)
+            then()
+            return True
+
+        second = asyncio.Event()
+        tasks = [asyncio.create_task(woken()), asyncio.create_task(steps("a"))]
+        desk.submit(lambda: act("first", first.set))
+        desk.submit(lambda: act("second", second.set))
+        await second.wait()
+        await asyncio.gather(*tasks)
+
+    _run(main)
+    assert log == ["a0", "a1", "a2", "first", "b0", "b1", "b2", "second"]
+
+
+def test_what_nobody_wants_any_more_is_passed_over(session: Session) -> None:
+    async def main() -> list[str]:
+        log: list[str] = []
+        done = asyncio.get_running_loop().create_future()
+        desk = session.running_desk()
+
+        def unwanted() -> bool:
+            log.append("unwanted")
+            return False
+
+        def wanted() -> bool:
+            log.append("wanted")
+            done.set_result(None)
+            return True
+
+        desk.submit(unwanted)
+        desk.submit(wanted)
+        await done
+        return log
+
+    assert _run(main) == ["unwanted", "wanted"]
+
+
+def test_a_loop_is_busy_with_what_is_of_the_session(session: Session) -> None:
+    async def main() -> list[bool]:
+        loop, desk = asyncio.get_running_loop(), session.running_desk()
+        seen = [desk.is_busy()]
+        handle = loop.call_soon(int)
+        seen.append(desk.is_busy())
+        handle.cancel()
+        seen.append(desk.is_busy())
+        loop.call_soon(int, context=outside())
+        seen.append(desk.is_busy())
+        desk.unwinding += 1
+        seen.append(desk.is_busy())
+        desk.unwinding -= 1
+        return seen
+
+    assert _run(main) == [False, True, False, False, True]
+
+
+def test_hand_over_returns_what_was_done_in_its_turn(session: Session) -> None:
+    async def main() -> Any:
+        return await session.running_desk().hand_over(lambda: "done")
+
+    assert _run(main) == "done"
+
+
+def test_who_is_cancelled_while_waiting_for_its_turn_does_nothing(session: Session) -> None:
+    done: list[str] = []
+
+    async def main() -> None:
+        desk = session.running_desk()
+        task = asyncio.create_task(desk.hand_over(lambda: done.append("never")))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await desk.hand_over(lambda: done.append("after"))
+
+    _run(main)
+    assert done == ["after"]
+
+
+def test_a_clock_goes_ahead_and_never_back(session: Session) -> None:
+    async def main() -> None:
+        loop, desk = asyncio.get_running_loop(), session.running_desk()
+        before = loop.time()
+        desk.skip_to(before + 1_000)
+        assert loop.time() >= before + 1_000
+        desk.skip_to(before + 10)
+        assert loop.time() >= before + 1_000
+        desk.skip_to(before + 2_000)
+        ahead = loop.time()
+        assert before + 2_000 <= ahead < before + 2_900
+        assert loop.time() >= ahead
+
+    _run(main)
+
+
+def test_many_posts_are_one_look(session: Session) -> None:
+    async def main() -> int:
+        loop, desk = asyncio.get_running_loop(), session.running_desk()
+        for _ in range(10):
+            desk.post()
+        looks: int = sum(handle._callback == desk._look for handle in loop._ready)  # type: ignore[attr-defined]
+        return looks
+
+    assert _run(main) == 1
+
+
+def test_a_closed_loop_is_not_posted_to(session: Session) -> None:
+    async def main() -> Desk:
+        return session.running_desk()
+
+    desk = _run(main)
+    assert desk.loop.is_closed()
+    desk.post_from_anywhere()
+    desk.run_in_loop(int)
+    assert not desk.loop._ready
+
+
+def test_a_post_from_another_thread_wakes_the_loop(session: Session) -> None:
+    async def main() -> int:
+        desk = session.running_desk()
+        done = asyncio.get_running_loop().create_future()
+        thread = threading.Thread(
+            target=lambda: desk.run_in_loop(lambda: done.set_result(threading.get_ident()))
+        )
+        session.gateway._outside(thread.start)
+        ident: int = await done
+        thread.join()
+        return ident
+
+    assert _run(main) == threading.get_ident()
+
+
+def test_a_loop_that_is_never_at_rest_is_served_and_flagged(
+    session: Session, warnings: list[str]
+) -> None:
+    async def main() -> int:
+        turns = 0
+        given = asyncio.create_task(session.running_desk().hand_over(int))
+        while not given.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return turns
+
+    assert MOST_TURNS - 5 < _run(main) < MOST_TURNS + 5
+    assert session.approximate == "an event loop did not come to rest in 1,000 turns"
+    assert len(warnings) == 1
+
+
+def test_a_loop_that_stops_is_looked_at_when_it_runs_again(session: Session) -> None:
+    loop = asyncio.new_event_loop()
+    done: list[str] = []
+
+    def given() -> bool:
+        done.append("given")
+        return True
+
+    try:
+        desk = session.desk(loop)
+        loop.call_soon(loop.stop)
+        desk.submit(given)
+        loop.run_forever()
+        assert done == []
+        loop.run_until_complete(asyncio.sleep(0.001))
+        assert done == ["given"]
+    finally:
+        loop.close()

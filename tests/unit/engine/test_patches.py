@@ -1,0 +1,206 @@
+"""Patches: in place while somebody needs them, and gone without a trace."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reenact.engine.patches import LatePatch, Patch, Patches
+
+
+class Base:
+    def inherited(self) -> str:
+        return "inherited"
+
+
+class Owner(Base):
+    def method(self) -> str:
+        """What it does."""
+        return "method"
+
+    @classmethod
+    def of_class(cls) -> str:
+        return cls.__name__
+
+    @staticmethod
+    def static() -> str:
+        return "static"
+
+
+def _loud(original: Callable[..., str]) -> Callable[..., str]:
+    return lambda *args: original(*args).upper()
+
+
+@pytest.mark.parametrize("name", ["method", "of_class", "static", "inherited"])
+def test_what_is_patched_is_put_back_as_it_was(name: str) -> None:
+    before = dict(vars(Owner))
+    plain = getattr(Owner(), name)()
+    patch = Patch(Owner, name, _loud)
+    patch.install()
+    assert getattr(Owner(), name)() == plain.upper()
+    patch.remove()
+    assert getattr(Owner(), name)() == plain
+    assert dict(vars(Owner)) == before
+
+
+def test_a_patched_function_looks_like_the_one_it_stands_for() -> None:
+    patch = Patch(Owner, "method", _loud)
+    patch.install()
+    try:
+        assert Owner.method.__name__ == "method"
+        assert Owner.method.__doc__ == "What it does."
+    finally:
+        patch.remove()
+
+
+def test_a_patched_function_of_a_class_can_be_called_through_a_subclass() -> None:
+    class Sub(Owner):
+        pass
+
+    patch = Patch(Owner, "static", _loud)
+    patch.install()
+    try:
+        assert Sub().static() == Sub.static() == "STATIC"
+    finally:
+        patch.remove()
+
+
+def test_a_value_of_a_module_is_replaced_as_it_is() -> None:
+    owner = SimpleNamespace(value=1)
+    patch = Patch(owner, "value", lambda value: value + 1)
+    patch.install()
+    assert owner.value == 2
+    patch.remove()
+    assert owner.value == 1
+
+
+def test_who_replaced_ours_stays_and_ours_is_switched_off() -> None:
+    owner = SimpleNamespace(speak=lambda: "word")
+    first = Patch(owner, "speak", _loud)
+    first.install()
+    ours = owner.speak
+    owner.speak = theirs = lambda: f"<{ours()}>"
+    assert owner.speak() == "<WORD>"
+    first.remove()
+    assert owner.speak is theirs
+    assert owner.speak() == "<word>"
+    second = Patch(owner, "speak", lambda original: lambda: f"{original()}!")
+    second.install()
+    assert owner.speak() == "<word>!"
+    second.remove()
+    assert owner.speak is theirs
+
+
+def _watched(log: list[str], name: str, *, fails: bool = False) -> Any:
+    def install() -> None:
+        if fails:
+            raise RuntimeError(name)
+        log.append(f"+{name}")
+
+    return SimpleNamespace(install=install, remove=lambda: log.append(f"-{name}"))
+
+
+def test_patches_are_installed_for_the_first_and_removed_after_the_last() -> None:
+    log: list[str] = []
+    patches = Patches(lambda: [_watched(log, "a"), _watched(log, "b")])
+    patches.acquire()
+    patches.acquire()
+    patches.release()
+    assert log == ["+a", "+b"]
+    patches.release()
+    assert log == ["+a", "+b", "-b", "-a"]
+    patches.acquire()
+    assert log[4:] == ["+a", "+b"]
+
+
+def test_if_one_fails_none_is_installed() -> None:
+    log: list[str] = []
+    failing = [True]
+    patches = Patches(lambda: [_watched(log, "a"), _watched(log, "b", fails=failing[0])])
+    with pytest.raises(RuntimeError, match="b"):
+        patches.acquire()
+    assert log == ["+a", "-a"]
+    failing[0] = False
+    patches.acquire()
+    assert log[2:] == ["+a", "+b"]
+
+
+def test_many_threads_acquire_and_release() -> None:
+    log: list[str] = []
+    patches = Patches(lambda: [_watched(log, "a")])
+
+    def work() -> None:
+        for _ in range(200):
+            patches.acquire()
+            patches.release()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert log == ["+a", "-a"] * (len(log) // 2)
+    assert patches._users == 0
+
+
+def test_after_a_fork_the_lock_is_free() -> None:
+    patches = Patches(list)
+    patches._lock.acquire()
+    patches.after_fork()
+    patches.acquire()
+    assert patches._users == 1
+
+
+@pytest.fixture
+def late_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = "imported_late_for_patches"
+    text = "class Owner:\n    def speak(self):\n        return 'word'\n"
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def _import(name: str) -> ModuleType:
+    module = __import__(name)
+    sys.modules.pop(name)
+    return module
+
+
+def test_a_module_is_patched_when_it_is_imported(late_module: str) -> None:
+    patch = LatePatch(late_module, lambda module: module.Owner, "speak", _loud)
+    patch.install()
+    try:
+        module = _import(late_module)
+        assert module.Owner().speak() == "WORD"
+    finally:
+        patch.remove()
+    assert module.Owner().speak() == "word"
+
+
+@pytest.mark.parametrize(
+    "find, name", [(lambda module: module.Absent, "speak"), (lambda module: module.Owner, "absent")]
+)
+def test_a_version_that_is_made_otherwise_is_left_alone(
+    late_module: str, find: Callable[[ModuleType], Any], name: str
+) -> None:
+    patch = LatePatch(late_module, find, name, _loud)
+    patch.install()
+    try:
+        assert _import(late_module).Owner().speak() == "word"
+    finally:
+        patch.remove()
+
+
+def test_a_module_that_is_never_imported_leaves_no_trace(late_module: str) -> None:
+    before = list(sys.meta_path)
+    patch = LatePatch(late_module, lambda module: module.Owner, "speak", _loud)
+    patch.install()
+    patch.remove()
+    assert sys.meta_path == before

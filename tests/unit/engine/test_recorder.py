@@ -1,0 +1,251 @@
+"""From calls to events: positions, pairs, hashes, and what is kept of an older recording."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reenact import Draft, Policy
+from reenact._system import start_clock
+from reenact.engine.call import Call, Entry
+from reenact.engine.lanes import Lane
+from reenact.engine.recorder import Opened, Recorder
+from reenact.engine.room import Room
+from reenact.policy.redaction import Redactor
+from reenact.policy.rules import Budgets
+from reenact.store.copying import LateSink
+from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
+from reenact.store.sink import Options
+
+
+class Desk:
+    """A recorder over memory."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.redactor = Redactor("default")
+        self.sink = MemorySink(options=Options(redactor=self.redactor))
+        self.sink.start(memory_seed("default"))
+        room = Room(policy or Policy(id="p"))
+        self.recorder = Recorder(self.sink, start_clock(), self.redactor, room)
+        self.lane = Lane("0")
+
+    def opened(self, kind: str = "network", position: int | None = None, **call: Any) -> Opened:
+        made = _tool(**call) if kind == "tool" else _fetch(**call)
+        place = self.lane.calls if position is None else position
+        self.lane.calls += 1
+        return Opened(made, "sha256:key", self.lane, place)
+
+    def data(self) -> list[dict[str, Any]]:
+        return [event.data for event in self.sink.events]
+
+
+def _fetch(**more: Any) -> Call:
+    fields = {"capability": "net.fetch", "operation": "get", "request": {"x": 1}}
+    return Call(**{"type": "nondeterministic", "source": "network", **fields, **more})
+
+
+def _tool(**more: Any) -> Call:
+    request = {"name": "f", "args": {"a": 1}}
+    fields = {"capability": "tool.call", "operation": "f", "request": request}
+    return Call(**{"type": "tool_call", "nests": True, **fields, **more})
+
+
+def _complete(desk: Desk, opened: Opened, **fields: Any) -> None:
+    desk.recorder.complete(opened, desk.recorder.completing(opened, fields))
+
+
+def test_a_call_of_one_event_is_written_when_it_completes() -> None:
+    desk = Desk()
+    opened = desk.recorder.open(desk.opened())
+    assert desk.data() == []
+    _complete(desk, opened, response={"y": 2})
+    [data] = desk.data()
+    assert data["source"] == "network"
+    assert data["op"] == "get"
+    assert data["request"] == {"x": 1}
+    assert data["response"] == {"y": 2}
+    assert data["key"] == "sha256:key"
+    assert data["valueHash"].startswith("sha256:")
+
+
+def test_a_pair_is_written_when_it_starts_and_when_it_completes() -> None:
+    desk = Desk()
+    opened = desk.opened("tool")
+    opened.inner = "0.1"
+    desk.recorder.open(opened)
+    _complete(desk, opened, ok=True, result=3)
+    opening, closing = desk.sink.events
+    assert opening.data == {
+        "name": "f",
+        "args": {"a": 1},
+        "callId": "0#0",
+        "inner": "0.1",
+        "key": "sha256:key",
+    }
+    assert closing.data == {"callId": "0#0", "ok": True, "result": 3}
+    assert closing.parent == opening.seq
+
+
+def test_the_callers_id_of_a_call_is_kept() -> None:
+    desk = Desk()
+    opened = desk.recorder.open(desk.opened("tool", call_id="toolu_1", extra={"note": "n"}))
+    _complete(desk, opened, ok=True)
+    opening, closing = desk.data()
+    assert (opening["callId"], opening["note"]) == ("toolu_1", "n")
+    assert closing["callId"] == "toolu_1"
+
+
+def test_positions_are_written_only_where_the_order_of_the_log_is_another() -> None:
+    desk = Desk()
+    slow, quick, last = desk.opened(), desk.opened(), desk.opened()
+    for opened in (quick, slow, last):
+        _complete(desk, opened, response=None)
+    assert [data.get("position") for data in desk.data()] == [1, 0, None]
+
+
+def test_the_hash_of_a_secret_is_not_written() -> None:
+    """A short secret could be guessed from its hash."""
+    desk = Desk()
+    _complete(desk, desk.opened(), response={"password": "1234"})
+    _complete(desk, desk.opened(), response={"password": "5678"})
+    first, second = desk.data()
+    assert first["response"] == second["response"]
+    assert first["valueHash"] == second["valueHash"]
+
+
+def test_deliveries_are_named() -> None:
+    desk = Desk()
+    desk.recorder.delivery("0.1", "timer:3")
+    [event] = desk.sink.events
+    assert event.lane == "0.1"
+    assert (event.data["source"], event.data["key"]) == ("schedule", "timer:3")
+
+
+# Adding to a recording
+
+
+class Late(Desk):
+    """A recorder that adds to a recording of two calls and a tool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.old = self._old()
+        self.new = MemorySink(options=Options(redactor=self.redactor))
+        self.late = LateSink(self.new, self.old, rest_fields={"position": None})
+        self.late.start(memory_seed("default"))
+        room = Room(Policy(id="p"))
+        self.recorder = Recorder(self.late, start_clock(), self.redactor, room, late=self.late)
+
+    def _old(self) -> MemorySource:
+        one = {"source": "network", "key": "k1", "valueHash": "h", "request": {"x": 1}}
+        two = {**one, "key": "k2", "position": 5}
+        tool = {"name": "f", "args": {}, "callId": "c", "inner": "0.1"}
+        return memory_source(
+            ("nondeterministic", one),
+            ("nondeterministic", two),
+            ("tool_call", tool),
+            Draft(
+                type="tool_result",
+                data={"callId": "c", "ok": True, "result": 1},
+                ts=5,
+                parent=3,
+            ),
+        )
+
+    def kept(self, seq: int, closing: int | None = None, **call: Any) -> Opened:
+        opened = self.opened("network" if closing is None else "tool", **call)
+        event = self.old.at(seq)
+        opened.entry = Entry(
+            opening=event,
+            kind="",
+            operation="",
+            key="",
+            position=0,
+            closing=event if closing is None else self.old.at(closing),
+        )
+        opened.answer = {"the": "answer"}
+        return opened
+
+    def finished(self) -> list[dict[str, Any]]:
+        self.late.finalize()
+        return [event.data for event in self.new.events]
+
+
+def _keep(desk: Late, opened: Opened) -> None:
+    assert opened.answer is not None
+    desk.recorder.complete(opened, opened.answer)
+
+
+def test_what_is_kept_alone_writes_nothing() -> None:
+    desk = Late()
+    opened = desk.recorder.open(desk.kept(1))
+    _keep(desk, opened)
+    desk.recorder.delivery("0", "timer:1")
+    assert desk.finished() == []
+
+
+def test_what_is_kept_gets_the_position_that_it_has_now() -> None:
+    desk = Late()
+    two, one = desk.kept(2), desk.kept(1)
+    new = desk.opened()
+    desk.recorder.complete(new, desk.recorder.completing(new, {"response": 7}))
+    for opened in (two, one):
+        _keep(desk, opened)
+    places = [(data["key"], data.get("position")) for data in desk.finished() if "key" in data]
+    assert places[:3] == [("sha256:key", 2), ("k2", 0), ("k1", 1)]
+
+
+def test_a_kept_pair_is_copied_opening_first() -> None:
+    desk = Late()
+    opened = desk.recorder.open(desk.kept(3, closing=4))
+    new = desk.opened()
+    desk.recorder.complete(new, desk.recorder.completing(new, {"response": 7}))
+    _keep(desk, opened)
+    written = desk.finished()
+    assert [data.get("name", data.get("op", data.get("result"))) for data in written[:3]] == [
+        "f",
+        "get",
+        1,
+    ]
+    assert desk.new.events[2].parent == 1
+
+
+def test_another_end_replaces_the_recorded_one() -> None:
+    desk = Late()
+    opened = desk.recorder.open(desk.kept(3, closing=4))
+    desk.recorder.complete(opened, {"callId": "c", "ok": False, "cancelled": True})
+    results = [data for data in desk.finished() if "ok" in data]
+    assert results == [{"callId": "c", "ok": False, "cancelled": True}]
+
+
+def test_deliveries_are_written_with_what_is_new() -> None:
+    desk = Late()
+    opened = desk.kept(1)
+    _keep(desk, opened)
+    desk.recorder.delivery("0", "timer:1")
+    new = desk.opened()
+    desk.recorder.complete(new, desk.recorder.completing(new, {"response": 7}))
+    assert [data["key"] for data in desk.finished()[:3]] == ["k1", "timer:1", "sha256:key"]
+
+
+# Budgets
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_brief_event_has_no_request(brief: bool) -> None:
+    desk = Desk()
+    opened = desk.opened()
+    data = desk.recorder.completing(opened, {"error": {}}, brief=brief)
+    assert ("request" in data) is not brief
+    tool = desk.opened("tool", extra={"note": "n"})
+    desk.recorder.open(tool, brief=brief)
+    assert (desk.data()[0]["args"] is None) is brief
+    assert ("note" in desk.data()[0]) is not brief
+
+
+def test_nothing_more_is_delivered_when_the_recording_is_full() -> None:
+    desk = Desk(Policy(id="p", budgets=Budgets(entries=0)))
+    assert desk.recorder.room.admit({}) is not None
+    desk.recorder.delivery("0", "timer:1")
+    assert desk.data() == []
