@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,13 +15,15 @@ _ident = threading.get_ident
 
 
 class Crew:
-    """Threads by their ident. The caller of every method holds the session's lock."""
+    """Threads by their ident. The caller of every method holds the session's lock.
 
-    def __init__(self) -> None:
+    ``strangers`` are the threads that were there before, by default all others of the process.
+    """
+
+    def __init__(self, strangers: Iterable[threading.Thread] | None = None) -> None:
         self._threads = {_ident()}
-        self._strangers = [
-            thread for thread in threading.enumerate() if thread.ident not in self._threads
-        ]
+        there = threading.enumerate() if strangers is None else strangers
+        self.strangers = [thread for thread in there if thread.ident not in self._threads]
         self._jobs = 0
         self._helpers = 0
         self._blocked: set[int] = set()
@@ -82,7 +85,7 @@ class Crew:
     def all_wait(self, desk: Desk | None = None) -> bool:
         """Does every thread wait for its turn, or for the end of one that does? ``desk`` is the
         idle loop of a thread that may be left out. False where somebody else may wake them."""
-        if self._jobs or self._helpers or any(one.is_alive() for one in self._strangers):
+        if self._jobs or self._helpers or any(one.is_alive() for one in self.strangers):
             return False
         joining = {
             ident
