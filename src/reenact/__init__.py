@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from reenact.engine.current import current
     from reenact.engine.divergence import Divergence
     from reenact.engine.report import Report
-    from reenact.engine.scope import session
     from reenact.engine.session import Session
     from reenact.engine.wrapping import boundary
     from reenact.errors import (
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     )
     from reenact.policy.redaction import Redactor
     from reenact.policy.rules import Ignore, Policy
+    from reenact.scope import session
     from reenact.store.reading import open_recording
     from reenact.store.recording import Recording, start_recording
     from reenact.store.sink import Sink
@@ -66,7 +66,7 @@ _HOME = {
     "reenact.engine.current": ("current",),
     "reenact.engine.divergence": ("Divergence",),
     "reenact.engine.report": ("Report",),
-    "reenact.engine.scope": ("session",),
+    "reenact.scope": ("session",),
     "reenact.engine.session": ("Session",),
     "reenact.engine.wrapping": ("boundary",),
     "reenact.errors": (

@@ -11,7 +11,7 @@ from reenact.errors import ValueRefused
 from reenact.format.canonical import decode, exact, plain
 from reenact.format.event import Data
 
-__all__ = ["PLAIN", "Codec", "Plain", "owned"]
+__all__ = ["PIECES", "PLAIN", "Codec", "Pieces", "Plain", "StreamCodec", "owned"]
 
 
 def owned(value: Any) -> Any:
@@ -74,6 +74,63 @@ class Plain:
 
 
 PLAIN = Plain()
+
+
+class StreamCodec(Protocol):
+    """One per boundary whose answers come piece by piece. ``response`` is the field of that name
+    in the event that completes the call."""
+
+    timed: bool
+    """Is it recorded when each piece came?"""
+
+    def admit(self, piece: Any) -> Any:
+        """``piece`` by value. Raises :class:`ValueRefused` for what cannot be recorded."""
+
+    def size(self, piece: Any) -> int:
+        """How many bytes of the answer it is."""
+
+    def dump(self, pieces: list[Any], returned: Any) -> Any:
+        """The response that is recorded of ``pieces``; ``returned`` is what a generator returned."""
+
+    def load(self, response: Any) -> list[Any]:
+        """The pieces that ``response`` was recorded of."""
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        """What is recorded of a failure."""
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        """The exception that ``data`` was recorded of."""
+
+
+class Pieces:
+    """Pieces that are JSON values (and bytes) themselves, passed by value."""
+
+    timed = False
+
+    def admit(self, piece: Any) -> Any:
+        return owned(piece)
+
+    def size(self, piece: Any) -> int:
+        return len(exact(piece))
+
+    def dump(self, pieces: list[Any], returned: Any) -> Any:
+        response = {"chunks": pieces}
+        if returned is not None:
+            response["returned"] = owned(returned)
+        return response
+
+    def load(self, response: Any) -> list[Any]:
+        chunks = response.get("chunks") if isinstance(response, dict) else None
+        return chunks if isinstance(chunks, list) else []
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        return failure_data(error)
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        return rebuild(data)
+
+
+PIECES = Pieces()
 
 
 def error_fields(call: Call, error: Data) -> Data:

@@ -85,7 +85,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What runs inside the call has a lane of its own: a tool."""
     call_id: str = ""
     extra: Data = {}
-    """Fields of the opening event that are not compared."""
+    """Fields of the event that says what was asked which are not compared."""
     method: str = ""
     url: str = ""
 

@@ -43,6 +43,10 @@ class Gateway:
         if self._session.mode == "off" or self._session.is_late():
             return self._outside(live)
         decision, opened = self._session.decide(call, blocks=True)
+        return self.carry_out(decision, opened, live, codec)
+
+    def carry_out(self, decision: Decision, opened: Opened, live: Live, codec: Codec) -> Any:
+        """What :meth:`call` does once it is decided."""
         if isinstance(decision, Serve):
             data = self._take_turn(opened, decision)
             return self.answer(opened, data, codec)
@@ -228,6 +232,12 @@ class Gateway:
         if self._session.mode == "off" or self._session.is_late():
             return await live()
         decision, opened = self._session.decide(call, blocks=False)
+        return await self.carry_out_async(decision, opened, live, codec)
+
+    async def carry_out_async(
+        self, decision: Decision, opened: Opened, live: AsyncLive, codec: Codec
+    ) -> Any:
+        """What :meth:`acall` does once it is decided."""
         if isinstance(decision, Serve):
             data = await self._take_turn_async(opened, decision)
             return self.answer(opened, data, codec)

@@ -7,14 +7,14 @@ called. When the last session closes everything is as it was.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from reenact.engine.imports import ImportWatch
 
-__all__ = ["LatePatch", "Patch", "Patches"]
+__all__ = ["Installable", "LatePatch", "Patch", "Patches"]
 
 Wrap = Callable[[Any], Any]
 """From what stood there to what shall stand there."""
@@ -106,14 +106,21 @@ class LatePatch:
             self._patch.remove()
 
 
+class Installable(Protocol):
+    """Something that is put in place, and taken away again."""
+
+    def install(self) -> None: ...
+    def remove(self) -> None: ...
+
+
 class Patches:
     """A set of patches that is installed while anybody needs it."""
 
-    def __init__(self, make: Callable[[], list[Patch | LatePatch]]) -> None:
+    def __init__(self, make: Callable[[], Sequence[Installable]]) -> None:
         self._make = make
         self._lock = threading.Lock()
         self._users = 0
-        self._installed: list[Patch | LatePatch] = []
+        self._installed: list[Installable] = []
 
     def acquire(self) -> None:
         """Somebody needs them. Should one of them fail, none is installed."""

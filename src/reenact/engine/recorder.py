@@ -105,6 +105,7 @@ class Recorder:
             data["op"] = call.operation
         if not brief and (call.request or not call.key):
             data["request"] = call.request
+            data |= call.extra
         value = result["response"] if "response" in result else result.get("value")
         return {**data, "valueHash": self._value_hash(value), **result}
 

@@ -105,7 +105,8 @@ class Session(Explicit):
             raise
         self._state = "open"
         if self.mode != "off":
-            _PATCHES.acquire()
+            for patches in self._patches():
+                patches.acquire()
             watch(self)
         self.lanes.root = self._parts.root or self.lanes.root
         self.lanes.adopt()
@@ -199,7 +200,8 @@ class Session(Explicit):
             self.paces = False
             self.conductor.close(self._closed)
         if self.mode != "off":
-            _PATCHES.release()
+            for patches in self._patches():
+                patches.release()
         assert self._parts is not None
         self._ending.come(self._parts, error, forked=os.getpid() != self._pid)
 
@@ -207,6 +209,10 @@ class Session(Explicit):
     def manifest(self) -> Manifest | None:
         """After the end: of what was written."""
         return self._ending.manifest
+
+    def _patches(self) -> list[Patches]:
+        own = self.settings.boundaries
+        return [_PATCHES] if own is None else [_PATCHES, own]
 
     # One call
 
@@ -489,7 +495,8 @@ class Session(Explicit):
 
     def became_child(self, lane: Lane | None) -> None:
         """In the child: one thread is left, and none of the parent's calls is ours."""
-        _PATCHES.after_fork()
+        for patches in self._patches():
+            patches.after_fork()
         self._under_way.clear()
         self._deferred.clear()
         self._desks.clear()
@@ -554,6 +561,10 @@ class Session(Explicit):
     def redacted_text(self, text: str) -> str:
         """``text`` without secrets."""
         return text if self._parts is None else self._parts.redactor.text(text)
+
+    def suspects(self, text: bytes) -> bool:
+        """May there be a secret in ``text``?"""
+        return self._parts is not None and self._parts.redactor.suspects(text)
 
     def warn(self, text: str) -> None:
         """Say something to the person at the screen; secrets are taken out."""

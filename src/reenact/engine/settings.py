@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from reenact.engine.patches import Patches
 from reenact.errors import UsageError
 from reenact.policy.access import check_mode
 from reenact.policy.index import load_index, load_policy, named_worlds
@@ -49,6 +50,8 @@ class Settings:
     seal: bool = True
     patience: float = 5.0
     whole_process: bool = False
+    boundaries: Patches | None = None
+    """What covers the libraries that the program uses."""
 
     @property
     def policy(self) -> Policy:

@@ -17,7 +17,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine import loops
-from reenact.engine.current import OUTSIDE, VARIABLE, current
+from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
+from reenact.engine.desk import outside
 from reenact.engine.lanes import Lane, running_loop
 from reenact.engine.patches import LatePatch, Patch
 from reenact.engine.tasks import make_task
@@ -37,6 +38,11 @@ _PLUMBING = (
     "logging",
     *_OURS,
 )
+_LIBRARIES = (
+    *("httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "websockets", "anyio"),
+    *_PLUMBING,
+)
+"""Whose asynchronous generators are not the program's own."""
 
 _WAIT_FOR = wait_for.__code__
 _DEPTH = 6
@@ -51,6 +57,8 @@ def spawn_patches() -> list[Patch | LatePatch]:
     return [
         Patch(BaseEventLoop, "create_task", _create_task),
         Patch(BaseEventLoop, "run_until_complete", _run_until_complete),
+        Patch(BaseEventLoop, "_asyncgen_finalizer_hook", _finalizer),
+        Patch(BaseEventLoop, "shutdown_asyncgens", _shutdown),
         Patch(Runner, "run", _run),
         Patch(threading.Thread, "start", _start),
     ]
@@ -162,6 +170,48 @@ def _run_until_complete(original: Callable[..., Any]) -> Callable[..., Any]:
     return run_until_complete
 
 
+def _finalizer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Closing what a library left half read takes a task; a replay has less of that to close."""
+
+    @wraps(original)
+    def finalize(self: Any, generator: Any) -> None:
+        if current() is None or not _is_a_librarys(generator):
+            original(self, generator)
+            return
+        token = enter(OUTSIDE)
+        try:
+            original(self, generator)
+        finally:
+            leave(token)
+
+    return finalize
+
+
+def _shutdown(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The same at the end of the loop. What has run to its end needs no closing."""
+
+    @wraps(original)
+    async def shutdown_asyncgens(self: Any) -> None:
+        if current() is None:
+            await original(self)
+            return
+        open_ = list(self._asyncgens)
+        ended = [one for one in open_ if one.ag_frame is None]
+        apart = [one for one in open_ if one.ag_frame is not None and _is_a_librarys(one)]
+        self._asyncgens.difference_update([*ended, *apart])
+        await original(self)
+        for generator in apart:
+            await loops.create_task(self, generator.aclose(), name="close", context=outside())
+
+    return shutdown_asyncgens
+
+
+def _is_a_librarys(generator: Any) -> bool:
+    frame = generator.ag_frame
+    module = "" if frame is None else frame.f_globals.get("__name__", "")
+    return _is_within(module, _LIBRARIES)
+
+
 # Threads
 
 
@@ -189,9 +239,11 @@ def _is_of(thread: Any, packages: tuple[str, ...]) -> bool:
     """Does ``thread`` run code of one of ``packages``?"""
     target = getattr(thread, "_target", None)
     modules = (type(thread).__module__, getattr(target, "__module__", None) or "")
-    return any(
-        module == name or module.startswith(f"{name}.") for module in modules for name in packages
-    )
+    return any(_is_within(module, packages) for module in modules)
+
+
+def _is_within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in packages)
 
 
 def _start_outside(original: Callable[..., Any], thread: Any, session: Session | None) -> None:

@@ -10,37 +10,48 @@ from asyncio import CancelledError, Future
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.answers import PLAIN, owned
-from reenact.engine.call import CHUNK, Call, Entry, GoLive, Pass, Refuse, Serve
+from reenact._system import monotonic
+from reenact.engine.answers import PIECES, StreamCodec
+from reenact.engine.call import CHUNK, Call, Decision, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.desk import outside
 from reenact.engine.living import END, Pump, take_turns
 from reenact.engine.order import Token
 from reenact.engine.recorder import Opened
 from reenact.engine.waiter import Waiter
 from reenact.errors import UsageError
-from reenact.format.canonical import exact
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["stream_async", "stream_sync"]
+__all__ = ["follow", "follow_async", "outside_stream", "stream_async", "stream_sync"]
 
 
 def stream_sync(session: Session, call: Call, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The pieces of ``call``. The decision is made now, not when the first one is asked for."""
     if session.mode == "off" or session.is_late():
-        return _outside(live)
+        return outside_stream(live)
     decision, opened = session.decide(call, blocks=False)
+    return follow(session, decision, opened, live, PIECES)
+
+
+def follow(
+    session: Session,
+    decision: Decision,
+    opened: Opened,
+    live: Callable[[], Iterator[Any]],
+    codec: StreamCodec,
+) -> Iterator[Any]:
+    """The pieces of a call about which ``decision`` was made."""
     if opened.entry is not None and isinstance(decision, Serve):
-        kept = _Kept(session, opened, opened.entry)
+        kept = _Kept(session, opened, codec, opened.entry)
         return kept.pieces(kept.again)
     if isinstance(decision, Serve):
-        return _Replayed(session, opened, decision.entry).pieces()
+        return _Replayed(session, opened, codec, decision.entry).pieces()
     if isinstance(decision, GoLive):
-        return _Recorded(session, opened).pieces(live)
+        return _Recorded(session, opened, codec).pieces(live)
     if isinstance(decision, Pass):
-        return _outside(live)
+        return outside_stream(live)
     assert isinstance(decision, Refuse)
     result: Iterator[Any] = session.gateway.refuse(opened, decision)
     return result
@@ -53,13 +64,24 @@ def stream_async(
     if session.mode == "off" or session.is_late():
         return live()
     decision, opened = session.decide(call, blocks=False)
+    return follow_async(session, decision, opened, live, PIECES)
+
+
+def follow_async(
+    session: Session,
+    decision: Decision,
+    opened: Opened,
+    live: Callable[[], AsyncIterator[Any]],
+    codec: StreamCodec,
+) -> AsyncIterator[Any]:
+    """The pieces of a call about which ``decision`` was made."""
     if opened.entry is not None and isinstance(decision, Serve):
-        kept = _Kept(session, opened, opened.entry)
+        kept = _Kept(session, opened, codec, opened.entry)
         return kept.pieces_async(kept.again_async)
     if isinstance(decision, Serve):
-        return _Replayed(session, opened, decision.entry).pieces_async()
+        return _Replayed(session, opened, codec, decision.entry).pieces_async()
     if isinstance(decision, GoLive):
-        return _Recorded(session, opened).pieces_async(live)
+        return _Recorded(session, opened, codec).pieces_async(live)
     if isinstance(decision, Pass):
         return live()
     assert isinstance(decision, Refuse)
@@ -67,7 +89,8 @@ def stream_async(
     return result
 
 
-def _outside(live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
+def outside_stream(live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
+    """What ``live`` gives, in no session."""
     source = _Source(live)
     try:
         while (piece := source.next()) is not END:
@@ -114,11 +137,14 @@ class _Recorded:
     """A live stream, written down as it is consumed. What a consumer sends or throws into it is
     not passed on: it stops there."""
 
-    def __init__(self, session: Session, opened: Opened) -> None:
+    def __init__(self, session: Session, opened: Opened, codec: StreamCodec) -> None:
         self._session = session
         self._opened = opened
+        self._codec = codec
         self._seen: list[Any] = []
         self._size = 0
+        self._began = monotonic()
+        self._offsets: list[int] = []
         session.begin(opened, self._abandoned)
 
     def pieces(self, live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
@@ -186,16 +212,18 @@ class _Recorded:
         return self._saw(piece)
 
     def _cancelled(self, turns: int) -> None:
-        self._complete({**self._data("cancelled"), "timing": {"turns": turns}})
+        data = self._data("cancelled")
+        data["timing"] = {**data.get("timing", {}), "turns": turns}
+        self._complete(data)
 
     def _admitted(self, piece: Any) -> Any:
         """By value, as a replay will give it. Raises for what cannot be recorded."""
         if piece is END:
             return END
-        piece = owned(piece)
+        piece = self._codec.admit(piece)
         room = self._session.recorder.room
         if room.measures:
-            self._size += len(exact(piece))
+            self._size += self._codec.size(piece)
             refusal = room.over_answer(self._size)
             if refusal is not None:
                 raise refusal
@@ -203,7 +231,8 @@ class _Recorded:
 
     def _saw(self, piece: Any) -> Any:
         self._seen.append(piece)
-        return owned(piece)
+        self._offsets.append(int((monotonic() - self._began) * 1e3))
+        return self._codec.admit(piece)
 
     def _note(self) -> None:
         lane, position = self._opened.lane.name, self._opened.position
@@ -212,12 +241,11 @@ class _Recorded:
     def _data(
         self, ended: str, error: BaseException | None = None, *, returned: Any = None
     ) -> Data:
-        response = {"chunks": self._seen}
-        if returned is not None:
-            response["returned"] = owned(returned)
-        fields: Data = {"response": response, "ended": ended}
+        fields: Data = {"response": self._codec.dump(self._seen, returned), "ended": ended}
         if error is not None:
-            fields["error"] = PLAIN.dump_error(self._opened.call, error)
+            fields["error"] = self._codec.dump_error(self._opened.call, error)
+        if self._codec.timed:
+            fields["timing"] = {"offsets": self._offsets}
         return self._session.recorder.completing(self._opened, fields)
 
     def _complete(self, data: Data) -> None:
@@ -231,31 +259,26 @@ class _Kept(_Recorded):
     """A recorded stream in a recording that is added to: it stays as it was, unless the consumer
     stops earlier this time."""
 
-    def __init__(self, session: Session, opened: Opened, entry: Entry) -> None:
+    def __init__(self, session: Session, opened: Opened, codec: StreamCodec, entry: Entry) -> None:
         _, data = session.claim(opened, entry)
         self._answer = opened.answer = data or {}
-        super().__init__(session, opened)
+        super().__init__(session, opened, codec)
 
     def again(self) -> Generator[Any, Any, Any]:
         """What was recorded, as a live iterator gives it."""
-        yield from _chunks(self._answer)
-        _raise_recorded(self._opened.call, self._answer)
+        yield from self._codec.load(self._answer.get("response"))
+        _raise_recorded(self._codec, self._opened.call, self._answer)
         return _returned(self._answer)
 
     async def again_async(self) -> AsyncIterator[Any]:
-        for piece in _chunks(self._answer):
+        for piece in self._codec.load(self._answer.get("response")):
             yield piece
-        _raise_recorded(self._opened.call, self._answer)
+        _raise_recorded(self._codec, self._opened.call, self._answer)
 
     def _complete(self, data: Data) -> None:
-        same = data["ended"] == self._answer.get("ended") and _chunks(data) == self._seen
+        recorded = self._codec.load(self._answer.get("response"))
+        same = data["ended"] == self._answer.get("ended") and recorded == self._seen
         super()._complete(self._answer if same else data)
-
-
-def _chunks(data: Data) -> list[Any]:
-    response = data.get("response")
-    chunks = response.get("chunks") if isinstance(response, dict) else None
-    return chunks if isinstance(chunks, list) else []
 
 
 def _returned(data: Data) -> Any:
@@ -263,10 +286,10 @@ def _returned(data: Data) -> Any:
     return response.get("returned") if isinstance(response, dict) else None
 
 
-def _raise_recorded(call: Call, data: Data) -> None:
+def _raise_recorded(codec: StreamCodec, call: Call, data: Data) -> None:
     error = data.get("error")
     if error is not None:
-        raise PLAIN.load_error(call, error)
+        raise codec.load_error(call, error)
 
 
 def _check_sent(sent: Any, opened: Opened) -> None:
@@ -280,13 +303,14 @@ def _check_sent(sent: Any, opened: Opened) -> None:
 class _Replayed:
     """A recorded stream, piece by piece, each in its turn."""
 
-    def __init__(self, session: Session, opened: Opened, entry: Entry) -> None:
+    def __init__(self, session: Session, opened: Opened, codec: StreamCodec, entry: Entry) -> None:
         self._session = session
         self._opened = opened
+        self._codec = codec
         self._entry = entry
         self._end, data = session.claim(opened, entry)
         self._data = data or {}
-        self._chunks = _chunks(self._data)
+        self._chunks = codec.load(self._data.get("response"))
         self._number = 0
         session.begin(opened, self._left)
 
@@ -369,5 +393,5 @@ class _Replayed:
 
     def _finish(self) -> Any:
         self._session.complete(self._opened, self._data)
-        _raise_recorded(self._opened.call, self._data)
+        _raise_recorded(self._codec, self._opened.call, self._data)
         return _returned(self._data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from reenact.boundaries.table import PATCHES
 from reenact.engine.conductor import PATIENCE
 from reenact.engine.session import Session
 from reenact.engine.settings import Unused, settle
@@ -71,5 +72,6 @@ def session(
             seal=seal,
             patience=patience,
             whole_process=whole_process,
+            boundaries=PATCHES,
         )
     )

@@ -1,0 +1,1 @@
+"""Where the calls of a program cross its edge: one file per client library, all of one shape."""

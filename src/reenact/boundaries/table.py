@@ -1,0 +1,89 @@
+"""Which libraries are covered, and where. A library is touched when the program imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+
+from reenact.engine.imports import ImportWatch
+from reenact.engine.patches import Patch, Patches
+
+__all__ = ["PATCHES", "TABLE", "Boundary", "add_boundary"]
+
+Seams = Callable[[ModuleType], list[Patch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """One library.
+
+    ``module`` is the module whose import installs it; ``seams`` makes the patches, given that
+    module. ``seams`` may be the name ``package.module:function``, which is then imported only
+    when it is needed.
+    """
+
+    name: str
+    module: str
+    seams: Seams | str
+
+    def patches(self, module: ModuleType) -> list[Patch]:
+        """The patches of ``module``; none of them is installed yet."""
+        if not isinstance(self.seams, str):
+            return self.seams(module)
+        home, _, function = self.seams.partition(":")
+        make: Seams = getattr(import_module(home), function)
+        return make(module)
+
+
+def _own(name: str, module: str, home: str, function: str = "seams") -> Boundary:
+    return Boundary(name, module, f"reenact.boundaries.{home}:{function}")
+
+
+TABLE = (
+    _own("httpx", "httpx", "http_httpx"),
+    _own("httpx2", "httpx2", "http_httpx"),
+    _own("requests", "requests.adapters", "http_requests"),
+    _own("urllib3", "urllib3.connectionpool", "http_urllib3"),
+    _own("botocore", "botocore.httpsession", "http_botocore"),
+    _own("http.client", "http.client", "http_stdlib"),
+    _own("aiohttp", "aiohttp", "http_aiohttp"),
+    _own("websockets", "websockets.asyncio.client", "ws_websockets"),
+    _own("websockets.sync", "websockets.sync.client", "ws_websockets", "seams_sync"),
+)
+"""The libraries that are covered without anybody asking."""
+
+_added: list[Boundary] = []
+
+
+def add_boundary(boundary: Boundary) -> None:
+    """Cover one more library, in the sessions that open from now on."""
+    _added.append(boundary)
+
+
+class _WhenImported:
+    """Installs a boundary as soon as its library is there."""
+
+    def __init__(self, boundary: Boundary) -> None:
+        self._boundary = boundary
+        self._installed: list[Patch] = []
+        self._watch = ImportWatch(boundary.module, self._imported)
+
+    def _imported(self, module: ModuleType) -> None:
+        for patch in self._boundary.patches(module):
+            patch.install()
+            self._installed.append(patch)
+
+    def install(self) -> None:
+        self._watch.install()
+
+    def remove(self) -> None:
+        self._watch.remove()
+        for patch in reversed(self._installed):
+            patch.remove()
+        self._installed = []
+
+
+PATCHES = Patches(lambda: [_WhenImported(boundary) for boundary in (*TABLE, *_added)])
+"""Installed while a session needs them."""

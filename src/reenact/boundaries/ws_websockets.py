@@ -1,0 +1,11 @@
+from types import ModuleType
+
+from reenact.engine.patches import Patch
+
+
+def seams(library: ModuleType) -> list[Patch]:
+    return []
+
+
+def seams_sync(library: ModuleType) -> list[Patch]:
+    return []
