@@ -35,6 +35,16 @@ class Command:
 
 COMMANDS = (
     Command(
+        "run",
+        "run:run",
+        "run a program: record it, or re-enact it",
+        "Runs a Python program, unchanged, with Reenact in it and in its Python children. Without "
+        "a flag it is captured to a new folder under .reenact/runs/. In a replay nothing leaves "
+        "the machine, and a divergence ends with exit code 1; otherwise the exit code is the "
+        "program's own.",
+        "reenact run --capture runs/today -- python agent.py",
+    ),
+    Command(
         "show",
         "inspect:show",
         "look at the events of a recording",

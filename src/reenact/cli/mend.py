@@ -44,6 +44,8 @@ def recover(args: argparse.Namespace) -> int:
         print(f"{safe(str(path))}: whole already, {events}; nothing was done")
         return 0
     print(f"{safe(str(path))}: recovered, {events} kept")
+    if found.unfinished:
+        print(f"  unfinished: {count(found.unfinished, 'call')} whose answer was still coming")
     for what in found.cut or ("nothing",):
         print(f"  cut: {safe(what)}")
     return 0
@@ -61,6 +63,7 @@ def _recovery_json(path: Path, found: Recovery) -> dict[str, Any]:
         "events": found.manifest.event_count,
         "status": found.manifest.status,
         "alreadyWhole": found.already_whole,
+        "unfinished": found.unfinished,
         "cut": list(found.cut),
     }
 

@@ -112,6 +112,44 @@ def _json(parser: Parser, what: str) -> None:
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
+def _run(parser: Parser) -> None:
+    add = parser.add_argument
+    add("--capture", metavar="DIR", help="record everything to this capture directory")
+    add("--replay", metavar="DIR", help="re-enact this recording; `last` is the last one made")
+    add("--record-net-to", metavar="TAPE", help="record HTTP and websockets alone, in one file")
+    add("--replay-net-from", metavar="TAPE", help="re-enact these; everything else runs live")
+    add("--live", action="store_true", help="run without recording")
+    add(
+        "--mode",
+        choices=("record", "record_missing", "rewrite"),
+        help="add what is missing in the recording, or replace it if the program succeeds",
+    )
+    add("--overwrite", action="store_true", help="replace an existing recording")
+    add("--append", action="store_true", help="go on at the end of an existing recording")
+    add("--strict", action="store_true", help="a divergence ends the replay (default in CI)")
+    add("--lenient", action="store_true", help="go on after divergences, and list them")
+    add("--policy", metavar="ID", help="the policy that holds, otherwise the default")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let one boundary through, unrecorded and counted, e.g. process.exec (repeatable)",
+    )
+    add(
+        "--boundary",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module of yours that covers another client library (repeatable)",
+    )
+    add("--isolate", action="store_true", help="run in a network namespace with no way out")
+    add("--report", metavar="FILE", help="write what happened as JSON")
+    add("-q", "--quiet", action="store_true", help="no summary line")
+    add("-v", "--verbose", action="store_true", help="say which client libraries are covered")
+    add("command_line", nargs=argparse.REMAINDER, metavar="-- CMD", help="the program")
+
+
 def _show(parser: Parser) -> None:
     add = parser.add_argument
     _recording(parser)
@@ -255,6 +293,7 @@ def _completion(parser: Parser) -> None:
 
 
 _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
+    "run": _run,
     "show": _show,
     "stats": _stats,
     "verify": _verify,

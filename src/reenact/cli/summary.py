@@ -107,13 +107,16 @@ def _nondeterministic(data: Data) -> str:
     request, response = _part(data, "request"), _part(data, "response")
     asked = _words(_text(request.get("method")), _text(request.get("url")))
     if asked:
-        answer = _text(response.get("status")) or _error(data) or _error(response)
+        answer = _words(_text(response.get("status")), _cut_off(data))
+        answer = answer or _error(data) or _error(response)
     elif "request" in data:
         asked = f"{_text(data.get('op'))}({preview(data['request'], _LIMIT)})"
         answer = _answer(data)
     else:
         value = preview(data["value"], _LIMIT) if "value" in data else ""
-        return _words(_text(data.get("source")), _text(data.get("key")), value)
+        several = data.get("count")
+        more = f"and {several - 1} more" if type(several) is int else ""
+        return _words(_text(data.get("source")), _text(data.get("key")), more, value)
     return f"{asked} -> {answer}" if answer else asked
 
 
@@ -122,7 +125,13 @@ def _answer(data: Data) -> str:
     if "error" in data:
         return _error(data)
     unanswered = [word for word in ("cancelled", "unfinished") if data.get(word) is True]
-    return _words(*unanswered) or preview(data.get("response"), _LIMIT)
+    return _words(*unanswered) or _words(preview(data.get("response"), _LIMIT), _cut_off(data))
+
+
+def _cut_off(data: Data) -> str:
+    """How a stream ended whose end the program did not see."""
+    ended = _text(data.get("ended"))
+    return "" if ended in ("", "done", "failed") else f"({ended})"
 
 
 def _other(data: Data) -> str:

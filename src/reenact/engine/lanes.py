@@ -61,6 +61,11 @@ class Lanes:
         self._lock = threading.Lock()
         self._spawning = threading.local()
 
+    def begin(self, lane: Lane) -> None:
+        """``lane`` is the root: of a recording that goes on, of one process of several."""
+        self.root = lane
+        self._strangers = Lane(f"{lane.name}.0")
+
     def adopt(self) -> None:
         """What executes now is in the root lane: it opened the session."""
         self._bind(self.root)
@@ -159,6 +164,5 @@ class Lanes:
         """In a forked child: one thread is left, and it is in a lane of its own."""
         self._lock = threading.Lock()
         self._threads = {}
-        self.root = lane
-        self._strangers = Lane(f"{lane.name}.0")
+        self.begin(lane)
         self._bind(lane)

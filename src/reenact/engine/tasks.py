@@ -7,10 +7,15 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+from asyncio import coroutines
+from collections.abc import Iterable
 from typing import Any
 from zlib import crc32
 
-__all__ = ["lane_hash", "make_task"]
+from reenact.engine.current import current
+
+__all__ = ["OrderedCoroutines", "lane_hash", "make_task"]
 
 
 class _Task(asyncio.Task[Any]):
@@ -36,3 +41,25 @@ def make_task(loop: Any, coro: Any, lane: str, **kwargs: Any) -> Any:
     task.lane_hash = lane_hash(lane)  # before __init__, which already asks for it
     task.__init__(coro, loop=loop, **kwargs)  # type: ignore[misc]
     return task
+
+
+class OrderedCoroutines:
+    """``asyncio.as_completed`` makes tasks of a set of coroutines: by address, again.
+
+    The module gets a ``set`` of its own, because a function that a program has imported by name
+    could no longer be replaced.
+    """
+
+    def install(self) -> None:
+        asyncio.tasks.set = _set  # type: ignore[attr-defined]
+
+    def remove(self) -> None:
+        del asyncio.tasks.set  # type: ignore[attr-defined]
+
+
+def _set(items: Iterable[Any] = ()) -> Any:
+    """A set; of coroutines in a session, something that iterates over them in their order."""
+    given = list(items)
+    if current() is not None and any(map(coroutines.iscoroutine, given)):
+        return dict.fromkeys(given)
+    return builtins.set(given)

@@ -1,0 +1,61 @@
+"""The command ``run``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from reenact.errors import UsageError
+from reenact.runs.options import Job, Options
+from reenact.runs.runner import run as run_program
+
+__all__ = ["run"]
+
+_PLACES: tuple[tuple[str, Job, bool], ...] = (
+    ("capture", "record", False),
+    ("replay", "replay", False),
+    ("record_net_to", "record", True),
+    ("replay_net_from", "replay", True),
+    ("live", "live", False),
+)
+"""The flags that say what to do, of which there is at most one; True for a net tape."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """The command ``run``."""
+    return run_program(_options(args))
+
+
+def _options(args: argparse.Namespace) -> Options:
+    job, path, net = _what(args)
+    command = args.command_line
+    return Options(
+        command=tuple(command[1:] if command[:1] == ["--"] else command),
+        job=job,
+        path=path,
+        net=net,
+        mode=args.mode,
+        policy=args.policy,
+        strict=True if args.strict else False if args.lenient else None,
+        allow=tuple(args.allow),
+        boundaries=tuple(args.boundary),
+        isolate=args.isolate,
+        report=None if args.report is None else Path(args.report),
+        overwrite=args.overwrite,
+        append=args.append,
+        quiet=args.quiet,
+        verbose=args.verbose,
+    )
+
+
+def _what(args: argparse.Namespace) -> tuple[Job, Path | None, bool]:
+    said = [(name, job, net) for name, job, net in _PLACES if getattr(args, name)]
+    if len(said) > 1:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name, _, _ in said)
+        raise UsageError(f"{flags} exclude each other", hint="say one of them")
+    if args.strict and args.lenient:
+        raise UsageError("--strict and --lenient exclude each other", hint="say one of them")
+    if not said:
+        return "record", None, False
+    name, job, net = said[0]
+    return job, None if job == "live" else Path(getattr(args, name)), net

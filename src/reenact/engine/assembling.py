@@ -1,0 +1,52 @@
+"""What decides, put together for one session."""
+
+from __future__ import annotations
+
+from reenact.engine.diagnosis import Diagnosis
+from reenact.engine.machine import Machine
+from reenact.engine.opening import Opened
+from reenact.engine.script import Script
+from reenact.engine.settings import Settings
+from reenact.policy.access import Access
+from reenact.policy.capabilities import KNOWN
+from reenact.policy.matching import Comparer, Rules
+
+__all__ = ["make_comparer", "make_machine", "make_script"]
+
+
+def make_comparer(settings: Settings, parts: Opened) -> Comparer:
+    """Compares as the policy says. Raises :class:`PolicyInvalid` for a rule it cannot read."""
+    policy = settings.policy
+    rules = Rules(
+        ignore_paths=policy.ignore.paths,
+        ignore_headers=policy.ignore.headers,
+        ignore_query=policy.ignore.query,
+        volatile=policy.volatile,
+    )
+    return Comparer(rules, parts.redactor)
+
+
+def make_script(settings: Settings, parts: Opened, lane: str | None) -> Script | None:
+    """What was recorded, in modes that read; with ``lane`` only what is under it."""
+    if parts.source is None or settings.mode not in ("replay", "record_missing"):
+        return None
+    by_lane = settings.policy.match != "transcript"
+    script = Script(parts.source, by_lane=by_lane, ledger=settings.ledger)
+    if lane is not None:
+        script.keep_to(lane)
+    return script
+
+
+def make_machine(
+    settings: Settings, parts: Opened, comparer: Comparer, script: Script | None
+) -> Machine:
+    """The machine that decides about the calls of a session."""
+    return Machine(
+        settings.mode,
+        settings.policy,
+        Access(settings.pinned, KNOWN),
+        comparer,
+        Diagnosis(comparer, parts.redactor),
+        script=script,
+        strict=settings.strict,
+    )

@@ -1,0 +1,1 @@
+"""Whole programs under Reenact: ``reenact run``."""

@@ -1,0 +1,85 @@
+"""Found by every Python that starts below ``reenact run``, because its folder is on the path.
+
+Takes itself off the path, starts Reenact, and hands over to the ``sitecustomize`` that would have
+been found without it. Standard library only: Reenact itself may not be there.
+"""
+
+import os
+import sys
+
+
+def _refuse(message: str) -> None:
+    """Python would print a failure here and go on without us: the program would run live."""
+    sys.stderr.write(f"reenact: error: {message}\n")
+    sys.stderr.flush()
+    os._exit(2)
+
+
+def _lend(folder: str) -> None:
+    """Let this interpreter find Reenact, and what it needs, where ``reenact run`` found it."""
+    from importlib.abc import MetaPathFinder
+    from importlib.machinery import ModuleSpec, PathFinder
+
+    homes: dict[str, str] = {}
+    with open(os.path.join(folder, "homes"), encoding="utf-8") as file:
+        tag, *lines = file.read().splitlines()
+    if tag != sys.implementation.cache_tag:
+        _refuse(
+            f"`reenact` runs on {tag} and this program on {sys.implementation.cache_tag}, which "
+            f"has no reenact\nhint: install reenact for {sys.executable} and run it from there"
+        )
+    for line in lines:
+        name, _, home = line.partition("=")
+        homes[name] = home
+
+    class Lender(MetaPathFinder):
+        def find_spec(
+            self, fullname: str, path: object, target: object = None
+        ) -> "ModuleSpec | None":
+            if fullname not in homes:
+                return None
+            return PathFinder.find_spec(fullname, [homes[fullname]])
+
+    sys.meta_path.append(Lender())
+
+
+def _start(folder: str) -> None:
+    try:
+        try:
+            import reenact
+        except ImportError:
+            _lend(folder)
+            import reenact
+        with open(os.path.join(folder, "version"), encoding="utf-8") as file:
+            version = file.read()
+        if reenact.__version__ != version:
+            _refuse(
+                f"`reenact` is {version}, and this program's own is {reenact.__version__}\n"
+                "hint: run the `reenact` of the program's environment"
+            )
+        from reenact.runs.program import start
+
+        start()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run live
+        _refuse(f"cannot start in this program: {type(error).__name__}: {error}")
+
+
+def _hand_over() -> None:
+    """The program's own ``sitecustomize``, if it has one."""
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.loader is None:
+        return
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [place for place in sys.path if os.path.abspath(place) != _here]
+_folder = os.environ.get("REENACT_RUN")
+if _folder:
+    _start(_folder)
+_hand_over()

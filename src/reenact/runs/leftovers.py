@@ -1,0 +1,44 @@
+"""After a replay of several processes: which recorded calls none of them made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reenact.engine.assembling import make_comparer, make_machine, make_script
+from reenact.engine.divergence import Divergence
+from reenact.engine.ledger import Ledger
+from reenact.engine.opening import open_parts
+from reenact.engine.settings import Settings
+
+__all__ = ["Leftovers", "look_for"]
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """``served`` calls of ``lanes`` lanes were used; ``first`` are the first of ``unused`` that
+    were not."""
+
+    served: int = 0
+    lanes: int = 0
+    unused: int = 0
+    first: list[Divergence] = field(default_factory=list)
+
+
+def look_for(settings: Settings, ledger: Ledger) -> Leftovers:
+    """What the recording of ``settings`` still holds, given what all processes have used."""
+    parts = open_parts(settings)
+    try:
+        script = make_script(settings, parts, None)
+        assert script is not None
+        machine = make_machine(settings, parts, make_comparer(settings, parts), script)
+        for lane in ledger.stubbed():
+            script.stub(lane)
+        used = [entry for entry in machine.unused() if ledger.is_used(entry.seq)]
+        for entry in used:
+            script.take(entry)
+        first, unused = machine.left_over(_SHOWN)
+        return Leftovers(len(used), len({entry.lane for entry in used}), unused, first)
+    finally:
+        parts.close()

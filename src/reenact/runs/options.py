@@ -1,0 +1,73 @@
+"""What a run was asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reenact.errors import RecordingMissing, UsageError
+from reenact.policy.places import FOLDER
+from reenact.policy.rules import Mode
+
+__all__ = ["Job", "Options", "last_run", "runs_folder"]
+
+Job = Literal["record", "replay", "live"]
+
+LAST = "last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``path`` is the recording; None for a capture at a place of our choosing."""
+
+    command: tuple[str, ...]
+    job: Job = "record"
+    path: Path | None = None
+    net: bool = False
+    """Only HTTP and websockets, on a tape."""
+    mode: Mode | None = None
+    policy: str | None = None
+    strict: bool | None = None
+    allow: tuple[str, ...] = ()
+    boundaries: tuple[str, ...] = ()
+    isolate: bool = False
+    report: Path | None = None
+    overwrite: bool = False
+    append: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise UsageError("there is no program to run", hint="reenact run [OPTIONS] -- CMD …")
+        for said, flag in ((self.mode, "--mode"), (self.overwrite, "--overwrite")):
+            self._check_records(bool(said), flag)
+        self._check_records(self.append, "--append")
+        if self.mode is not None and (self.overwrite or self.append):
+            raise UsageError(
+                "--overwrite and --append go with plain recording, not with --mode",
+                hint="say one of them",
+            )
+
+    def _check_records(self, said: bool, flag: str) -> None:
+        if said and self.job != "record":
+            raise UsageError(
+                f"{flag} goes with recording", hint="--capture DIR or --record-net-to TAPE"
+            )
+
+
+def runs_folder(root: Path) -> Path:
+    """Where captures go that were given no place."""
+    return root / FOLDER / "runs"
+
+
+def last_run(root: Path) -> Path:
+    """The capture that was made last. Raises :class:`RecordingMissing`."""
+    folder = runs_folder(root)
+    found = sorted(place for place in folder.glob("*") if place.is_dir()) if folder.is_dir() else []
+    if not found:
+        raise RecordingMissing(
+            f"there is no run in {folder}", hint="make one: reenact run -- CMD …"
+        )
+    return found[-1]

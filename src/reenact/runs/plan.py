@@ -1,0 +1,120 @@
+"""What ``reenact run`` tells the processes of the program, and what they tell it.
+
+All of it lies in one folder, which the environment variable ``REENACT_RUN`` names: the plan, the
+lanes that processes have claimed, what a replay has used, and a report per process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact.errors import UsageError
+from reenact.policy.rules import Mode
+
+__all__ = ["LANE", "RUN", "Plan", "Told", "claim", "read_plan", "reports", "tell", "write_plan"]
+
+RUN = "REENACT_RUN"
+"""The folder of the run."""
+
+LANE = "REENACT_LANE"
+"""The lane that the process was started in; a process that was started by a stranger has none."""
+
+_PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a process does. ``path`` is what it reads, or the capture that it joins."""
+
+    mode: Mode
+    path: str
+    tape: bool
+    root: str
+    strict: bool
+    policy: str | None = None
+    allow: tuple[str, ...] = ()
+    only: str | None = None
+    owner: bool = False
+    """Does the first process write the recording by itself?"""
+    append: bool = False
+    seal: bool = True
+    boundaries: tuple[str, ...] = ()
+    """Modules of the user's own that cover further libraries."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What one process reports: at once when something is wrong, and at its end."""
+
+    pid: int
+    lane: str
+    served: int = 0
+    live: int = 0
+    passed: dict[str, int] = {}
+    divergences: list[dict[str, Any]] = []
+    texts: list[str] = []
+    """The same, for people."""
+    problem: dict[str, Any] | None = None
+    """A recording that could not be read."""
+    approximate: str = ""
+    ended: bool = False
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Make the folder ready for the processes of a run."""
+    for name in (_CLAIMS, _REPORTS):
+        (folder / name).mkdir()
+    (folder / _PLAN).write_bytes(msgspec.json.encode(plan))
+
+
+def read_plan(folder: Path) -> Plan:
+    """Raises :class:`UsageError` when the run is over, or another version of Reenact made it."""
+    try:
+        return msgspec.json.decode((folder / _PLAN).read_bytes(), type=Plan)
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(
+            f"{RUN} is set, and {folder} holds no plan of a run: {error}",
+            hint=f"unset {RUN}; a process that outlives `reenact run` cannot go on under it",
+        ) from None
+
+
+def claim(folder: Path, wish: str | None) -> str:
+    """A lane that no other process of the run has: the one it was started in, if it is free.
+
+    Processes that were started by a stranger (a shell, a build tool) get ``0``, ``1``, … in their
+    order.
+    """
+    for name in _names(wish):
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(folder / _CLAIMS / name, os.O_CREAT | os.O_EXCL, 0o600))
+            return name
+    raise AssertionError("there is no last number")
+
+
+def _names(wish: str | None) -> Iterator[str]:
+    if wish is not None:
+        yield wish
+    for number in count():
+        yield str(number) if wish is None else f"{wish}.0.{number}"
+
+
+def tell(folder: Path, told: Told) -> None:
+    """Write the report of this process, in place of an earlier one."""
+    place = folder / _REPORTS / f"{told.lane}-{told.pid}.json"
+    beside = place.with_name(f"{place.name}.new")
+    beside.write_bytes(msgspec.json.encode(told))
+    beside.replace(place)
+
+
+def reports(folder: Path) -> list[Told]:
+    """The reports of all processes, by lane. One that is torn is not there."""
+    found: list[Told] = []
+    for place in sorted((folder / _REPORTS).glob("*.json")):
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            found.append(msgspec.json.decode(place.read_bytes(), type=Told))
+    return sorted(found, key=lambda told: told.lane)

@@ -1,0 +1,158 @@
+"""Inside a process of a program that runs under ``reenact run``."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from reenact.boundaries.table import PATCHES
+from reenact.engine.ledger import Ledger
+from reenact.engine.opening import open_guest
+from reenact.engine.patches import Patches
+from reenact.engine.rendering import render
+from reenact.engine.session import Session
+from reenact.engine.settings import Settings, settle
+from reenact.errors import DivergenceError, RecordingError, ReenactError
+from reenact.policy.rules import Mode
+from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
+from reenact.runs.plan import LANE, RUN, Plan, Told, claim, read_plan, tell
+from reenact.store.sink import print_warning
+
+__all__ = ["start"]
+
+
+def start() -> None:
+    """Begin, in a Python that has just been started below ``reenact run``."""
+    folder = Path(os.environ[RUN])
+    plan = read_plan(folder)
+    wish = os.environ.pop(LANE, None)
+    if is_multiprocessing(sys.orig_argv):
+        # Its lane comes with its work.
+        Patches(lambda: [joining_patch(lambda lane: _begin(folder, plan, lane))]).acquire()
+    else:
+        _begin(folder, plan, wish)
+
+
+def _begin(folder: Path, plan: Plan, wish: str | None) -> None:
+    for module in plan.boundaries:
+        import_module(module)
+    lane = claim(folder, wish)
+    _Program(folder, plan, lane).begin()
+
+
+class _Program:
+    """One process: its session, and what it reports."""
+
+    def __init__(self, folder: Path, plan: Plan, lane: str) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._lane = lane
+        self._error: BaseException | None = None
+        self._problem: ReenactError | None = None
+        settings = _settings(folder, plan, lane, self._told)
+        parts = open_guest(settings) if plan.mode == "record" and not plan.owner else None
+        self._session = Session(settings, parts)
+
+    def begin(self) -> None:
+        self._session.__enter__()
+        Patches(child_patches).acquire()
+        atexit.register(self._end)
+        sys.excepthook = self._watching(sys.excepthook)
+        self._tell(ended=False)
+
+    def _told(self, error: BaseException) -> None:
+        """At once: the program may hide it, or be gone the next moment."""
+        if isinstance(error, RecordingError):
+            self._problem = self._problem or error
+        self._tell(ended=False)
+
+    def _watching(self, before: Callable[..., Any]) -> Callable[..., Any]:
+        def excepthook(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            self._error = error
+            if isinstance(error, DivergenceError):
+                _print_place(trace)  # what differs is said at the end, once
+            else:
+                before(kind, error, trace)
+
+        return excepthook
+
+    def _end(self) -> None:
+        error = self._error
+        try:
+            self._session.__exit__(None if error is None else type(error), error, None)
+        except DivergenceError:
+            pass  # it is in the report
+        self._tell(ended=True)
+
+    def _tell(self, *, ended: bool) -> None:
+        session = self._session
+        try:
+            report = session.report()
+            poison = session.poison
+            found = report.divergences
+            if poison is not None and poison not in found:
+                found = [*found, poison]
+            told = Told(
+                pid=os.getpid(),
+                lane=self._lane,
+                served=report.served,
+                live=report.live,
+                passed=report.passed,
+                divergences=[one.to_json() for one in found],
+                texts=[render(one) for one in found],
+                problem=None if self._problem is None else self._problem.to_json(),
+                approximate=session.approximate,
+                ended=ended,
+            )
+            tell(self._folder, told)
+        except OSError as error:
+            print_warning(f"the report of process {os.getpid()} cannot be written: {error}")
+
+
+def _print_place(trace: TracebackType | None) -> None:
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    frames = [one for one in traceback.extract_tb(trace) if not one.filename.startswith(own)]
+    sys.stderr.write("Traceback (most recent call last):\n")
+    sys.stderr.writelines(traceback.format_list(frames))
+    sys.stderr.write("reenact.DivergenceError\n")
+
+
+def _settings(
+    folder: Path, plan: Plan, lane: str, told: Callable[[BaseException], None]
+) -> Settings:
+    place = {"tape" if plan.tape else "capture": plan.path}
+    mode: Mode = plan.mode
+    guest = not plan.owner
+    return settle(
+        None,
+        capture=place.get("capture"),
+        tape=place.get("tape"),
+        mode=mode,
+        policy=plan.policy,
+        strict=plan.strict,
+        unused="allow" if guest else None,
+        match=None,
+        ignore=None,
+        root=plan.root,
+        fixture_root=None,
+        warn=print_warning,
+        allow=plan.allow,
+        append=plan.append and plan.owner,
+        seal=plan.seal,
+        whole_process=True,
+        boundaries=PATCHES,
+        only=plan.only,
+        lane=lane if guest else None,
+        guest=guest,
+        ledger=Ledger(folder) if mode == "replay" else None,
+        tell=told,
+    )

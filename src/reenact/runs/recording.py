@@ -1,0 +1,211 @@
+"""A run that records.
+
+The recording is started and closed here, outside of the program, and its processes join it: so it
+is closed however they end. A tape is first a capture beside it, because several processes can
+write to that. Where a recording is added to, the one process that there may be does it by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from reenact._system import entropy
+from reenact.engine.opening import Opened, open_parts
+from reenact.engine.script import Script
+from reenact.engine.settings import Settings, settle
+from reenact.errors import RecordingExists, ReenactError
+from reenact.format import lane as lanes
+from reenact.format.event import Data, Draft
+from reenact.format.manifest import Flag
+from reenact.policy.rules import Mode
+from reenact.runs.options import Options, runs_folder
+from reenact.runs.plan import Plan, Told, reports
+from reenact.runs.telling import Summary, check_report, say, say_error, write_report
+from reenact.store.directory import DirectorySink
+from reenact.store.reading import open_recording
+from reenact.store.rewrite import to_tape
+from reenact.store.sink import print_warning
+
+__all__ = ["HASH_SEED", "Recording"]
+
+HASH_SEED = "PYTHONHASHSEED"
+
+
+class Recording:
+    """See :class:`reenact.runs.runner.Work`."""
+
+    def __init__(self, options: Options, root: Path) -> None:
+        check_report(options.report)
+        self._options = options
+        self._root = root
+        self._mode: Mode = options.mode or "record"
+        self._place = (options.path or _new_place(root)).absolute()
+        self._owned = self._mode == "record_missing" or options.append
+        self._replaces = options.overwrite or self._mode == "rewrite"
+        self._parts: Opened | None = None
+        self.environ = {HASH_SEED: os.environ.get(HASH_SEED) or _seed()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None and self._parts is not None:
+            self._parts.give_up()
+
+    def plan(self) -> Plan:
+        """Start the recording. Everything that can be refused is refused here."""
+        settings = self._settings()
+        if self._owned:
+            return self._plan(settings, self._place, tape=self._options.net)
+        if self._options.net and not self._replaces and self._place.exists():
+            raise RecordingExists(
+                f"{self._place} already holds a recording",
+                hint="choose another place, or say --overwrite",
+            )
+        assert settings.path is not None
+        settings.path.parent.mkdir(parents=True, exist_ok=True)
+        self._parts = open_parts(settings)
+        said: Data = {"argv": list(self._options.command), "hashSeed": self.environ[HASH_SEED]}
+        self._note("run_start", said)
+        return self._plan(settings, self._sink.folder, tape=False)
+
+    def begin(self, folder: Path) -> None:
+        """Nothing is shared but the recording."""
+
+    def _settings(self) -> Settings:
+        options = self._options
+        tape = options.net and self._owned
+        captures = not options.net or self._owned
+        return settle(
+            None,
+            capture=None if tape else self._place if captures else _beside(self._place),
+            tape=self._place if tape else None,
+            mode=self._mode if captures else "record",
+            policy=options.policy,
+            strict=options.strict,
+            unused=None,
+            match=None,
+            ignore=None,
+            root=self._root,
+            fixture_root=None,
+            warn=print_warning,
+            allow=options.allow,
+            overwrite=options.overwrite and captures,
+            append=options.append,
+            seal=not options.net,
+        )
+
+    def _plan(self, settings: Settings, path: Path, *, tape: bool) -> Plan:
+        options = self._options
+        return Plan(
+            mode="record_missing" if self._mode == "record_missing" else "record",
+            path=str(path),
+            tape=tape,
+            root=str(self._root),
+            strict=settings.strict,
+            policy=options.policy,
+            allow=options.allow,
+            only="network" if options.net else None,
+            owner=self._owned,
+            append=options.append,
+            seal=not options.net,
+            boundaries=options.boundaries,
+        )
+
+    @property
+    def _sink(self) -> DirectorySink:
+        assert self._parts is not None
+        assert isinstance(self._parts.sink, DirectorySink)
+        return self._parts.sink
+
+    def _note(self, kind: str, data: Data) -> None:
+        assert self._parts is not None
+        clock = self._parts.clock
+        self._sink.append(Draft(type=kind, data=data, ts=clock(), lane=lanes.ROOT, op=kind))
+
+    # The end
+
+    def conclude(self, folder: Path, code: int) -> int:
+        """Close the recording, say what it holds, and return the exit code."""
+        told = reports(folder)
+        if not told:
+            say(
+                "reenact: warning: no Python process took part in this run, so nothing was recorded"
+            )
+        try:
+            kept = self._close(told, code)
+        except ReenactError as error:
+            say_error(error.message, error.hint)
+            return code or error.exit_code
+        summary = self._summary(told, code, kept=kept)
+        if not self._options.quiet:
+            say(f"reenact: {summary.line()}")
+        write_report(self._options.report, summary)
+        return code
+
+    def _close(self, told: list[Told], code: int) -> bool:
+        """Is there a recording of this run now?"""
+        if self._owned:
+            return True
+        if any(one.approximate for one in told):
+            self._sink.flag(Flag.APPROXIMATE)
+        if self._mode == "rewrite" and code != 0:
+            self._sink.discard()
+            say(f"reenact: warning: {self._place} stays as it was, because the program failed")
+            return False
+        status = "ok" if code == 0 else "error"
+        self._note("run_end", {"status": status, "exitCode": code})
+        # A program that failed has been recorded as well as any other.
+        self._sink.finalize("ok")
+        if self._options.net:
+            self._to_tape()
+        return True
+
+    def _to_tape(self) -> None:
+        assert self._parts is not None
+        beside = _beside(self._place)
+        to_tape(beside, self._place, self._parts.clock, replace=self._replaces)
+        shutil.rmtree(beside)
+
+    def _summary(self, told: list[Told], code: int, *, kept: bool) -> Summary:
+        summary = Summary(mode=self._mode, recording=self._place, exit_code=code)
+        summary.add(told)
+        if kept and self._place.exists():
+            with open_recording(self._place) as source:
+                script = Script(source)
+                entries = script.keep_all()
+                script.read_all()
+            summary.calls = len(entries)
+            summary.lanes = len({entry.lane for entry in entries})
+        return summary
+
+
+def _beside(tape: Path) -> Path:
+    """The capture that a tape is made of."""
+    return tape.with_name(f"{tape.name}.capture")
+
+
+def _seed() -> str:
+    """A hash seed: a replay starts Python with the same one."""
+    return str(int.from_bytes(entropy(4), "big"))
+
+
+def _new_place(root: Path) -> Path:
+    """A capture of our own naming; names sort by time. Captures are not for a repository."""
+    folder = runs_folder(root)
+    folder.mkdir(parents=True, exist_ok=True)
+    ignored = folder / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("*\n", encoding="utf-8")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    return folder / f"{stamp}-{entropy(2).hex()}"

@@ -1,0 +1,149 @@
+"""A run that re-enacts a recording. What differs is decided here, where no program can hide it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from reenact.engine.ledger import Ledger
+from reenact.engine.rendering import render_many
+from reenact.engine.settings import Settings, settle
+from reenact.format.event import Event
+from reenact.runs.leftovers import Leftovers, look_for
+from reenact.runs.options import LAST, Options, last_run
+from reenact.runs.plan import Plan, Told, reports
+from reenact.runs.recording import HASH_SEED
+from reenact.runs.telling import Summary, check_report, say, say_error, write_report
+from reenact.store.reading import open_recording
+from reenact.store.sink import print_warning
+
+__all__ = ["Replaying"]
+
+_DIVERGED, _UNREADABLE = 1, 3
+
+
+class Replaying:
+    """See :class:`reenact.runs.runner.Work`."""
+
+    def __init__(self, options: Options, root: Path) -> None:
+        check_report(options.report)
+        self._options = options
+        assert options.path is not None
+        path = last_run(root) if str(options.path) == LAST else options.path.absolute()
+        self._path = path
+        with open_recording(path) as source:
+            self._events = len(source)
+            first = source.next()
+        self._settings = self._settle(root)
+        self._root = root
+        self._ledger: Ledger | None = None
+        self.environ = _environ(first)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def _settle(self, root: Path) -> Settings:
+        options = self._options
+        tape = self._path.is_file()
+        return settle(
+            None,
+            capture=None if tape else self._path,
+            tape=self._path if tape else None,
+            mode="replay",
+            policy=options.policy,
+            strict=options.strict,
+            unused=None,
+            match=None,
+            ignore=None,
+            root=root,
+            fixture_root=None,
+            warn=print_warning,
+            allow=options.allow,
+        )
+
+    def plan(self) -> Plan:
+        """What the processes do."""
+        options = self._options
+        return Plan(
+            mode="replay",
+            path=str(self._path),
+            tape=self._settings.tape,
+            root=str(self._root),
+            strict=self._settings.strict,
+            policy=options.policy,
+            allow=options.allow,
+            only="network" if options.net else None,
+            boundaries=options.boundaries,
+        )
+
+    def begin(self, folder: Path) -> None:
+        """What is used is noted where all processes see it."""
+        self._ledger = Ledger.make(folder, self._events)
+
+    def conclude(self, folder: Path, code: int) -> int:
+        """Say what differed, and return the exit code."""
+        told = reports(folder)
+        problem = next((one.problem for one in told if one.problem is not None), None)
+        if problem is not None:
+            say_error(str(problem.get("message", "")), str(problem.get("hint", "")))
+            return _UNREADABLE
+        assert self._ledger is not None
+        left = look_for(self._settings, self._ledger)
+        diverged = self._say_differences(told, left)
+        code = _DIVERGED if diverged else code
+        summary = self._summary(told, left, code)
+        if not self._options.quiet:
+            say(f"reenact: {summary.line()}")
+        write_report(self._options.report, summary)
+        return code
+
+    def _say_differences(self, told: list[Told], left: Leftovers) -> bool:
+        """Does the run count as diverged?"""
+        texts = [text for one in told for text in one.texts]
+        for text in texts:
+            say(text)
+        if texts and self._settings.strict:
+            return True
+        unused = self._settings.unused
+        if not left.unused or unused == "allow":
+            return False
+        say(render_many(left.first))
+        more = left.unused - len(left.first)
+        if more:
+            say(f"… and {more:,} more recorded calls that were not made")
+        return unused == "error"
+
+    def _summary(self, told: list[Told], left: Leftovers, code: int) -> Summary:
+        summary = Summary(
+            mode="replay",
+            recording=self._path,
+            exit_code=code,
+            calls=left.served,
+            lanes=left.lanes,
+            unused=left.unused,
+        )
+        summary.add(told)
+        if not summary.divergences and self._settings.unused != "allow":
+            summary.divergences = [one.to_json() for one in left.first]
+        return summary
+
+
+def _environ(first: Event | None) -> dict[str, str]:
+    """Sets are iterated in the recorded order when Python hashes with the recorded seed."""
+    if first is None or first.type != "run_start":
+        return {}
+    seed = first.data.get("hashSeed")
+    return {HASH_SEED: seed} if isinstance(seed, str) and _is_seed(seed) else {}
+
+
+def _is_seed(text: str) -> bool:
+    return text == "random" or (text.isascii() and text.isdecimal() and int(text) < 2**32)

@@ -1,0 +1,92 @@
+"""``reenact run``: start the program with Reenact in it, and say how it went."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from reenact._version import __version__
+from reenact.policy.places import find_root
+from reenact.runs.children import with_injection
+from reenact.runs.command import check_command
+from reenact.runs.options import Options
+from reenact.runs.plan import Plan, write_plan
+from reenact.runs.process import exit_code, flush, run_program
+from reenact.runs.recording import Recording
+from reenact.runs.replaying import Replaying
+
+__all__ = ["Work", "run"]
+
+_LENT = ("reenact", "msgspec", "orjson", "cryptography", "cffi", "_cffi_backend", "hyperscan")
+"""What a process whose own environment has no Reenact borrows from ours."""
+
+
+class Work(Protocol):
+    """One run, from its start to its end: recording or replaying."""
+
+    environ: dict[str, str]
+    """What the program finds in its environment besides ours."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *failure: Any) -> None: ...
+
+    def plan(self) -> Plan:
+        """What the processes of the program are to do. Refuses here what can be refused."""
+
+    def begin(self, folder: Path) -> None:
+        """Put into the folder of the run what the processes share."""
+
+    def conclude(self, folder: Path, code: int) -> int:
+        """The program has ended with ``code``. Returns the exit code."""
+
+
+def run(options: Options) -> int:
+    """Run the program. Returns the exit code; raises :class:`ReenactError` before it starts."""
+    replays = options.job == "replay"
+    check_command(options.command, replays=replays, isolated=options.isolate)
+    if options.job == "live":
+        flush()
+        return exit_code(run_program(options.command, os.environ))
+    root = find_root(Path.cwd(), os.environ)
+    work: Work = Replaying(options, root) if replays else Recording(options, root)
+    with work, _folder(work.plan()) as folder:
+        work.begin(folder)
+        environ = with_injection({**os.environ, **work.environ}, str(folder))
+        flush()
+        returned = run_program(options.command, environ)
+        return work.conclude(folder, exit_code(returned))
+
+
+@contextmanager
+def _folder(plan: Plan) -> Iterator[Path]:
+    """The folder of the run, until it is over."""
+    folder = Path(tempfile.mkdtemp(prefix="reenact-run-"))
+    try:
+        write_plan(folder, plan)
+        (folder / "version").write_text(__version__, encoding="utf-8")
+        homes = "".join(f"{name}={home}\n" for name, home in _homes().items())
+        tag = sys.implementation.cache_tag
+        (folder / "homes").write_text(f"{tag}\n{homes}", encoding="utf-8")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _homes() -> dict[str, str]:
+    """The folder on whose path each lent module lies."""
+    found: dict[str, str] = {}
+    for name in _LENT:
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            place = Path(spec.origin)
+            found[name] = str(
+                place.parent.parent if spec.submodule_search_locations else place.parent
+            )
+    return found

@@ -1,0 +1,109 @@
+"""What a run says at its end: one line, and a report for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reenact.engine.report import VERSION
+from reenact.errors import ReenactError, UsageError
+from reenact.runs.plan import Told
+
+__all__ = ["Summary", "say", "say_error", "write_report"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """What all processes of a run did together."""
+
+    mode: str
+    recording: Path
+    exit_code: int
+    calls: int = 0
+    lanes: int = 0
+    live: int = 0
+    unused: int = 0
+    passed: dict[str, int] = field(default_factory=dict)
+    divergences: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, reports: Iterable[Told]) -> None:
+        """Take in what processes said."""
+        for told in reports:
+            self.live += told.live
+            for name, number in told.passed.items():
+                self.passed[name] = self.passed.get(name, 0) + number
+            self.divergences += told.divergences
+
+    def line(self) -> str:
+        """``replayed 42 calls in 7 lanes, 0 live, 0 unused``."""
+        lanes = _count(self.lanes, "lane")
+        if self.mode == "replay":
+            text = f"replayed {_count(self.calls, 'call')} in {lanes}, {self.live} live, {self.unused} unused"
+        else:
+            text = f"recorded {_count(self.calls, 'call')} in {lanes} to {self.recording}"
+        if self.passed:
+            text += "".join(
+                f", {number} passed through {name}" for name, number in sorted(self.passed.items())
+            )
+        if self.divergences:
+            text += f", {_count(len(self.divergences), 'divergence')}"
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form, as a session's report has it, and how the program ended."""
+        served = self.calls if self.mode == "replay" else 0
+        return {
+            "version": VERSION,
+            "mode": self.mode,
+            "status": "diverged" if self.divergences else "ok",
+            "counts": {
+                "served": served,
+                "live": self.live,
+                "passed": dict(sorted(self.passed.items())),
+                "divergences": len(self.divergences),
+                "unused": self.unused,
+            },
+            "divergences": self.divergences,
+            "recording": str(self.recording),
+            "lanes": self.lanes,
+            "exitCode": self.exit_code,
+        }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def say(text: str) -> None:
+    """Tell the person at the screen."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
+
+
+def say_error(message: str, hint: str) -> None:
+    """The same for what went wrong."""
+    say(f"reenact: error: {message}")
+    if hint:
+        say(f"hint: {hint}")
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse a place for the report that cannot be written, before the program runs."""
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"--report: {path.parent} is no folder", hint="make it, or name another")
+
+
+def write_report(path: Path | None, summary: Summary) -> None:
+    """Write the report where it was asked for."""
+    if path is None:
+        return
+    try:
+        path.write_text(json.dumps(summary.to_json(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ReenactError(
+            f"the report cannot be written to {path}: {error.strerror}", hint="choose another place"
+        ) from None
