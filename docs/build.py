@@ -17,12 +17,14 @@ from typing import Any
 import msgspec
 
 from reenact import errors
+from reenact.boundaries.table import TABLE
 from reenact.cli.commands import ABOUT, COMMANDS, Command
 from reenact.cli.parser import make_parser
 from reenact.engine.divergence import divergence_schema
 from reenact.format import manifest
 from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
+from reenact.hermetic.stacks import ABOVE, STACKS
 from reenact.policy.redaction import PLACEHOLDER, Redactor
 from reenact.policy.schema import FILES, schemas
 from reenact.policy.shapes import SHAPES
@@ -61,6 +63,7 @@ def build() -> dict[str, str]:
     """Every generated file: its path and its text."""
     pages: dict[str, Callable[[], Iterable[str]]] = {
         "cli.md": commands_page,
+        "clients.md": clients_page,
         "errors.md": errors_page,
         "fields.md": fields_page,
         "policies.md": policies_page,
@@ -89,6 +92,46 @@ def table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterato
 
 def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
+
+
+# Clients
+
+
+def clients_page() -> Iterator[str]:
+    yield from (
+        "# Clients",
+        "",
+        "What `reenact run` and every session cover by themselves, and what is known of the rest. See",
+        "[what keeps a replay offline](../concepts/hermetic.md) for what happens to the rest, and",
+        "[Cover another client](../guides/adding-a-client.md) for changing that.",
+        "",
+        "## Covered",
+        "",
+    )
+    yield from table(
+        ("library", "installed when the program imports"),
+        ((one.name, f"`{one.module}`") for one in TABLE),
+    )
+    above = (f"`{name}` (over `{below}`)" for name, below in sorted(ABOVE.items()))
+    yield from (f"And with them {', '.join(above)}.", "")
+    for kind, title, about in _KINDS:
+        names = sorted({one.name for one in STACKS.values() if one.kind == kind}, key=str.lower)
+        yield from (f"## {title}", "", about, "", ", ".join(names) + ".", "")
+
+
+_KINDS = (
+    (
+        "seen",
+        "Not covered, seen by the hook",
+        "Importing one of these while recording is a warning; in a replay their first connection is refused.",
+    ),
+    (
+        "unseen",
+        "Not covered, and no hook sees them",
+        "They connect in C, Rust or Go. Importing one of these while recording is a warning; in a replay it "
+        "is refused, unless the run is isolated.",
+    ),
+)
 
 
 # Commands

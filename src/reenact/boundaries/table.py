@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 
+import msgspec
+
 from reenact.engine.imports import ImportWatch
-from reenact.engine.patches import Patch, Patches
+from reenact.engine.patches import Installable, Patches
+from reenact.hermetic.guard import Guard
+from reenact.hermetic.stacks import Stack, installed
 
-__all__ = ["PATCHES", "TABLE", "Boundary", "add_boundary"]
+__all__ = ["PATCHES", "TABLE", "Boundary", "add_boundary", "covered", "uncovered"]
 
-Seams = Callable[[ModuleType], list[Patch]]
+Seams = Callable[[ModuleType], Sequence[Installable]]
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(msgspec.Struct, frozen=True):
     """One library.
 
     ``module`` is the module whose import installs it; ``seams`` makes the patches, given that
@@ -28,7 +30,7 @@ class Boundary:
     module: str
     seams: Seams | str
 
-    def patches(self, module: ModuleType) -> list[Patch]:
+    def patches(self, module: ModuleType) -> Sequence[Installable]:
         """The patches of ``module``; none of them is installed yet."""
         if not isinstance(self.seams, str):
             return self.seams(module)
@@ -62,12 +64,26 @@ def add_boundary(boundary: Boundary) -> None:
     _added.append(boundary)
 
 
+def covered() -> list[str]:
+    """The names of the libraries that have a boundary."""
+    return [boundary.name for boundary in (*TABLE, *_added)]
+
+
+def uncovered() -> list[Stack]:
+    """The known network stacks that are installed and have no boundary."""
+    return installed(_modules())
+
+
+def _modules() -> set[str]:
+    return {boundary.module for boundary in (*TABLE, *_added)}
+
+
 class _WhenImported:
     """Installs a boundary as soon as its library is there."""
 
     def __init__(self, boundary: Boundary) -> None:
         self._boundary = boundary
-        self._installed: list[Patch] = []
+        self._installed: list[Installable] = []
         self._watch = ImportWatch(boundary.module, self._imported)
 
     def _imported(self, module: ModuleType) -> None:
@@ -85,5 +101,10 @@ class _WhenImported:
         self._installed = []
 
 
-PATCHES = Patches(lambda: [_WhenImported(boundary) for boundary in (*TABLE, *_added)])
+_GUARD = Guard(covered, _modules)
+
+PATCHES = Patches(
+    lambda: [_GUARD, *(_WhenImported(boundary) for boundary in (*TABLE, *_added))],
+    opened=_GUARD.opened,
+)
 """Installed while a session needs them."""

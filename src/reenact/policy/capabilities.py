@@ -16,8 +16,8 @@ PROTOCOL_VERSION = 1
 
 BUILT_IN: Mapping[str, str] = dict.fromkeys(
     """
-    net.fetch net.stream llm.call tool.call process.exec time.now random fs.read fs.write env.read
-    mcp.call
+    net.fetch net.stream net.connect llm.call tool.call process.exec time.now random fs.read fs.write
+    env.read mcp.call
     """.split(),
     "1",
 )

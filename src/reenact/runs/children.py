@@ -30,24 +30,24 @@ def with_injection(environ: dict[str, str], folder: str) -> dict[str, str]:
     return {**environ, RUN: folder, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def child_patches() -> list[Patch | LatePatch]:
-    """The patches that tell children of this process who they are."""
+def child_patches(folder: str) -> list[Patch | LatePatch]:
+    """The patches that tell children of this process, which is one of the run of ``folder``, who
+    they are."""
     return [
-        Patch(subprocess.Popen, "__init__", _popen),
+        Patch(subprocess.Popen, "__init__", lambda original: _popen(original, folder)),
         LatePatch(
             "multiprocessing.spawn", lambda module: module, "get_preparation_data", _preparing
         ),
     ]
 
 
-def _popen(original: Callable[..., Any]) -> Callable[..., Any]:
+def _popen(original: Callable[..., Any], folder: str) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     @wraps(original)
     def start(self: Any, *args: Any, **kwargs: Any) -> None:
         session = current()
-        folder = os.environ.get(RUN)
-        if session is None or folder is None:
+        if session is None:
             original(self, *args, **kwargs)
             return
         bound = signature.bind(self, *args, **kwargs)
@@ -61,7 +61,7 @@ def _popen(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _child_lane(session: Any) -> str:
     with session.lock:
-        lane = session.lanes.spawn()
+        lane = session.spawn_process()
         session.child_was_forked(lane)
         name: str = lane.name
     return name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,15 +28,28 @@ _DEAF = {
     "E": "ignores the environment",
     "S": "does not load site",
 }
-_WITH_VALUE = "cmWX"
 
 
 def kind_of(argv: Sequence[str]) -> Kind:
     """``python`` for an interpreter and for scripts that name one in their first line."""
-    name = os.path.basename(argv[0])
-    if _PYTHON.fullmatch(name) or _is_python_script(_found(argv[0])):
+    if _options(argv) is not None:
         return "python"
+    name = os.path.basename(argv[0])
     return "launcher" if name.removesuffix(".exe") in _LAUNCHERS else "other"
+
+
+def _options(argv: Sequence[str]) -> list[str] | None:
+    """What a Python interpreter is told, its program included; None for any other program."""
+    if _is_python(argv[0]):
+        return list(argv[1:])
+    words = _first_line(_found(argv[0]))
+    while words and os.path.basename(words[0]) in ("env", "exec", "-S"):
+        del words[0]
+    return words[1:] if words and _is_python(words[0]) else None
+
+
+def _is_python(word: str) -> bool:
+    return _PYTHON.fullmatch(os.path.basename(word)) is not None
 
 
 def _found(word: str) -> Path:
@@ -47,35 +61,57 @@ def _found(word: str) -> Path:
     return Path(place)
 
 
-def _is_python_script(place: Path) -> bool:
+def _first_line(place: Path) -> list[str]:
+    """The words of a script's first line, which say what runs it."""
     with open(place, "rb") as file:
         first = file.readline(512)
-        if first.startswith(b"#!/bin/sh"):  # how pip writes a path that is too long, or has blanks
-            first = file.readline(512)
-    return (first.startswith(b"#!") or b"exec'" in first) and b"python" in first.lower()
+        if first.rstrip() == b"#!/bin/sh":
+            # How pip writes a path that is too long, or has blanks: the next line is for the shell.
+            first = b"#!" + file.readline(512)
+    if not first.startswith(b"#!"):
+        return []
+    try:
+        return shlex.split(first[2:].decode("utf-8", "replace"))
+    except ValueError:  # a quote that does not end
+        return []
 
 
 def check_command(argv: Sequence[str], *, replays: bool, isolated: bool) -> None:
     """Refuse what Reenact cannot be in. Raises :class:`UsageError`."""
-    kind = kind_of(argv)
-    if kind == "python" and _PYTHON.fullmatch(os.path.basename(argv[0])):
-        _check_flags(argv)
-    if kind == "other" and replays and not isolated:
+    _found(argv[0])
+    options = _options(argv)
+    if options is not None:
+        _check_options(options)
+    elif kind_of(argv) == "other" and replays and not isolated:
         raise UsageError(
             f"{argv[0]} is not a Python program: nothing would keep it from the network",
             hint="name the Python program itself, or add --isolate, which covers any program",
         )
 
 
-def _check_flags(argv: Sequence[str]) -> None:
-    for word in argv[1:]:
-        if not re.fullmatch(r"-[A-Za-z?]+.*", word) or word.startswith("--"):
+def _check_options(options: Sequence[str]) -> None:
+    for letter in _letters(options):
+        if letter in _DEAF:
+            raise UsageError(
+                f"python -{letter} {_DEAF[letter]}, so Reenact cannot be in this program",
+                hint=f"leave -{letter} out",
+            )
+
+
+def _letters(options: Sequence[str]) -> Iterator[str]:
+    """The options of an interpreter that are one letter, up to its program."""
+    words = iter(options)
+    for word in words:
+        if not word.startswith("-") or word in ("-", "--"):
             return
-        for letter in word[1:]:
-            if letter in _DEAF:
-                raise UsageError(
-                    f"python -{letter} {_DEAF[letter]}, so Reenact cannot be in this program",
-                    hint=f"leave -{letter} out",
-                )
-            if letter in _WITH_VALUE:
+        if word.startswith("--"):  # --check-hash-based-pycs, and its value
+            next(words, None)
+            continue
+        for at, letter in enumerate(word[1:], 2):
+            if letter in "cm":
                 return
+            if letter in "WX":
+                if at == len(word):
+                    next(words, None)
+                break
+            yield letter

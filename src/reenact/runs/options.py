@@ -41,20 +41,41 @@ class Options:
     def __post_init__(self) -> None:
         if not self.command:
             raise UsageError("there is no program to run", hint="reenact run [OPTIONS] -- CMD …")
-        for said, flag in ((self.mode, "--mode"), (self.overwrite, "--overwrite")):
-            self._check_records(bool(said), flag)
-        self._check_records(self.append, "--append")
+        for flag, said in self._only_recording().items():
+            if said and self.job != "record":
+                raise UsageError(
+                    f"{flag} goes with recording", hint="--capture DIR or --record-net-to TAPE"
+                )
+        for flag, said in self._never_live().items():
+            if said and self.job == "live":
+                raise UsageError(
+                    f"--live neither records nor replays: {flag} has no meaning with it",
+                    hint="leave one of them out",
+                )
+        if self.isolate and self.job == "record":
+            raise UsageError(
+                "--isolate goes with a replay: a program without a network has little to record",
+                hint="leave it out, or replay",
+            )
         if self.mode is not None and (self.overwrite or self.append):
             raise UsageError(
                 "--overwrite and --append go with plain recording, not with --mode",
                 hint="say one of them",
             )
 
-    def _check_records(self, said: bool, flag: str) -> None:
-        if said and self.job != "record":
-            raise UsageError(
-                f"{flag} goes with recording", hint="--capture DIR or --record-net-to TAPE"
-            )
+    def _only_recording(self) -> dict[str, object]:
+        return {"--mode": self.mode, "--overwrite": self.overwrite, "--append": self.append}
+
+    def _never_live(self) -> dict[str, object]:
+        return {
+            "--policy": self.policy,
+            "--strict": self.strict is True,
+            "--lenient": self.strict is False,
+            "--allow": self.allow,
+            "--boundary": self.boundaries,
+            "--isolate": self.isolate,
+            "--report": self.report,
+        }
 
 
 def runs_folder(root: Path) -> Path:

@@ -46,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seal: bool = True
     boundaries: tuple[str, ...] = ()
     """Modules of the user's own that cover further libraries."""
+    verbose: bool = False
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

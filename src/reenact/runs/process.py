@@ -16,6 +16,8 @@ __all__ = ["exit_code", "run_program"]
 
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 
+_FROM_TERMINAL = (signal.SIGINT, getattr(signal, "SIGQUIT", None))
+
 
 def run_program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run it with our standard streams. Returns what ``subprocess`` calls its return code."""
@@ -32,7 +34,7 @@ def run_program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 @contextmanager
 def _passing_signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
     def pass_on(number: int, frame: Any) -> None:
-        if number == signal.SIGINT and _is_foreground():
+        if number in _FROM_TERMINAL and _is_foreground():
             return  # the terminal has told the program already
         try:
             process.send_signal(number)
@@ -49,10 +51,18 @@ def _passing_signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _is_foreground() -> bool:
+    """Does the terminal send its signals to us, and so to the program? Our standard input need not
+    be the terminal for that."""
     try:
-        return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
         return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def exit_code(returned: int) -> int:

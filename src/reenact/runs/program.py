@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -12,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.table import PATCHES, covered, uncovered
 from reenact.engine.ledger import Ledger
 from reenact.engine.opening import open_guest
-from reenact.engine.patches import Patches
+from reenact.engine.patches import Patch, Patches
 from reenact.engine.rendering import render
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
@@ -61,8 +62,11 @@ class _Program:
         self._session = Session(settings, parts)
 
     def begin(self) -> None:
+        if self._plan.verbose:
+            _say_what_is_covered()
         self._session.__enter__()
-        Patches(child_patches).acquire()
+        exiting = Patch(os, "_exit", self._telling)
+        Patches(lambda: [*child_patches(str(self._folder)), exiting]).acquire()
         atexit.register(self._end)
         sys.excepthook = self._watching(sys.excepthook)
         self._tell(ended=False)
@@ -72,6 +76,16 @@ class _Program:
         if isinstance(error, RecordingError):
             self._problem = self._problem or error
         self._tell(ended=False)
+
+    def _telling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """``os._exit``, also of forked children: nothing else of ours runs at such an end."""
+
+        def _exit(*args: Any, **kwargs: Any) -> Any:
+            if self._session.is_active:
+                self._tell(ended=True)
+            original(*args, **kwargs)
+
+        return _exit
 
     def _watching(self, before: Callable[..., Any]) -> Callable[..., Any]:
         def excepthook(
@@ -98,9 +112,8 @@ class _Program:
         try:
             report = session.report()
             poison = session.poison
-            found = report.divergences
-            if poison is not None and poison not in found:
-                found = [*found, poison]
+            # What comes after the one that ended a strict replay only follows from it.
+            found = report.divergences if poison is None else [poison]
             told = Told(
                 pid=os.getpid(),
                 lane=self._lane,
@@ -108,7 +121,7 @@ class _Program:
                 live=report.live,
                 passed=report.passed,
                 divergences=[one.to_json() for one in found],
-                texts=[render(one) for one in found],
+                texts=[_for_the_command(render(one)) for one in found],
                 problem=None if self._problem is None else self._problem.to_json(),
                 approximate=session.approximate,
                 ended=ended,
@@ -119,11 +132,28 @@ class _Program:
 
 
 def _print_place(trace: TracebackType | None) -> None:
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    frames = [one for one in traceback.extract_tb(trace) if not one.filename.startswith(own)]
+    """Where the program was: its own lines, without those of libraries."""
+    whole = traceback.extract_tb(trace)
+    frames = [one for one in whole if not _is_librarys(one.filename)] or whole
     sys.stderr.write("Traceback (most recent call last):\n")
     sys.stderr.writelines(traceback.format_list(frames))
     sys.stderr.write("reenact.DivergenceError\n")
+
+
+def _say_what_is_covered() -> None:
+    rest = ", ".join(stack.name for stack in uncovered()) or "none of the known ones"
+    for line in (f"covered: {', '.join(covered())}", f"installed and not covered: {rest}"):
+        sys.stderr.write(f"reenact: {line}\n")
+
+
+def _for_the_command(text: str) -> str:
+    """What to do in a session, in the words of the command line."""
+    return re.sub(r"mode='(record_missing|rewrite)'", r"--mode \1", text)
+
+
+def _is_librarys(file: str) -> bool:
+    places = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
+    return file.startswith((*places, "<frozen")) or "site-packages" in file
 
 
 def _settings(

@@ -35,6 +35,8 @@ __all__ = ["HASH_SEED", "Recording"]
 
 HASH_SEED = "PYTHONHASHSEED"
 
+_WAYS_OUT = "choose another place, or say --overwrite, --append or --mode record_missing"
+
 
 class Recording:
     """See :class:`reenact.runs.runner.Work`."""
@@ -68,13 +70,13 @@ class Recording:
         if self._owned:
             return self._plan(settings, self._place, tape=self._options.net)
         if self._options.net and not self._replaces and self._place.exists():
-            raise RecordingExists(
-                f"{self._place} already holds a recording",
-                hint="choose another place, or say --overwrite",
-            )
+            raise RecordingExists(f"{self._place} already holds a recording", hint=_WAYS_OUT)
         assert settings.path is not None
         settings.path.parent.mkdir(parents=True, exist_ok=True)
-        self._parts = open_parts(settings)
+        try:
+            self._parts = open_parts(settings)
+        except RecordingExists as error:
+            raise RecordingExists(error.message, hint=_WAYS_OUT) from None
         said: Data = {"argv": list(self._options.command), "hashSeed": self.environ[HASH_SEED]}
         self._note("run_start", said)
         return self._plan(settings, self._sink.folder, tape=False)
@@ -120,6 +122,7 @@ class Recording:
             append=options.append,
             seal=not options.net,
             boundaries=options.boundaries,
+            verbose=options.verbose,
         )
 
     @property

@@ -20,7 +20,7 @@ from reenact.store.sink import print_warning
 
 __all__ = ["Replaying"]
 
-_DIVERGED, _UNREADABLE = 1, 3
+_DIVERGED, _NOBODY, _UNREADABLE = 1, 2, 3
 
 
 class Replaying:
@@ -83,6 +83,7 @@ class Replaying:
             allow=options.allow,
             only="network" if options.net else None,
             boundaries=options.boundaries,
+            verbose=options.verbose,
         )
 
     def begin(self, folder: Path) -> None:
@@ -92,6 +93,12 @@ class Replaying:
     def conclude(self, folder: Path, code: int) -> int:
         """Say what differed, and return the exit code."""
         told = reports(folder)
+        if not told and not self._options.isolate:
+            say_error(
+                "no Python process took part in this replay, so whatever the program did was live",
+                "name the Python program itself, or add --isolate, which covers any program",
+            )
+            return _NOBODY
         problem = next((one.problem for one in told if one.problem is not None), None)
         if problem is not None:
             say_error(str(problem.get("message", "")), str(problem.get("hint", "")))
@@ -108,7 +115,7 @@ class Replaying:
 
     def _say_differences(self, told: list[Told], left: Leftovers) -> bool:
         """Does the run count as diverged?"""
-        texts = [text for one in told for text in one.texts]
+        texts = list(dict.fromkeys(text for one in told for text in one.texts))
         for text in texts:
             say(text)
         if texts and self._settings.strict:

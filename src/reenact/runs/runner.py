@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from reenact._version import __version__
+from reenact.errors import UsageError
+from reenact.hermetic import isolate
+from reenact.hermetic.isolate import why_not
 from reenact.policy.places import find_root
 from reenact.runs.children import with_injection
 from reenact.runs.command import check_command
@@ -49,19 +52,33 @@ class Work(Protocol):
 
 def run(options: Options) -> int:
     """Run the program. Returns the exit code; raises :class:`ReenactError` before it starts."""
-    replays = options.job == "replay"
-    check_command(options.command, replays=replays, isolated=options.isolate)
     if options.job == "live":
         flush()
         return exit_code(run_program(options.command, os.environ))
+    replays = options.job == "replay"
+    check_command(options.command, replays=replays, isolated=options.isolate)
+    _check_isolation(options)
     root = find_root(Path.cwd(), os.environ)
     work: Work = Replaying(options, root) if replays else Recording(options, root)
     with work, _folder(work.plan()) as folder:
         work.begin(folder)
         environ = with_injection({**os.environ, **work.environ}, str(folder))
         flush()
-        returned = run_program(options.command, environ)
+        returned = run_program(_argv(options), environ)
         return work.conclude(folder, exit_code(returned))
+
+
+def _check_isolation(options: Options) -> None:
+    why = why_not() if options.isolate else ""
+    if why:
+        raise UsageError(why, hint=isolate.HINT)
+
+
+def _argv(options: Options) -> list[str]:
+    """The command; isolated, it is started by a launcher that becomes it."""
+    if not options.isolate:
+        return list(options.command)
+    return [sys.executable, "-I", isolate.__file__, "--", *options.command]
 
 
 @contextmanager

@@ -36,7 +36,8 @@ class Summary:
             self.live += told.live
             for name, number in told.passed.items():
                 self.passed[name] = self.passed.get(name, 0) + number
-            self.divergences += told.divergences
+            # A forked child may repeat what its parent has said.
+            self.divergences += [one for one in told.divergences if one not in self.divergences]
 
     def line(self) -> str:
         """``replayed 42 calls in 7 lanes, 0 live, 0 unused``."""

@@ -21,8 +21,8 @@ def test_hash_is_the_one_that_boruna_computes() -> None:
 
 def test_built_in_names() -> None:
     assert list(BUILT_IN) == (
-        "net.fetch net.stream llm.call tool.call process.exec time.now random fs.read fs.write "
-        "env.read mcp.call".split()
+        "net.fetch net.stream net.connect llm.call tool.call process.exec time.now random fs.read "
+        "fs.write env.read mcp.call".split()
     )
     assert set(BUILT_IN.values()) == {"1"}
     assert set(BUILT_IN) <= {name for name, _ in KNOWN.items()}

@@ -6,6 +6,7 @@ been found without it. Standard library only: Reenact itself may not be there.
 
 import os
 import sys
+from importlib import import_module
 
 
 def _refuse(message: str) -> None:
@@ -46,10 +47,10 @@ def _lend(folder: str) -> None:
 def _start(folder: str) -> None:
     try:
         try:
-            import reenact
+            reenact = import_module("reenact")
         except ImportError:
             _lend(folder)
-            import reenact
+            reenact = import_module("reenact")
         with open(os.path.join(folder, "version"), encoding="utf-8") as file:
             version = file.read()
         if reenact.__version__ != version:

@@ -17,14 +17,14 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["ISOLATED", "Impossible", "isolate", "isolation_available", "main", "why_not"]
+__all__ = ["HINT", "ISOLATED", "Impossible", "isolate", "isolation_available", "main", "why_not"]
 
 ISOLATED: Final = "REENACT_ISOLATED"
 """Set to 1 in the environment of CMD."""
 
 _NEW_USER, _NEW_NET = 0x1000_0000, 0x4000_0000
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
-_HINT = (
+HINT = (
     "run it as root, or where user namespaces are allowed (sysctl user.max_user_namespaces; in a "
     "container: with CAP_SYS_ADMIN), or without --isolate, where the other two rings hold"
 )
@@ -33,7 +33,7 @@ _HINT = (
 class Impossible(Exception):
     """This machine does not do it. ``str(error)`` says why, ``hint`` what to do."""
 
-    def __init__(self, message: str, hint: str = _HINT) -> None:
+    def __init__(self, message: str, hint: str = HINT) -> None:
         super().__init__(message)
         self.hint = hint
 

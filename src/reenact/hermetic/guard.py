@@ -1,0 +1,260 @@
+"""The second ring of a hermetic replay: an audit hook behind the boundaries.
+
+Whatever reaches Python's own sockets and processes without having come through a boundary is
+refused in a replay, and warned about while recording. Code that a rule of the policy lets through
+runs outside the session, and is left alone; so is what stays inside the program: socket pairs, unix
+sockets of its own processes, ports that it listens on itself, forks.
+
+A hook cannot be taken out again. It is added when the first session opens, and asks one dictionary,
+which is empty while none is open. Connections that are made in C never come by here: known
+libraries that make such ones are refused when they are imported, and ``--isolate`` is for the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Collection
+from contextvars import Context
+from functools import wraps
+from typing import Any
+
+from reenact.engine.current import current, in_context
+from reenact.engine.patches import Installable, LatePatch, Patch
+from reenact.engine.session import Session
+from reenact.hermetic import refusal
+from reenact.hermetic.addresses import (
+    is_answered_here,
+    is_reverse_answered_here,
+    listens_here,
+    remember,
+    written,
+)
+from reenact.hermetic.edge import has_name, is_isolated, stays
+from reenact.hermetic.kinship import begin
+from reenact.hermetic.origin import importer
+from reenact.hermetic.processes import STARTS, Start, asks_the_machine, goes_out, is_ours
+from reenact.hermetic.stacks import Stack, StackWatch, imported, is_covered
+
+__all__ = ["Guard", "is_isolated", "listens_here"]
+
+_PACKET = getattr(socket, "AF_PACKET", None)
+_NOWHERE = Context()
+_named = threading.local()
+"""``address``: has been looked at, because it holds a name, which is looked up before the event."""
+
+_checks: dict[str, Callable[..., None]] = {}
+_hooked = False
+
+
+def _hook(event: str, args: tuple[Any, ...], get: Any = _checks.get) -> None:
+    check = get(event)  # bound: it is called when the interpreter has begun to forget its modules
+    if check is not None:
+        check(*args)
+
+
+def holding() -> Session | None:
+    """The session that has a say here: one that the boundaries serve.
+
+    Outside any session it is the replay of the whole process, unless its policy lets calls
+    through: then this may be such a call.
+    """
+    session = current()
+    if session is None:
+        session = in_context(_NOWHERE)
+        if session is None or session.mode != "replay" or session.settings.policy.allow_passthrough:
+            return None
+    if session.mode == "off" or session.settings.boundaries is None:
+        return None
+    return session
+
+
+class Guard:
+    """Installed while a session is open.
+
+    ``covered`` are the names of the clients with a boundary, ``modules`` what is imported of them.
+    """
+
+    def __init__(self, covered: refusal.Covered, modules: Callable[[], Collection[str]]) -> None:
+        self._covered = covered
+        self._modules = modules
+        self._patches: list[Installable] = [
+            StackWatch(self._imports),
+            *(
+                Patch(socket.socket, name, self._before_looking_up)
+                for name in ("bind", "connect", "connect_ex", "sendto", "sendmsg")
+            ),
+            LatePatch(
+                "multiprocessing.util", lambda module: module, "spawnv_passfds", self._spawns
+            ),
+        ]
+        if hasattr(os, "_spawnvef"):
+            self._patches.append(Patch(os, "_spawnvef", self._before_forking))
+
+    def install(self) -> None:
+        global _hooked
+        begin()
+        _checks.update(
+            {
+                "socket.bind": self._binds,
+                "socket.connect": self._connects,
+                "socket.sendto": self._connects,
+                "socket.sendmsg": self._connects,
+                "socket.getaddrinfo": self._looks_up,
+                "socket.gethostbyname": self._looks_up,
+                "socket.gethostbyaddr": self._looks_back,
+                "socket.getnameinfo": lambda address: self._looks_back(address[0]),
+                **{event: self._starting(event) for event in STARTS},
+            }
+        )
+        for patch in self._patches:
+            patch.install()
+        if not _hooked:
+            _hooked = True
+            sys.addaudithook(_hook)
+
+    def remove(self) -> None:
+        _checks.clear()
+        for patch in reversed(self._patches):
+            patch.remove()
+
+    def opened(self, session: Session) -> None:
+        """Say what is in the process already and cannot be seen."""
+        if is_isolated():
+            return
+        for stack in imported(self._modules()):
+            if stack.kind == "unseen":
+                session.warn_once(
+                    f"{stack.name} was imported before the session opened, and no hook sees what "
+                    "it sends: it is neither recorded nor refused (reenact run --isolate holds it)"
+                )
+
+    # Sockets
+
+    def _binds(self, sock: socket.socket, address: Any) -> None:
+        session = holding()
+        if session is None:
+            return
+        if _PACKET is not None and sock.family == _PACKET:
+            self._answer(session, refusal.connection(written(sock.family, address)))
+        remember(sock, address)
+
+    def _connects(self, sock: socket.socket, address: Any) -> None:
+        if address is None or getattr(_named, "address", None) is address:
+            return
+        session = holding()
+        if session is not None and not stays(sock, address):
+            self._answer(session, refusal.connection(written(sock.family, address)))
+
+    def _before_looking_up(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The C code turns a name into an address before it tells the hook."""
+        binds = original.__name__ == "bind"
+
+        @wraps(original)
+        def method(sock: Any, *args: Any) -> Any:
+            address: Any = args[-1] if args else None
+            if not has_name(sock, address) or holding() is None:
+                return original(sock, *args)
+            if binds:
+                self._looks_up(address[0])
+            else:
+                self._connects(sock, address)
+            _named.address = address
+            try:
+                return original(sock, *args)
+            finally:
+                _named.address = None
+
+        return method
+
+    # Names
+
+    def _looks_up(self, host: Any, port: Any = None, family: int = 0, *_: Any) -> None:
+        session = holding()
+        if session is not None and not is_answered_here(host, family):
+            self._answer(session, refusal.look_up(host, port))
+
+    def _looks_back(self, host: Any) -> None:
+        session = holding()
+        if session is not None and not is_reverse_answered_here(host):
+            self._answer(session, refusal.look_up(host, None))
+
+    # Processes
+
+    def _starting(self, event: str) -> Callable[..., None]:
+        made = STARTS[event]
+
+        def check(*args: Any) -> None:
+            session = holding()
+            if session is not None:
+                self._starts(session, made(*args))
+
+        return check
+
+    def _starts(self, session: Session, start: Start) -> None:
+        if asks_the_machine() or is_ours(start):
+            return
+        if getattr(session.settings, "only", None) != "network":
+            self._answer(session, refusal.process(start))
+        elif not is_isolated():
+            tool = goes_out(start)
+            if tool:
+                self._answer(session, refusal.process(start))
+            else:
+                session.warn_once(
+                    "processes run live with a recording of the network alone, and what they send "
+                    "is neither recorded nor refused: --isolate holds it"
+                )
+
+    def _before_forking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """``os.spawn*`` forks first, and the child would be refused where nobody hears it."""
+
+        @wraps(original)
+        def spawn(mode: Any, file: Any, args: Any, env: Any, func: Any) -> Any:
+            session = holding()
+            if session is not None and args:
+                self._starts(session, STARTS["os.exec"](file, args, env))
+            return original(mode, file, args, env, func)
+
+        return spawn
+
+    def _spawns(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Processes of multiprocessing that are not forked raise no event."""
+
+        @wraps(original)
+        def spawnv_passfds(path: Any, args: Any, passfds: Any) -> Any:
+            session = holding()
+            start = STARTS["os.exec"](path, args, None)
+            plumbing = any("multiprocessing.resource_tracker" in word for word in start.argv)
+            if session is not None and not plumbing and not is_ours(start):
+                session.warn_once(
+                    "a process of multiprocessing that is not forked is in no session: what it "
+                    "does is neither recorded nor refused (run the program with reenact run)"
+                )
+            return original(path, args, passfds)
+
+        return spawnv_passfds
+
+    # Imports
+
+    def _imports(self, stack: Stack) -> None:
+        session = holding()
+        if session is None or is_covered(stack.module, self._modules()):
+            return
+        who, kind = importer()
+        tops = {module.partition(".")[0] for module in self._modules()}
+        if kind == "standard" or who.partition(".")[0] in tops:
+            return
+        if stack.kind == "unseen":
+            if not is_isolated():
+                self._answer(session, refusal.unseen(stack))
+        elif kind == "program" and session.mode != "replay":
+            session.warn_once(
+                f"no boundary covers {stack.name}, which the program imports: what it sends is not "
+                "recorded, and a replay refuses its first connection"
+            )
+
+    def _answer(self, session: Session, attempt: refusal.Attempt) -> None:
+        refusal.answer(session, attempt, self._covered)

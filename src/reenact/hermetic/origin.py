@@ -1,0 +1,101 @@
+"""Where in the program something comes from, told from the stack."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Literal
+
+__all__ = ["Kind", "caller", "importer", "is_importing", "place"]
+
+Kind = Literal["ours", "standard", "library", "program"]
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_IMPORTS = "_find_and_load_unlocked"
+_DEPTH = 16
+"""Frames from an import to its finders, at most."""
+
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+
+
+def kind_of(filename: str) -> Kind:
+    """Whose code is in the file ``filename``, as a code object names it?"""
+    if filename.startswith(_OURS):
+        return "ours"
+    if filename.startswith("<frozen "):
+        return "standard"
+    if any(folder in filename for folder in _INSTALLED):
+        return "library"
+    return "standard" if filename.startswith(_STANDARD) else "program"
+
+
+def _frames() -> Iterator[FrameType]:
+    """The frames that execute here, the innermost first, without ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if kind_of(frame.f_code.co_filename) != "ours":
+            yield frame
+        frame = frame.f_back
+
+
+def place() -> str:
+    """``lib/client.py:12, called from app.py:3``: the innermost line that is not the standard
+    library's, and the program's own. Empty where there is none, as in a worker's thread."""
+    found: list[str] = []
+    for frame in _frames():
+        kind = kind_of(frame.f_code.co_filename)
+        if kind == "standard":
+            continue
+        if kind == "program" or not found:
+            found.append(f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}")
+        if kind == "program":
+            break
+    return ", called from ".join(found)
+
+
+def _short(filename: str) -> str:
+    for folder in _INSTALLED:
+        _, found, rest = filename.rpartition(folder)
+        if found:
+            return rest
+    try:
+        beside = os.path.relpath(filename)
+    except (OSError, ValueError):  # the working directory is gone; a file has no path
+        return filename
+    return filename if filename.startswith("<") or beside.startswith(os.pardir) else beside
+
+
+def is_importing(name: str) -> bool:
+    """Is ``name`` really being imported, and not only looked for?"""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_DEPTH):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == _IMPORTS and frame.f_locals.get("name") == name:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def importer() -> tuple[str, Kind]:
+    """Who is importing: the name of the module, and whose it is."""
+    for frame in _frames():
+        name = frame.f_globals.get("__name__", "")
+        filename = frame.f_code.co_filename
+        if name.partition(".")[0] != "importlib" and not filename.startswith("<frozen importlib"):
+            return name, kind_of(filename)
+    return "", "standard"
+
+
+def caller(through: frozenset[str]) -> str:
+    """The name of the innermost module that is none of ``through``; empty for one that only
+    calls itself so."""
+    for frame in _frames():
+        name = frame.f_globals.get("__name__", "")
+        if name not in through:
+            module = sys.modules.get(name)
+            return name if module is not None and vars(module) is frame.f_globals else ""
+    return ""
