@@ -1,7 +1,31 @@
-from types import ModuleType
+"""requests: its calls are urllib3's. Here is only noted whether it reads the body itself."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from reenact.boundaries.http_urllib3 import WHOLE
+from reenact.engine.current import current
 from reenact.engine.patches import Patch
+
+__all__ = ["seams"]
 
 
 def seams(library: ModuleType) -> list[Patch]:
-    return []
+    """The patches of ``requests.adapters``."""
+    return [Patch(library.HTTPAdapter, "send", _noting)]
+
+
+def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    def send(adapter: Any, request: Any, stream: bool = False, *args: Any, **kwargs: Any) -> Any:
+        if current() is None:
+            return original(adapter, request, stream, *args, **kwargs)
+        token = WHOLE.set(not stream)
+        try:
+            return original(adapter, request, stream, *args, **kwargs)
+        finally:
+            WHOLE.reset(token)
+
+    return send
