@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from email.message import Message
+from email.utils import collapse_rfc2231_value
+from mimetypes import guess_type
 from typing import Any
 from urllib.parse import parse_qsl
 
-import msgspec
-
 from reenact.boundaries.coding import decode
 from reenact.errors import ReenactError
+from reenact.format.canonical import MAX_DEPTH
 from reenact.format.canonical import decode as decode_json
-from reenact.format.canonical import plain
 from reenact.format.event import Data
 
 __all__ = ["Pairs", "describe"]
+
+_DEEPEST = MAX_DEPTH - 20
+"""What is deeper is text: around it there is a whole event."""
+
+_LENGTHS = (len("content-type"), len("content-encoding"))
 
 Pairs = tuple[tuple[str, str], ...]
 """Headers in order, repeated ones included."""
@@ -24,27 +28,42 @@ Pairs = tuple[tuple[str, str], ...]
 def describe(headers: Pairs, body: bytes) -> Data:
     """``type`` and ``body``; nothing for an empty one.
 
-    JSON by value, a form as sorted pairs, a multipart body without its boundary, other text as
-    text, the rest as bytes.
+    JSON by value, a form as pairs sorted by name, a multipart body as its parts without the
+    boundary, other text as text, the rest as bytes. Never raises: a body that is not what it says
+    it is, is text or bytes.
     """
-    if not body:
+    said, coding = _content_headers(headers)
+    plain = decode(body, coding) if coding else None
+    content = body if plain is None else plain
+    if not content:
         return {}
-    coding = _header(headers, "content-encoding")
-    body = (decode(body, coding) if coding else None) or body
-    said = _header(headers, "content-type") or ""
-    kind = said.partition(";")[0].strip().lower()
+    kind = _kind(said)
     for name, read in _READERS:
-        found = read(kind, said, body)
+        found = read(kind, said, content)
         if found is not None:
             return {"type": name, "body": found}
     try:
-        return {"type": "text", "body": body.decode("utf-8")}
+        return {"type": "text", "body": content.decode("utf-8")}
     except UnicodeDecodeError:
-        return {"type": "bytes", "body": body}
+        return {"type": "bytes", "body": content}
 
 
-def _header(headers: Pairs, name: str) -> str | None:
-    return next((value for key, value in headers if key.lower() == name), None)
+def _content_headers(headers: Pairs) -> tuple[str, str]:
+    """The first ``Content-Type`` and the first ``Content-Encoding``."""
+    kind = coding = None
+    for key, value in headers:
+        if len(key) not in _LENGTHS:
+            continue
+        name = key.lower()
+        if kind is None and name == "content-type":
+            kind = value
+        elif coding is None and name == "content-encoding":
+            coding = value
+    return kind or "", coding or ""
+
+
+def _kind(said: str) -> str:
+    return said.partition(";")[0].strip().lower()
 
 
 def _json(kind: str, said: str, body: bytes) -> Any:
@@ -53,8 +72,8 @@ def _json(kind: str, said: str, body: bytes) -> Any:
     if not (kind.endswith(("/json", "+json")) or looks):
         return None
     try:
-        return plain(decode_json(body))
-    except (ReenactError, ValueError, msgspec.DecodeError):
+        return decode_json(body, deepest=_DEEPEST)
+    except ReenactError:
         return None
 
 
@@ -66,14 +85,14 @@ def _form(kind: str, said: str, body: bytes) -> Any:
         pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True)
     except ValueError:
         return None
-    return sorted([name, value] for name, value in pairs)
+    return [list(pair) for pair in sorted(pairs, key=lambda pair: pair[0])]
 
 
 def _multipart(kind: str, said: str, body: bytes) -> Any:
     if not kind.startswith("multipart/"):
         return None
-    boundary = _parameter(said, "boundary")
-    if boundary is None:
+    boundary = _parameters("content-type", said).get("boundary")
+    if not boundary:
         return None
     marked = b"\r\n" + body
     parts = marked.split(b"\r\n--" + boundary.encode("latin-1", "replace"))
@@ -83,19 +102,47 @@ def _multipart(kind: str, said: str, body: bytes) -> Any:
 
 
 def _part(part: bytes) -> Data:
+    """``name``, ``filename``, headers that are not of every client's own making, and what is in
+    it: ``type`` and ``value``."""
     head, _, content = part.partition(b"\r\n\r\n")
-    lines = [line for line in head.decode("utf-8", "replace").split("\r\n") if line]
-    headers = [re.split(r":\s*", line, maxsplit=1) for line in lines]
-    named = sorted([line[0].lower(), *line[1:]] for line in headers)
-    described = describe(tuple((line[0], line[-1]) for line in named), content)
-    return {"headers": named, **described}
+    headers = _part_headers(head.decode("utf-8", "replace"))
+    said = _parameters("content-disposition", headers.pop("content-disposition", ""))
+    named: Data = {key: said[key] for key in ("name", "filename") if key in said}
+    headers.pop("content-length", None)
+    kind = headers.get("content-type", "")
+    if _is_a_guess(_kind(kind), named.get("filename")):
+        headers.pop("content-type", None)
+    rest = {"headers": [[key, headers[key]] for key in sorted(headers)]} if headers else {}
+    # A part that is a multipart body itself stays as it is: nobody nests them.
+    if kind.lower().startswith("multipart/"):
+        kind = ""
+    described = describe((("content-type", kind),), content)
+    return {
+        **named,
+        **rest,
+        "type": described.get("type", "text"),
+        "value": described.get("body", ""),
+    }
 
 
-def _parameter(said: str, name: str) -> str | None:
+def _part_headers(head: str) -> dict[str, str]:
+    lines = (line.partition(":") for line in head.split("\r\n") if line)
+    return {name.strip().lower(): value.strip() for name, _, value in lines}
+
+
+def _is_a_guess(kind: str, filename: str | None) -> bool:
+    """Is this what a client says when nobody told it what the part is?"""
+    if kind in ("", "text/plain", "application/octet-stream"):
+        return True
+    return filename is not None and guess_type(filename)[0] == kind
+
+
+def _parameters(header: str, said: str) -> dict[str, str]:
+    """The parameters of a header, such as ``name`` and ``filename``."""
     message = Message()
-    message["content-type"] = said
-    value = message.get_param(name)
-    return value if isinstance(value, str) else None
+    message[header] = " ".join(said.splitlines())
+    found = message.get_params([], header) or []
+    return {key.lower(): collapse_rfc2231_value(value) for key, value in found[1:]}
 
 
 _READERS = (("json", _json), ("form", _form), ("multipart", _multipart))

@@ -13,14 +13,29 @@ __all__ = ["decode", "encode"]
 def _inflate(data: bytes) -> bytes:
     """Some servers leave out the zlib header."""
     try:
-        return zlib.decompress(data)
+        return zlib.decompressobj().decompress(data)
     except zlib.error:
-        return zlib.decompress(data, -zlib.MAX_WBITS)
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data)
 
 
 def _gunzip(data: bytes) -> bytes:
-    """As much as there is: a reader may have stopped in the middle."""
-    return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data)
+    return _members(data, lambda: zlib.decompressobj(zlib.MAX_WBITS | 16))
+
+
+def _members(data: bytes, reader: Callable[[], Any]) -> bytes:
+    """All that were put one after the other. What follows and is none does not count, as it does
+    not for clients."""
+    text: list[bytes] = []
+    while data:
+        member = reader()
+        try:
+            text.append(member.decompress(data))
+        except Exception:
+            if not text:
+                raise
+            break
+        data = member.unused_data
+    return b"".join(text)
 
 
 def _brotli() -> Any:
@@ -32,7 +47,7 @@ def _brotli() -> Any:
 
 
 def _unbrotli(data: bytes) -> bytes:
-    plain: bytes = _brotli().decompress(data)
+    plain: bytes = _brotli().Decompressor().process(data)
     return plain
 
 
@@ -50,8 +65,7 @@ def _zstd() -> Any:
 
 
 def _unzstd(data: bytes) -> bytes:
-    plain: bytes = _zstd().decompress(data)
-    return plain
+    return _members(data, _zstd().ZstdDecompressor)
 
 
 def _to_zstd(data: bytes) -> bytes:
@@ -74,7 +88,10 @@ _CODINGS: dict[str, tuple[_Turn, _Turn]] = {
 
 
 def decode(body: bytes, coding: str) -> bytes | None:
-    """``body`` without its content codings; None when one is unknown or does not fit."""
+    """``body`` without its content codings; None when one is unknown or does not fit.
+
+    Of a body that breaks off, what there is: a reader may have stopped in the middle.
+    """
     try:
         for name in reversed(_names(coding)):
             body = _CODINGS[name][0](body)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from urllib.parse import quote, unquote, unquote_plus, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-__all__ = ["normal_url"]
+__all__ = ["PORTS", "normal_url"]
 
-_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-_PATH = "/:@!$&'()*+,;=~"
+PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+"""The ports that go without saying."""
+
+_PATH = ":@!$&'()*+,;=~"
 _QUERY = "/:@!$'()*,;~?"
 
 
@@ -17,28 +19,43 @@ def normal_url(url: str) -> str:
     """Scheme and host in lower case, no port that goes without saying, no credentials, no
     fragment, one way of escaping, and the parameters sorted by name.
 
-    Parameters of the same name keep their order. What cannot be read stays as it is.
+    Parameters of the same name keep their order. An escaped slash is not a slash. What cannot be
+    read stays as it is. Doing it twice changes nothing.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return url
-    host = (parts.hostname or "").lower()
-    if ":" in host:
-        host = f"[{host}]"
-    if port is not None and port != _PORTS.get(parts.scheme):
+    if not parts.scheme or not parts.hostname:
+        return url
+    host = _plain(parts.hostname)
+    if port is not None and port != PORTS.get(parts.scheme):
         host = f"{host}:{port}"
-    path = quote(unquote(parts.path, "latin-1"), safe=_PATH, encoding="latin-1") or "/"
-    query = f"?{_sorted(parts.query)}" if parts.query else ""
+    path = "/".join(_escaped(step, _PATH) for step in parts.path.split("/")) or "/"
+    query = f"?{_sorted(parts.query)}" if parts.query.strip("&") else ""
     return f"{parts.scheme}://{host}{path}{query}"
 
 
+def _plain(host: str) -> str:
+    """In lower case, an international name in its ASCII spelling, an IPv6 address in brackets."""
+    if ":" in host:
+        return f"[{host.lower()}]"
+    if not host.isascii():
+        try:
+            return host.encode("idna").decode("ascii").lower()
+        except UnicodeError:
+            pass  # then it equals no name but itself
+    return host.lower()
+
+
 def _sorted(query: str) -> str:
-    pairs = [pair.partition("=") for pair in query.split("&") if pair]
-    escaped = [(_escape(name), equals, _escape(value)) for name, equals, value in pairs]
+    pairs = [pair.partition("=") for pair in query.replace("+", "%20").split("&") if pair]
+    escaped = [
+        (_escaped(name, _QUERY), equals, _escaped(value, _QUERY)) for name, equals, value in pairs
+    ]
     return "&".join("".join(pair) for pair in sorted(escaped, key=lambda pair: pair[0]))
 
 
-def _escape(text: str) -> str:
-    return quote(unquote_plus(text, "latin-1"), safe=_QUERY, encoding="latin-1")
+def _escaped(text: str, safe: str) -> str:
+    return quote(unquote_to_bytes(text.encode("utf-8", "surrogatepass")), safe=safe)

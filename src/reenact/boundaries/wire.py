@@ -8,13 +8,19 @@ import msgspec
 
 from reenact.boundaries.bodies import Pairs, describe
 from reenact.boundaries.coding import decode, encode
+from reenact.boundaries.growth import GrowingBody, as_text
 from reenact.boundaries.urls import normal_url
 from reenact.engine.call import Call
 from reenact.engine.failures import failure_data, rebuild
 from reenact.engine.session import Session
 from reenact.format.event import Data
+from reenact.policy.placeholder import PLACEHOLDER
+from reenact.policy.screen import Screen
 
 __all__ = ["Errors", "Head", "Request", "Wire", "call_of"]
+
+
+_REDACTED = PLACEHOLDER.rstrip("*").encode()
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +42,10 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     def header(self, name: str) -> str | None:
         """The first header of this name."""
-        return next((value for key, value in self.headers if key.lower() == name), None)
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value
+        return None
 
     @property
     def length(self) -> int | None:
@@ -69,19 +78,23 @@ def call_of(session: Session, request: Request) -> Call:
         found = [[key.lower(), value] for key, value in request.headers if key.lower() in wanted]
         compared["headers"] = sorted(found)
     compared |= describe(request.headers, request.body)
-    sent: Data = {"headers": [list(pair) for pair in request.headers]}
-    if request.url != url:
-        sent["url"] = request.url
     return Call(
         type="nondeterministic",
         capability="net.fetch",
         source="network",
         operation=request.method,
         request=compared,
-        extra={"sent": sent},
+        extra={"sent": _sent(request, url)} if session.writes else {},
         method=request.method,
         url=request.url,
     )
+
+
+def _sent(request: Request, url: str) -> Data:
+    sent: Data = {"headers": [list(pair) for pair in request.headers]}
+    if request.url != url:
+        sent["url"] = request.url
+    return sent
 
 
 class Wire:
@@ -104,12 +117,7 @@ class Wire:
         if not pieces:
             return None
         head: Head = pieces[0]
-        response: Data = {
-            "status": head.status,
-            "reason": head.reason,
-            "version": head.version,
-            "headers": [list(pair) for pair in head.headers],
-        }
+        response = _described(head)
         body = b"".join(pieces[1:])
         if not pieces[1:]:
             return response
@@ -117,8 +125,9 @@ class Wire:
         plain = None if coding is None else decode(body, coding)
         if plain is not None and self._session.suspects(plain):
             # Encoded, a secret would be out of sight of the redaction.
-            return {**response, "body": _text(plain), "decoded": coding}
-        response["body"] = _text(body)
+            response |= {"body": as_text(plain), "decoded": coding}
+        else:
+            response["body"] = as_text(body)
         if len(pieces) > 2:
             response["cuts"] = _cuts(pieces[1:])
         return response
@@ -126,7 +135,8 @@ class Wire:
     def load(self, response: Any) -> list[Any]:
         if not isinstance(response, dict):
             return []
-        headers = tuple((str(key), str(value)) for key, value in response.get("headers", ()))
+        pairs = response.get("headers", ())
+        headers = tuple([(str(key), str(value)) for key, value in pairs])
         head = Head(
             status=response.get("status", 0),
             reason=response.get("reason", ""),
@@ -139,8 +149,13 @@ class Wire:
         if "decoded" in response:
             body = encode(body, response["decoded"])
             head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
-            return [head, body]
+        elif _REDACTED in body and head.length not in (None, len(body)):
+            # Clients count: what stands in place of a secret is not as long as it was.
+            head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
         return [head, *_pieces(body, response.get("cuts", ()))]
+
+    def growth(self, screen: Screen) -> _Growing:
+        return _Growing(screen)
 
     def dump_error(self, call: Call, error: BaseException) -> Data:
         return self._errors.dump(error)
@@ -149,11 +164,27 @@ class Wire:
         return self._errors.load(data)
 
 
-def _text(body: bytes) -> str | bytes:
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        return body
+class _Growing:
+    """An answer while it is coming."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._body = GrowingBody(screen, None)
+
+    def add(self, piece: Any) -> Any:
+        if not isinstance(piece, Head):
+            return self._body.add(piece)
+        self._body = GrowingBody(self._screen, piece.header("content-encoding"))
+        return _described(piece)
+
+
+def _described(head: Head) -> Data:
+    return {
+        "status": head.status,
+        "reason": head.reason,
+        "version": head.version,
+        "headers": [list(pair) for pair in head.headers],
+    }
 
 
 def _bytes(body: str | bytes) -> bytes:
@@ -169,8 +200,11 @@ def _cuts(pieces: list[bytes]) -> list[int]:
 
 
 def _pieces(body: bytes, cuts: Any) -> list[bytes]:
-    """A body that was redacted is shorter or longer than it was; then the last cuts fall away."""
-    ends = [cut for cut in cuts if cut <= len(body)]
+    """As many as there were: each was handed over in its turn. A body that was redacted may be
+    shorter than it was; then the last of them are empty."""
+    if not cuts:
+        return [body]
+    ends = [min(cut, len(body)) for cut in cuts]
     return [body[start:end] for start, end in zip([0, *ends], [*ends, len(body)], strict=True)]
 
 
