@@ -10,12 +10,33 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
+from reenact.boundaries.table import Boundary, add_boundary
+from reenact.boundaries.urls import PORTS
 from reenact.boundaries.wire import Errors, Head, Request, Wire, call_of
+from reenact.engine.answers import Whole
+from reenact.engine.current import current
+from reenact.engine.patches import Patch
 from reenact.engine.replies import fetch, fetch_async
 from reenact.engine.session import Session
+from reenact.engine.streams import outside_stream, outside_stream_async
+from reenact.hermetic.addresses import listens_here
 
-__all__ = ["AsyncReply", "Errors", "Head", "Reply", "Request", "ask", "ask_async"]
+__all__ = [
+    "AsyncReply",
+    "Boundary",
+    "Errors",
+    "Head",
+    "Patch",
+    "Reply",
+    "Request",
+    "Whole",
+    "add_boundary",
+    "ask",
+    "ask_async",
+    "current",
+]
 
 _ERRORS = Errors()
 
@@ -33,6 +54,8 @@ def ask(
     With ``whole`` the program does not go on before it has the whole body; then it is one
     delivery, and costs less.
     """
+    if stays_inside(session, request.url):
+        return Reply(outside_stream(live))
     codec = Wire(session, errors)
     return Reply(fetch(session, call_of(session, request), live, codec, whole=whole))
 
@@ -46,9 +69,33 @@ async def ask_async(
     errors: Errors = _ERRORS,
 ) -> AsyncReply:
     """The same for a coroutine."""
-    codec = Wire(session, errors)
-    pieces = await fetch_async(session, call_of(session, request), live, codec, whole=whole)
-    return AsyncReply(await anext(pieces), pieces)
+    answer: AsyncIterator[Any] | Whole
+    if stays_inside(session, request.url):
+        answer = outside_stream_async(session, live)
+    else:
+        codec = Wire(session, errors)
+        answer = await fetch_async(session, call_of(session, request), live, codec, whole=whole)
+    if not isinstance(answer, Whole):
+        first = await anext(answer)
+        if not isinstance(first, Whole):
+            return AsyncReply(first, answer)
+        async for _ in answer:
+            pass  # nothing comes after it
+        answer = first
+    pieces = answer.again_async()
+    return AsyncReply(await anext(pieces), pieces, whole=True)
+
+
+def stays_inside(session: Session, url: str) -> bool:
+    """Does a whole program talk to itself? Then nothing crosses its edge: the call is made."""
+    if not session.settings.whole_process:
+        return False
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return False
+    return listens_here(parts.hostname, port)
 
 
 class Reply:
@@ -56,31 +103,36 @@ class Reply:
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self.head: Head = next(pieces)
-        self._left = self.head.length
+        self._come = 0
+        self._ended = False
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        piece: bytes = next(self._pieces)
-        if self._left is not None:
-            self._left -= len(piece)
-        return piece
+        for piece in self._pieces:
+            self._come += len(piece)
+            return piece  # type: ignore[no-any-return]  # the head came first
+        self._ended = True
+        raise StopIteration
 
     def close(self) -> None:
         """Nobody reads on. Where all has come, the end is part of it."""
-        if self._left == 0:
+        if self._ended:
+            return
+        if self._come == self.head.length:
             for _ in self._pieces:
                 pass
         self._pieces.close()  # type: ignore[attr-defined]  # they are generators
 
 
 class AsyncReply:
-    """The same for tasks."""
+    """The same for tasks. If ``whole``, all of it is here: to read it takes no time."""
 
-    def __init__(self, head: Head, pieces: AsyncIterator[Any]) -> None:
+    def __init__(self, head: Head, pieces: AsyncIterator[Any], *, whole: bool = False) -> None:
         self.head = head
+        self.whole = whole
         self._left = head.length
         self._pieces = pieces
 

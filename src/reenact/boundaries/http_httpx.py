@@ -12,12 +12,17 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from reenact.boundaries.coding import encode
 from reenact.boundaries.http import AsyncReply, Head, Reply, Request, ask, ask_async
 from reenact.engine.current import current
 from reenact.engine.patches import Patch
 from reenact.engine.session import Session
 
 __all__ = ["seams"]
+
+_UPGRADE = "upgrade"
+"""A connection that is to become something else is no request with an answer: it is none of ours,
+and the guard sees it."""
 
 _whole: ContextVar[bool] = ContextVar("reenact.httpx.whole", default=False)
 """Does the client read the body before the program gets the response?"""
@@ -26,7 +31,7 @@ _whole: ContextVar[bool] = ContextVar("reenact.httpx.whole", default=False)
 # To data and back
 
 
-def _request(request: Any, body: bytes) -> Request:
+def _as_data(request: Any, body: bytes) -> Request:
     return Request(
         method=request.method,
         url=str(request.url),
@@ -36,16 +41,29 @@ def _request(request: Any, body: bytes) -> Request:
 
 
 def _pairs(raw: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
+
+
+def _again(library: ModuleType, request: Any, body: bytes) -> Any:
+    """``request`` for the live call. A stream has been read; a program must not see that, so its
+    own request stays as it is."""
+    if isinstance(request.stream, library.ByteStream):
+        return request
+    return library.Request(
+        request.method,
+        request.url,
+        headers=request.headers,
+        stream=library.ByteStream(body),
+        extensions=request.extensions,
+    )
 
 
 def _head(response: Any) -> Head:
-    reason: bytes = response.extensions.get("reason_phrase", b"")
-    version: bytes = response.extensions.get("http_version", b"HTTP/1.1")
+    reason: bytes | None = response.extensions.get("reason_phrase")
     return Head(
         status=response.status_code,
-        reason=reason.decode("latin-1"),
-        version=version.decode("ascii"),
+        reason=response.reason_phrase if reason is None else reason.decode("latin-1"),
+        version=response.http_version,
         headers=_pairs(response.headers.raw),
     )
 
@@ -59,23 +77,36 @@ def _response(library: ModuleType, head: Head, stream: Any) -> Any:
 # Live
 
 
-def _live(transport: Any, request: Any) -> Iterator[Any]:
+def _live(library: ModuleType, transport: Any, request: Any) -> Iterator[Any]:
     response = transport.handle_request(request)
     try:
         yield _head(response)
-        yield from response.stream
+        yield from _stream(library, response)
     finally:
         response.close()
 
 
-async def _live_async(transport: Any, request: Any) -> AsyncIterator[Any]:
+async def _live_async(library: ModuleType, transport: Any, request: Any) -> AsyncIterator[Any]:
     response = await transport.handle_async_request(request)
     try:
         yield _head(response)
-        async for piece in response.stream:
+        async for piece in _stream(library, response):
             yield piece
     finally:
         await response.aclose()
+
+
+def _stream(library: ModuleType, response: Any) -> Any:
+    """The body as it came. Where a transport of the program has read it, there is nothing left to
+    read, and its coding is undone."""
+    read = getattr(response, "_content", None)
+    if read is None or isinstance(response.stream, library.ByteStream):
+        return response.stream
+    coding = response.headers.get("content-encoding", "")
+    try:
+        return library.ByteStream(encode(read, coding))
+    except (ImportError, KeyError):  # which the library could not undo either
+        return library.ByteStream(read)
 
 
 # Installing
@@ -111,22 +142,24 @@ def seams(library: ModuleType) -> list[Patch]:
 
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     def send(client: Any, *args: Any, stream: bool = False, **kwargs: Any) -> Any:
-        token = _whole.set(not stream)
+        before = _whole.get()
+        _whole.set(not stream)
         try:
             return original(client, *args, stream=stream, **kwargs)
         finally:
-            _whole.reset(token)
+            _whole.set(before)
 
     return send
 
 
 def _noting_async(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     async def send(client: Any, *args: Any, stream: bool = False, **kwargs: Any) -> Any:
-        token = _whole.set(not stream)
+        before = _whole.get()
+        _whole.set(not stream)
         try:
             return await original(client, *args, stream=stream, **kwargs)
         finally:
-            _whole.reset(token)
+            _whole.set(before)  # no reset: a forgotten coroutine ends in another context
 
     return send
 
@@ -160,9 +193,11 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
             self._transport = transport
 
         def handle_request(self, request: Any) -> Any:
-            asked = _request(request, request.read())
-            live = partial(_live, self._transport, request)
-            reply = ask(self._session, asked, live, whole=_whole.get())
+            if _UPGRADE in request.headers:
+                return self._transport.handle_request(request)
+            body = b"".join(request.stream)
+            live = partial(_live, library, self._transport, _again(library, request, body))
+            reply = ask(self._session, _as_data(request, body), live, whole=_whole.get())
             return _response(library, reply.head, SyncBody(reply))
 
     class Async(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
@@ -171,8 +206,11 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
             self._transport = transport
 
         async def handle_async_request(self, request: Any) -> Any:
-            asked = _request(request, await request.aread())
-            live = partial(_live_async, self._transport, request)
+            if _UPGRADE in request.headers:
+                return await self._transport.handle_async_request(request)
+            body = b"".join([piece async for piece in request.stream])
+            live = partial(_live_async, library, self._transport, _again(library, request, body))
+            asked = _as_data(request, body)
             reply = await ask_async(self._session, asked, live, whole=_whole.get())
             return _response(library, reply.head, AsyncBody(reply))
 

@@ -1,0 +1,85 @@
+"""A connection of aiohttp that leads nowhere, and what a pool says of such."""
+
+from __future__ import annotations
+
+from asyncio import Transport
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from aiohttp.connector import BaseConnector, Connection
+
+from reenact._system import monotonic
+
+__all__ = ["Nowhere", "StandIn", "connected"]
+
+_idle: WeakKeyDictionary[BaseConnector, Counter[Any]] = WeakKeyDictionary()
+"""How many connections to each place would be waiting to be used again."""
+
+
+async def connected(connector: BaseConnector, hop: Any, request: Any, traces: Any) -> StandIn:
+    """A connection for ``request``. Who traces connections is told what a pool would tell."""
+    key = request.connection_key
+    idle = _idle.setdefault(connector, Counter())
+    if idle[key]:
+        idle[key] -= 1
+        for trace in traces:
+            await trace.send_connection_reuseconn()
+    else:
+        for trace in traces:
+            await trace.send_connection_create_start()
+        for trace in traces:
+            await trace.send_connection_create_end()
+    return StandIn(connector, key, hop, connector._loop)
+
+
+class StandIn(Connection):
+    """What the response of a hop holds. It takes no place in the pool while it is in use."""
+
+    def close(self) -> None:
+        self._notify_release()
+        hop, self._protocol = self._protocol, None
+        if hop is not None:
+            hop.close()
+
+    def release(self) -> None:
+        hop: Any = self._protocol
+        reusable = hop is not None and hop.is_reusable() and not self._connector.force_close
+        self.close()
+        if reusable:
+            self._put_back(hop)
+
+    def _put_back(self, hop: Any) -> None:
+        connector, key = self._connector, self._key
+        _idle.setdefault(connector, Counter())[key] += 1
+        if not hop.was_live and not connector.closed and not connector._conns.get(key):
+            # A connector complains when it is forgotten while it has connections. This one is
+            # dead; it would be thrown away if it were taken out.
+            connector._conns[key].append((hop, monotonic()))
+
+
+class Nowhere(Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        for data in list_of_data:
+            self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+    abort = close
