@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Clock", "Now", "cpu_seconds", "entropy", "monotonic", "pause", "start_clock"]
 
@@ -23,8 +24,7 @@ _sleep = time.sleep
 _process_time = time.process_time
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """Wall time that never runs backwards: an epoch anchor plus the system-wide monotonic clock.
 
     All processes of one capture share the anchor, so their time stamps can be compared even when

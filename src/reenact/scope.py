@@ -8,7 +8,7 @@ from typing import Literal
 from reenact.boundaries.table import PATCHES
 from reenact.engine.conductor import PATIENCE
 from reenact.engine.session import Session
-from reenact.engine.settings import Unused, settle
+from reenact.engine.settings import Pace, Unused, settle
 from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import Ignore, Policy
 from reenact.store.sink import Warn, print_warning
@@ -35,6 +35,7 @@ def session(
     fixture_root: str | Path | None = None,
     seal: bool = True,
     patience: float = PATIENCE,
+    pace: Pace = "instant",
     whole_process: bool = False,
     warn: Warn = print_warning,
 ) -> Session:
@@ -46,7 +47,8 @@ def session(
     ``record_missing`` or ``rewrite``; by default what the policy says, else ``replay``. A
     ``strict`` replay raises at the first divergence, a lenient one goes on and collects them; by
     default it is lenient only at a terminal and outside CI. ``into`` records the replay itself.
-    ``patience`` is how many seconds a replay with threads may stand still.
+    ``patience`` is how many seconds a replay with threads may stand still. With the ``pace``
+    ``recorded`` a replay takes as long as the answers took; otherwise they come at once.
 
     Raises :class:`UsageError` and its kin for arguments that make no sense; entering it raises
     what opening the recording or its sink raises.
@@ -71,6 +73,7 @@ def session(
             into=None if into is None else Path(into),
             seal=seal,
             patience=patience,
+            pace=pace,
             whole_process=whole_process,
             boundaries=PATCHES,
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
 
 from reenact.diff.values import Difference
 from reenact.engine.bounding import Bounds
@@ -82,8 +83,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Ignore:
+class _Ignore(msgspec.Struct, frozen=True):
     """One entry of ``ignore`` in a policy: a path, or the name of a header or parameter."""
 
     member: str

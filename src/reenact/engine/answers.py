@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from reenact.engine.call import PAIRS, Call
@@ -10,8 +13,10 @@ from reenact.engine.failures import failure_data, rebuild
 from reenact.errors import ValueRefused
 from reenact.format.canonical import decode, exact, plain
 from reenact.format.event import Data
+from reenact.policy.screen import Screen
+from reenact.policy.streams import payload
 
-__all__ = ["PIECES", "PLAIN", "Codec", "Pieces", "Plain", "StreamCodec", "owned"]
+__all__ = ["PIECES", "PLAIN", "Codec", "Pieces", "Plain", "StreamCodec", "Whole", "owned"]
 
 
 def owned(value: Any) -> Any:
@@ -76,6 +81,14 @@ class Plain:
 PLAIN = Plain()
 
 
+class Growth(Protocol):
+    """The response of one stream, while it is coming."""
+
+    def add(self, piece: Any) -> Any:
+        """What ``piece`` adds to the response, as far as it may be written by now: an object whose
+        fields are joined with those before (lists, texts and bytes one behind the other)."""
+
+
 class StreamCodec(Protocol):
     """One per boundary whose answers come piece by piece. ``response`` is the field of that name
     in the event that completes the call."""
@@ -95,11 +108,37 @@ class StreamCodec(Protocol):
     def load(self, response: Any) -> list[Any]:
         """The pieces that ``response`` was recorded of."""
 
+    def growth(self, screen: Screen) -> Growth:
+        """For one stream. ``screen`` is asked about every text that goes on from piece to piece."""
+
     def dump_error(self, call: Call, error: BaseException) -> Data:
         """What is recorded of a failure."""
 
     def load_error(self, call: Call, data: Any) -> BaseException:
         """The exception that ``data`` was recorded of."""
+
+
+@dataclass(slots=True)
+class Whole:
+    """All of an answer, and what broke it off.
+
+    A live asynchronous iterator may yield one instead of pieces, when there is nothing left to wait
+    for: then the answer is a single delivery.
+    """
+
+    pieces: list[Any] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def again(self) -> Iterator[Any]:
+        yield from self.pieces
+        if self.error is not None:
+            raise self.error
+
+    async def again_async(self) -> AsyncIterator[Any]:
+        for piece in self.pieces:
+            yield piece
+        if self.error is not None:
+            raise self.error
 
 
 class Pieces:
@@ -123,11 +162,33 @@ class Pieces:
         chunks = response.get("chunks") if isinstance(response, dict) else None
         return chunks if isinstance(chunks, list) else []
 
+    def growth(self, screen: Screen) -> Growth:
+        return _GrowingPieces(screen)
+
     def dump_error(self, call: Call, error: BaseException) -> Data:
         return failure_data(error)
 
     def load_error(self, call: Call, data: Any) -> BaseException:
         return rebuild(data)
+
+
+class _GrowingPieces:
+    """A piece is written when nothing in it, nor in one before it, can be a part of a secret."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._size = 0
+        self._held: deque[tuple[int, Any]] = deque()
+
+    def add(self, piece: Any) -> Any:
+        text = payload(piece)
+        self._size += len(text)
+        self._held.append((self._size, piece))
+        safe = self._screen.add(text)
+        ready = []
+        while self._held and self._held[0][0] <= safe:
+            ready.append(self._held.popleft()[1])
+        return {"chunks": ready}
 
 
 PIECES = Pieces()

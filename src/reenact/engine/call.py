@@ -9,10 +9,12 @@ import msgspec
 from reenact.engine.divergence import Divergence
 from reenact.errors import PolicyRefused
 from reenact.format.event import Data, Event
+from reenact.format.schedule import CHUNK, SCHEDULE
 
 __all__ = [
     "CAPABILITIES",
     "CHUNK",
+    "CUT_OFF",
     "DRAWS",
     "PAIRS",
     "SCHEDULE",
@@ -30,11 +32,8 @@ __all__ = [
 DRAWS: Final = frozenset({"clock", "rng", "env"})
 """Sources that answer at once: they are positions of their lane, and nobody waits for them."""
 
-SCHEDULE: Final = "schedule"
-"""The source of events that only say when something was handed to the program."""
-
-CHUNK: Final = "chunk"
-"""``chunk:P:N`` names the delivery of piece N of the stream at position P of its lane."""
+CUT_OFF: Final = ("abandoned", "cancelled", "unfinished")
+"""How a stream ended whose end nobody saw: the program stopped or cancelled it, or was killed."""
 
 PAIRS: Final = {"llm_request": "llm_response", "tool_call": "tool_result"}
 """Calls that are two events, one when the call starts and one when it completes."""
@@ -125,6 +124,12 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     used: bool = False
     passed: bool = False
     """A lenient run has gone past it: still usable, no longer waited for."""
+
+    def let_go(self) -> None:
+        """Nobody needs what was recorded for the time being."""
+        self.opening.let_go()
+        if self.closing is not None:
+            self.closing.let_go()
 
     @property
     def seq(self) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from reenact._system import cpu_seconds, monotonic
@@ -165,6 +166,17 @@ class Conductor:
                 self.rest.remove(_ident())
             self._somebody_ended()
 
+    @contextmanager
+    def thread_starts(self) -> Iterator[None]:
+        """This thread starts another one, and waits until that is there."""
+        with self.lock:
+            self.rest.starting += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.rest.starting -= 1
+
     def helper_comes(self) -> None:
         """Somebody outside the session works for it, and will wake it."""
         with self.lock:
@@ -203,7 +215,7 @@ class Conductor:
     def try_now(self, runner: int | Desk, token: Token | None) -> bool:
         """Is it ``token``'s turn this very moment? Then it has been handed over. Locked."""
         order = self.order
-        if token is None or order is None:
+        if token is None or order is None or self._late:
             return False
         if order.is_ahead(token):
             head = order.head()
@@ -211,10 +223,12 @@ class Conductor:
                 return False
         elif not self._is_past(token):
             return False
-        if self._late or not self.holds_for(runner):
+        thread = _thread(runner)
+        if not self.rest.holds_for(thread):
             return False
         order.drop(token)
-        self.given(runner)
+        self._activity += 1
+        self.rest.give(thread)
         return True
 
     def _is_past(self, token: Token) -> bool:
@@ -315,7 +329,7 @@ class Conductor:
 
     def advance(self) -> None:
         """Hand over what can be handed over to threads; tell the loop whose turn it is. Locked."""
-        while self._step():
+        while self.has_waiters() and self._step():
             pass
 
     def _step(self) -> bool:

@@ -149,7 +149,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def divergence_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of what :meth:`Divergence.to_json` returns."""
     schema = msgspec.json.schema(Divergence)
-    parts = schema["$defs"]
+    parts = {name: _in_one_line(part) for name, part in schema["$defs"].items()}
     whole = parts.pop("Divergence")
     made = {
         "version": {"const": VERSION},
@@ -165,3 +165,8 @@ def divergence_schema() -> dict[str, Any]:
         "required": sorted({*whole["required"], *always}),
         "$defs": parts,
     }
+
+
+def _in_one_line(part: dict[str, Any]) -> dict[str, Any]:
+    """Its description is a docstring, which some versions of Python keep indented."""
+    return {**part, "description": " ".join(part["description"].split())}

@@ -28,6 +28,7 @@ class Brief(msgspec.Struct, rename="camel", gc=False):
     unfinished: Any = False
     instant: Any = False
     ended: Any = None
+    count: Any = None
 
     @property
     def unanswered(self) -> bool:
@@ -55,16 +56,16 @@ def text(value: Any) -> str:
 def make_entry(event: Event, brief: Brief) -> Entry:
     """The recorded call that ``event`` opens. Its position is -1 where none is written."""
     kind, operation = _named(event.type, brief)
-    position = brief.position
+    position, key, call_id, inner = brief.position, brief.key, brief.call_id, brief.inner
     return Entry(
         opening=event,
         kind=kind,
         operation=operation,
-        key=text(brief.key),
+        key=key if type(key) is str else "",
         position=position if type(position) is int and position >= 0 else -1,
-        call_id=text(brief.call_id),
-        unanswered=brief.unanswered,
-        inner=brief.inner if isinstance(brief.inner, str) else None,
+        call_id=call_id if type(call_id) is str else "",
+        unanswered=brief.cancelled is True or brief.unfinished is True,
+        inner=inner if type(inner) is str else None,
     )
 
 

@@ -175,16 +175,28 @@ def _restore(error: BaseException, state: Any) -> None:
 
 def _say(error: BaseException, message: str) -> None:
     """If the class words its text from what was not recorded, let it say what it said."""
-    if _text(error) == message:
-        return
     kind = type(error)
-    fields = {"__str__": lambda _: message, "__module__": kind.__module__}
+    words: dict[str, Any] = {}
+    if _text(error) != message:
+        words["__str__"] = lambda _: message
+    if not _has_repr(error):
+        words["__repr__"] = lambda _: f"{kind.__name__}({message!r})"
+    if not words:
+        return
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
     try:
-        error.__class__ = type(
-            kind.__name__, (kind,), {**fields, "__qualname__": kind.__qualname__}
-        )
+        error.__class__ = type(kind.__name__, (kind,), {**words, **names})
     except TypeError:
         pass  # a class that allows no other layout keeps its own words
+
+
+def _has_repr(error: BaseException) -> bool:
+    """A traceback, a debugger and asyncio itself ask for it, and none of them expects it to fail."""
+    try:
+        repr(error)
+    except Exception:  # noqa: BLE001 - code of the program, which may fail in any way
+        return False
+    return True
 
 
 def _loaded_class(name: str) -> type[BaseException] | None:

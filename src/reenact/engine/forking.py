@@ -43,7 +43,7 @@ def _before() -> None:
     for session in list(_open):
         session.lock.acquire()
         takes_part = session is here and session.is_active
-        held.append((session, session.lanes.spawn() if takes_part else None))
+        held.append((session, session.spawn_process() if takes_part else None))
     _forking.held = held
 
 

@@ -40,6 +40,8 @@ class Gateway:
 
     def call(self, call: Call, live: Live, codec: Codec = PLAIN) -> Any:
         """Answer ``call`` from the recording, or make it and record it, or refuse it."""
+        if call.nests and self._session.settings.only is not None:
+            return live()  # what is inside may be of the source that counts
         if self._session.mode == "off" or self._session.is_late():
             return self._outside(live)
         decision, opened = self._session.decide(call, blocks=True)
@@ -229,6 +231,8 @@ class Gateway:
 
     async def acall(self, call: Call, live: AsyncLive, codec: Codec = PLAIN) -> Any:
         """The same for a coroutine. ``live`` runs in a task of its own, in no session."""
+        if call.nests and self._session.settings.only is not None:
+            return await live()
         if self._session.mode == "off" or self._session.is_late():
             return await live()
         decision, opened = self._session.decide(call, blocks=False)

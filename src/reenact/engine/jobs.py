@@ -17,6 +17,7 @@ from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
 from reenact.engine.lanes import Lane
 from reenact.engine.patches import LatePatch, Patch
 from reenact.engine.tasks import lane_hash
+from reenact.format.schedule import DROPPED
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
@@ -82,6 +83,8 @@ class _Job:
     def drop(self) -> None:
         """It will not begin any more, if it has not begun."""
         if self._settle():
+            if self.session.writes:
+                self.session.record_delivery(self.lane.name, DROPPED)
             self.session.conductor.job_dropped(self)
 
     @contextmanager

@@ -6,7 +6,7 @@ anew, at the places where they happen now.
 
 from __future__ import annotations
 
-from reenact.engine.call import Call, Decision, Entry, GoLive, Pass
+from reenact.engine.call import CUT_OFF, Call, Decision, Entry, GoLive, Pass
 from reenact.engine.machine import Machine
 from reenact.engine.recorder import Opened, Recorder
 from reenact.engine.requests import request_of
@@ -50,7 +50,7 @@ class Keeper:
         closing = self._script.complete(entry)
         if closing is None or entry.unanswered:
             return False
-        return closing.data.get("ended") not in ("abandoned", "cancelled")  # a part of a stream
+        return closing.data.get("ended") not in CUT_OFF
 
     def free_lane(self, name: str) -> str:
         """A lane for the inside of a tool in which nothing was recorded before."""

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from reenact.engine import loops
+from reenact.engine.answers import Whole
 from reenact.engine.desk import Desk, outside
 
 __all__ = ["END", "Pump", "live_call", "take_turns"]
@@ -110,6 +111,8 @@ class Pump:
             iterator = aiter(pieces)
             while (piece := await anext(iterator, END)) is not END:
                 _settle(answer, piece)
+                if isinstance(piece, Whole):
+                    return
                 self._asked = self._desk.loop.create_future()
                 answer = await self._asked
             _settle(answer, END)

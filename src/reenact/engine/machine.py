@@ -27,7 +27,7 @@ from reenact.engine.matcher import LaneMatcher, LookupMatcher, Matcher
 from reenact.engine.requests import request_of
 from reenact.engine.script import Script
 from reenact.errors import PolicyRefused
-from reenact.format.canonical import exact
+from reenact.format.canonical import exact, quickly
 from reenact.format.event import Data, Event
 from reenact.policy.access import Access, over_key, over_request
 from reenact.policy.matching import Comparer
@@ -86,12 +86,7 @@ class Machine:
     ) -> None:
         self.mode: Mode = mode
         self.strict = strict
-        self.divergences: list[Divergence] = []
-        self.more_divergences = 0
-        self.passed: Counter[str] = Counter()
-        """How many calls went past the recording because a rule said so, by operation."""
-        self.served = 0
-        self.live = 0
+        self.count_anew()
         self.script: Script | None = None
         self._matcher: Matcher | None = None
         self._access = access
@@ -101,6 +96,16 @@ class Machine:
         self._calls: Counter[str] = Counter()
         if script is not None:
             self.read_from(script)
+
+    def count_anew(self) -> None:
+        """Nothing has happened yet. In a forked child: what its parent did is not its to report."""
+        self.divergences: list[Divergence] = []
+        self.more_divergences = 0
+        self.passed: Counter[str] = Counter()
+        """How many calls went past the recording because a rule said so, by capability and
+        operation."""
+        self.served = 0
+        self.live = 0
 
     def read_from(self, script: Script) -> None:
         """Go on with another script."""
@@ -113,22 +118,42 @@ class Machine:
 
     def decide(self, call: Call, lane: str) -> tuple[Decision, str]:
         """What to do with ``call`` of ``lane``, and its key."""
-        key = self.key(call)
+        found = self._to_the_letter(call, lane)
+        key = self.key(call) if found is None else found.key
         refusal = self._refusal(call, key)
         if refusal is not None:
             return self._repeat_refusal(refusal, call, key, lane), key
         self._calls[call.capability] += 1
         action = self._policy.action_for(call.capability, call.operation)
         if action == "pass":
-            self.passed[call.operation] += 1
+            self.passed[f"{call.capability} {call.operation}".rstrip()] += 1
             return _PASS, key
         if self._matcher is None:
             self.live += 1
             return _GO_LIVE, key
-        decision = self._match(self._matcher, call, key, lane)
+        if found is not None:
+            decision: Decision = self._serve(self._matcher, found)
+        else:
+            decision = self._match(self._matcher, call, key, lane)
         if action == "re-execute" and call.nests and isinstance(decision, Serve):
             return Reexecute(decision.entry), key
         return decision, key
+
+    def _to_the_letter(self, call: Call, lane: str) -> Entry | None:
+        """The recorded call at this place, if it is ``call`` to the letter.
+
+        To see that is quicker than to look for secrets, which is what making a key begins with:
+        had there been one, it would not stand in the recording.
+        """
+        if self._matcher is None or call.key or call.type != "nondeterministic":
+            return None
+        entry = self._matcher.upcoming(lane)
+        if entry is None or entry.kind != call.source or entry.operation != call.operation:
+            return None
+        if entry.type != call.type or not entry.key:
+            return None
+        encoded = quickly(call.request)
+        return entry if encoded and entry.opening.asks(call.request, encoded) else None
 
     def _refusal(self, call: Call, key: str) -> PolicyRefused | None:
         refusal = self._access.refusal(
@@ -136,9 +161,10 @@ class Machine:
         )
         if refusal is None and call.url:
             refusal = net_refusal(self._policy.net, call.method, call.url)
-        if refusal is None:
+        budgets = self._policy.budgets
+        if refusal is None and budgets.key_bytes is not None:
             refusal = over_key(self._policy, len(key.encode()))
-        if refusal is None and self._policy.budgets.request_bytes is not None:
+        if refusal is None and budgets.request_bytes is not None:
             refusal = over_request(self._policy, len(exact(call.request)))
         return refusal
 

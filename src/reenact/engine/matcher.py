@@ -29,6 +29,9 @@ class Matcher(Protocol):
     """Finds recorded calls. ``key_of(entry)`` is the key that the present rules give to one; it
     differs from the recorded key when that was made under others, or never."""
 
+    def upcoming(self, lane: str) -> Entry | None:
+        """The recorded call that is next in ``lane``, where that is how calls are matched."""
+
     def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
         """The recorded call at this place, whether or not it is the same; None beyond the end."""
 
@@ -53,8 +56,12 @@ class _Recent:
 
     def __init__(self) -> None:
         self._used: deque[Entry] = deque(maxlen=_USED_KEPT)
+        self._last: Entry | None = None
 
     def add(self, entry: Entry) -> None:
+        if self._last is not None:  # it has been answered by now
+            self._last.let_go()
+        self._last = entry
         self._used.append(entry)
 
     def __iter__(self) -> Iterator[tuple[Event, bool]]:
@@ -69,6 +76,9 @@ class LaneMatcher:
         self._key_of = key_of
         self._recent = _Recent()
         self._indexed: dict[str, _LaneIndex] = {}
+
+    def upcoming(self, lane: str) -> Entry | None:
+        return self._script.upcoming(lane)
 
     def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
         return self._script.upcoming(lane)
@@ -179,6 +189,9 @@ class LookupMatcher:
         self._indexed = 0
         self._keys: _Queues = defaultdict(deque)
         self._own_keys: _Queues | None = None
+
+    def upcoming(self, lane: str) -> Entry | None:
+        return None
 
     def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
         found = self._find(call, key)

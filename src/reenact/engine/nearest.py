@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -26,8 +25,7 @@ _ALIKE = 0.5
 """A call of another operation is worth showing from here on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(msgspec.Struct, frozen=True):
     """How alike a recorded call is: ``score`` is 1 exactly when its key is the same."""
 
     event: Event

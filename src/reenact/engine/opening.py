@@ -12,7 +12,7 @@ from reenact.engine.lanes import Lane
 from reenact.engine.resuming import root_after
 from reenact.engine.room import Room, recorded_calls, recorded_size
 from reenact.engine.settings import Settings
-from reenact.errors import RecordingMissing, UsageError
+from reenact.errors import RecordingMissing, SinkError, UsageError
 from reenact.format.event import Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.access import over_bytes, over_entries
@@ -20,7 +20,8 @@ from reenact.policy.capabilities import KNOWN
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import DEFAULT
 from reenact.store.copying import Copier, LateSink
-from reenact.store.directory import DirectorySink
+from reenact.store.directory import DirectorySink, read_open
+from reenact.store.guest import GuestSink
 from reenact.store.layout import EVENTS
 from reenact.store.reading import open_recording
 from reenact.store.recording import make_seed, own_seal
@@ -30,7 +31,7 @@ from reenact.store.source import LogSource, SeekableSource
 from reenact.store.tape import part_path
 from reenact.store.tape_sink import TapeSink
 
-__all__ = ["Opened", "open_parts"]
+__all__ = ["Opened", "open_guest", "open_parts"]
 
 
 @dataclass(slots=True)
@@ -174,16 +175,34 @@ def _is_tape(settings: Settings, path: Path) -> bool:
 
 def _sink(settings: Settings, path: Path, parts: Opened, *, replace: bool) -> CopySink:
     tape = _is_tape(settings, path)
-    seals = settings.seal and not tape and parts.redactor.profile != "none"
-    options = Options(
-        redactor=parts.redactor,
+    options = _options(settings, parts.redactor, tape=tape)
+    if tape:
+        return TapeSink(path, clock=parts.clock, options=options, replace=replace)
+    return DirectorySink(path, clock=parts.clock, options=options, replace=replace)
+
+
+def _options(settings: Settings, redactor: Redactor, *, tape: bool) -> Options:
+    seals = settings.seal and not tape and redactor.profile != "none"
+    return Options(
+        redactor=redactor,
         seal=own_seal() if seals else None,
         durability=settings.policy.durability,
         warn=settings.warn,
     )
-    if tape:
-        return TapeSink(path, clock=parts.clock, options=options, replace=replace)
-    return DirectorySink(path, clock=parts.clock, options=options, replace=replace)
+
+
+def open_guest(settings: Settings) -> Opened:
+    """The same for a process that writes to a capture which another one has started."""
+    path = settings.path
+    begun = None if path is None else read_open(path)
+    if path is None or begun is None:
+        raise SinkError(
+            f"{path} is not being recorded", hint="a process joins while the recording is open"
+        )
+    redactor = settings.redactor(begun.seed.redaction.profile)
+    sink = GuestSink(path, _options(settings, redactor, tape=False))
+    sink.start(begun.seed)
+    return Opened(begun.clock, redactor, sink=sink, room=Room(settings.policy))
 
 
 def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:

@@ -54,7 +54,8 @@ class Order:
                     return None
             first = queue[0]
             if first.token in self._ahead:
-                if not self._passed_over(first.lane) and not self._is_left_out(first.token):
+                left_out = self._left_out and self._is_left_out(first.token)
+                if not left_out and not self._passed_over(first.lane):
                     return first
                 self._ahead.discard(first.token)
             queue.popleft()
@@ -64,7 +65,7 @@ class Order:
         self._left_out.add((lane, family))
 
     def _is_left_out(self, token: Token) -> bool:
-        if not self._left_out or isinstance(token, int):
+        if isinstance(token, int):
             return False
         return (token[0], token[1].rpartition(":")[0]) in self._left_out
 

@@ -114,9 +114,18 @@ class Installable(Protocol):
 
 
 class Patches:
-    """A set of patches that is installed while anybody needs it."""
+    """A set of patches that is installed while anybody needs it.
 
-    def __init__(self, make: Callable[[], Sequence[Installable]]) -> None:
+    ``opened`` is told of every session that has opened with them.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Sequence[Installable]],
+        *,
+        opened: Callable[[Any], None] = lambda session: None,
+    ) -> None:
+        self.opened = opened
         self._make = make
         self._lock = threading.Lock()
         self._users = 0

@@ -14,13 +14,14 @@ from reenact.engine.lanes import Lane
 from reenact.engine.room import Room
 from reenact.format.canonical import canonical, digest_bytes
 from reenact.format.event import Data, Draft, Event
+from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
 from reenact.policy.redaction import Redactor
+from reenact.policy.screen import Screen
 from reenact.store.copying import LateSink
-from reenact.store.sink import Sink
+from reenact.store.journal import Note
+from reenact.store.sink import Sink, watch_forks
 
 __all__ = ["Opened", "Recorder"]
-
-_NO_VALUE = digest_bytes(b"null")
 
 
 class Opened(msgspec.Struct, eq=False):
@@ -38,6 +39,8 @@ class Opened(msgspec.Struct, eq=False):
     inner: str | None = None
     entry: Entry | None = None
     answer: Data | None = None
+    note: Note | None = None
+    """What of a stream is on disk before it completes."""
 
 
 class Recorder:
@@ -62,6 +65,12 @@ class Recorder:
         self._redactor = redactor
         self._late = late
         self._lock = lock or threading.RLock()
+        self._run: _Run | None = None
+        watch_forks(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: what was handed to its parent is none of its business."""
+        self._run = None
 
     def open(self, opened: Opened, *, brief: bool = False) -> Opened:
         """Write the opening event of a call that has two; ``brief`` leaves out what was asked."""
@@ -80,11 +89,28 @@ class Recorder:
         opened.parent = self._append_position(opened, call.type, data) or None
         return opened
 
+    def note(self, opened: Opened) -> None:
+        """A stream begins: from now on what has come of it survives a kill."""
+        known = self.completing(opened, {})
+        data = {name: item for name, item in known.items() if name != "valueHash"}
+        draft = self._draft(opened.call.type, data, opened.lane.name)
+        opened.note = self._sink.begin(draft, opened.position)
+
+    def grow(self, opened: Opened, data: Data) -> None:
+        """``data`` is what a piece, which is about to be handed over, adds to the event."""
+        if opened.note is not None:
+            opened.note.add(data, self._clock())
+
+    def screen(self) -> Screen:
+        """Says how far a text that is still growing may be written."""
+        return Screen(self._redactor)
+
     def _copy(self, opened: Opened, seq: int) -> int:
         """Keep event ``seq``, at the place that the call has now."""
         assert self._late is not None
         lane = opened.lane
         with self._lock:
+            self.tell_run()
             moved = None if opened.position == lane.logged else opened.position
             lane.logged += 1
             return self._late.copy(seq, {"position": moved})
@@ -112,7 +138,7 @@ class Recorder:
     def _value_hash(self, value: Any) -> str:
         """Of what is written: the hash of a short secret would give it away."""
         if value is None:
-            return _NO_VALUE
+            return NO_VALUE
         encoded = canonical(value)
         if self._redactor.suspects(encoded):
             encoded = canonical(self._redactor.redact(value).value)
@@ -122,6 +148,9 @@ class Recorder:
         """Write the event that completes the call."""
         kind = completing_type(opened.call)
         pair = opened.call.type in PAIRS
+        self.tell_run()
+        if opened.note is not None:
+            opened.note.end()
         if opened.entry is not None and opened.entry.closing is not None:
             assert self._late is not None
             seq = opened.entry.closing.seq
@@ -140,26 +169,66 @@ class Recorder:
             lane.logged += 1
             return self._append(kind, data, lane.name, None, opened.call.operation)
 
-    def delivery(self, lane: str, name: str) -> int:
+    def delivery(self, lane: str, name: str) -> None:
         """Write that something was handed to the program just now; not when the recording is
-        full."""
+        full.
+
+        Pieces of one stream that come one after the other are one event, written with the next
+        event; until then they are in the note of the stream.
+        """
         if self.room.full is not None:
-            return 0
-        data = {"source": SCHEDULE, "key": name, "valueHash": _NO_VALUE}
-        return self._append("nondeterministic", data, lane, None, SCHEDULE)
+            return
+        piece = read_run(name, None)
+        run = self._run
+        if piece is None:
+            data = {"source": SCHEDULE, "key": name, "valueHash": NO_VALUE}
+            self._append("nondeterministic", data, lane, None, SCHEDULE)
+        elif run is not None and run.goes_on(lane, *piece[:2]):
+            run.count += 1
+        else:
+            self.tell_run()
+            self._run = _Run(lane, *piece)
+
+    def tell_run(self) -> None:
+        """Write what has been handed over and is not in the log yet."""
+        run, self._run = self._run, None
+        if run is not None:
+            data = chunk_run(run.position, run.first, run.count)
+            self._append("nondeterministic", data, run.lane, None, SCHEDULE)
 
     def event(self, kind: str, data: Data, lane: str, *, recorded: Event | None = None) -> int:
         """Write an event that the program made itself; or keep the one that was recorded."""
+        self.tell_run()
         if recorded is not None and self._late is not None:
             return self._late.copy(recorded.seq)
         return self._append(kind, data, lane, None, "")
 
     def _append(self, kind: str, data: Data, lane: str, parent: int | None, op: str) -> int:
-        draft = Draft(type=kind, data=data, ts=self._clock(), lane=lane, parent=parent, op=op)
+        self.tell_run()
+        draft = self._draft(kind, data, lane, parent, op)
         self.room.took(data)
         if self._late is not None and op is SCHEDULE:
             return self._late.note(draft)
         return self._sink.append(draft)
+
+    def _draft(
+        self, kind: str, data: Data, lane: str, parent: int | None = None, op: str = ""
+    ) -> Draft:
+        return Draft(type=kind, data=data, ts=self._clock(), lane=lane, parent=parent, op=op)
+
+
+class _Run(msgspec.Struct):
+    """Pieces of one stream that were handed over one after the other."""
+
+    lane: str
+    position: int
+    first: int
+    count: int
+
+    def goes_on(self, lane: str, position: int, number: int) -> bool:
+        """Is this the next piece of the same stream?"""
+        same = (lane, position, number) == (self.lane, self.position, self.first + self.count)
+        return same and self.count < LONGEST_RUN
 
 
 def call_id(opened: Opened) -> str:

@@ -44,6 +44,9 @@ class Rest:
     def __init__(self, lock: Any, grace: float = GRACE) -> None:
         self.desks: WeakSet[Desk] = WeakSet()
         """The loops of the session."""
+        self.starting = 0
+        """How many threads are being started. Who starts one waits until the machine has time for
+        it, and has not come to rest meanwhile."""
         self._lock = lock
         self._busy: set[Hashable] = set()
         self._step = grace / _LOOKS
@@ -74,7 +77,8 @@ class Rest:
         self._busy.remove(runner)
         if self._busy:
             return False
-        self._tell()
+        if self._sleepers or self._curious:
+            self._tell()
         return True
 
     def is_complete(self) -> bool:
@@ -97,7 +101,7 @@ class Rest:
         self._looked = monotonic()
         self._looks += 1
         others = (one for one in self._busy if isinstance(one, int) and one != runner)
-        if any(map(wants_processor, others)):
+        if self.starting or any(map(wants_processor, others)):
             self._quiet_looks = 0
         else:
             self._quiet_looks += 1
@@ -143,6 +147,7 @@ class Rest:
     def after_fork(self) -> None:
         """In a forked child nobody else is left."""
         self.desks.clear()
+        self.starting = 0
         self._busy = set()
         self._sleepers = []
         self._curious = set()

@@ -12,11 +12,12 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from reenact.engine.call import CHUNK, DRAWS, PAIRS, SCHEDULE, Entry
+from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.entries import belongs, look, make_entry, text
 from reenact.engine.order import Order
 from reenact.format import lane as lanes
 from reenact.format.event import Event
+from reenact.format.schedule import DROPPED, run_names
 
 __all__ = ["Events", "LaneScript", "Script"]
 
@@ -32,6 +33,16 @@ class Events(Protocol):
 
     def at(self, seq: int) -> Event:
         """Event ``seq``, wherever reading has come."""
+
+
+class Ledger(Protocol):
+    """Who else is to know what was used."""
+
+    def use(self, seq: int) -> None:
+        """The call that event ``seq`` opens was served."""
+
+    def stub(self, lane: str) -> None:
+        """What is under ``lane`` is not asked for any more."""
 
 
 class LaneScript:
@@ -96,7 +107,9 @@ class Script:
     With ``by_lane=False`` all lanes are one, in the order of the log.
     """
 
-    def __init__(self, events: Events, *, by_lane: bool = True) -> None:
+    def __init__(
+        self, events: Events, *, by_lane: bool = True, ledger: Ledger | None = None
+    ) -> None:
         self.order = Order(self.read_on, self._is_awaited_by_nobody)
         self.whole = False
         """Has everything been read?"""
@@ -104,6 +117,7 @@ class Script:
         """Every call in the order of the log, when :meth:`keep_all` was asked for."""
         self._events = events
         self._by_lane = by_lane
+        self._ledger = ledger
         self._lanes: dict[str, LaneScript] = {}
         self._open: dict[int, Entry] = {}
         self._unlinked: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
@@ -112,6 +126,7 @@ class Script:
         self._passed: set[str] = set()
         """Insides of tools that a lenient run has gone past."""
         self._elsewhere: set[str] = set()
+        self._dropped: set[str] = set()
         self._only: str | None = None
 
     def keep_all(self) -> list[Entry]:
@@ -140,19 +155,22 @@ class Script:
         """The next call of lane ``name``; None when there is no more, or when the one that was
         made here is lost (a stream that was open when the recording program was killed)."""
         lane = self.lane(name)
-        while not self._is_next_known(lane):
+        ahead = lane.ahead
+        while not ahead or (self._by_lane and ahead[0].position > lane.cursor):
+            # Calls that take long stand in the log behind those that came after them.
             if not self.read_on():
                 return None
-        return lane.ahead[0]
+            ahead = lane.ahead
+        return ahead[0]
 
-    def _is_next_known(self, lane: LaneScript) -> bool:
-        """Calls that take long stand in the log behind those that came after them."""
-        if not lane.ahead:
-            return False
-        return not self._by_lane or lane.ahead[0].position <= lane.cursor
+    def never_began(self, name: str) -> bool:
+        """Was the job of lane ``name`` given up before it began?"""
+        return self.upcoming(name) is None and name in self._dropped
 
     def take(self, entry: Entry) -> None:
         """``entry`` has been used."""
+        if self._ledger is not None:
+            self._ledger.use(entry.seq)
         if entry.inner is not None:
             self._passed.discard(entry.inner)
         for one in self.lane(entry.lane).take(entry):
@@ -218,16 +236,20 @@ class Script:
 
     def _add_single(self, event: Event) -> None:
         brief = look(event)
+        if brief.source == SCHEDULE and brief.key == DROPPED:
+            self._dropped.add(event.lane)
+            return
         if brief.source == SCHEDULE:
-            self.order.add((event.lane, text(brief.key)), event.lane, event.seq)
+            for name in run_names(text(brief.key), brief.count):
+                self.order.add((event.lane, name), event.lane, event.seq)
             return
         entry = make_entry(event, brief)
         entry.closing = event
         entry.instant = entry.kind in DRAWS or brief.instant is True
         self._add(entry)
-        abandoned = brief.ended in ("abandoned", "cancelled")  # nobody saw the end of this stream
-        if not entry.unanswered and not entry.instant and not abandoned:
-            self.order.add(event.seq, event.lane, event.seq)
+        if not entry.unanswered and not entry.instant and brief.ended not in CUT_OFF:
+            seq = event.seq
+            self.order.add(seq, event.lane, seq)
 
     def _open_pair(self, event: Event) -> None:
         brief = look(event)
@@ -272,6 +294,8 @@ class Script:
 
     def stub(self, lane: str) -> None:
         """A stubbed tool answers for everything under ``lane``: none of it is asked for."""
+        if self._ledger is not None:
+            self._ledger.stub(lane)
         self._stubbed.add(lane)
         self._forget(lane)
 
@@ -286,12 +310,14 @@ class Script:
 
     def is_passed_over(self, lane: str) -> bool:
         """Is ``lane`` inside a stubbed tool, or the business of another process?"""
+        if not self._stubbed and not self._elsewhere and self._only is None:
+            return False
         if self._only is not None and not _is_under(lane, {self._only}):
             return True
         return _is_under(lane, self._stubbed) or _is_under(lane, self._elsewhere)
 
     def _is_awaited_by_nobody(self, lane: str) -> bool:
-        return self.is_passed_over(lane) or _is_under(lane, self._passed)
+        return self.is_passed_over(lane) or (bool(self._passed) and _is_under(lane, self._passed))
 
     def _forget(self, lane: str) -> None:
         if not self._by_lane:

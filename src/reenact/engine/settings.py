@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from reenact.engine.call import CAPABILITIES
+from reenact.engine.ledger import Ledger
 from reenact.engine.patches import Patches
 from reenact.errors import UsageError
 from reenact.policy.access import check_mode
+from reenact.policy.capabilities import KNOWN
 from reenact.policy.index import load_index, load_policy, named_worlds
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.places import cassette_path, find_root, world
 from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import Ignore, Mode, Pinned, Policy
+from reenact.policy.rules import BoundaryRule, Ignore, Mode, Pinned, Policy
 from reenact.store.recording import default_profile
 from reenact.store.sink import Warn
 
-__all__ = ["MODES", "Settings", "Unused", "is_under_pytest", "mode_named", "settle"]
+__all__ = ["MODES", "Pace", "Settings", "Unused", "is_under_pytest", "mode_named", "settle"]
 
 Unused = Literal["error", "warn", "allow"]
+Pace = Literal["instant", "recorded"]
 
 MODES: tuple[Mode, ...] = ("off", "record", "replay", "record_missing", "rewrite")
 """In the order of their X07 numbers."""
@@ -32,8 +35,14 @@ MODES: tuple[Mode, ...] = ("off", "record", "replay", "record_missing", "rewrite
 _READS = frozenset({"replay", "record_missing"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+Tell = Callable[[BaseException], None]
+
+
+def _nobody(error: BaseException) -> None:
+    """Nobody is told."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was decided before a session opens."""
 
     mode: Mode
@@ -49,9 +58,20 @@ class Settings:
     into: Path | None = None
     seal: bool = True
     patience: float = 5.0
+    pace: Pace = "instant"
+    """``recorded``: a replay hands nothing over earlier than it came."""
     whole_process: bool = False
     boundaries: Patches | None = None
     """What covers the libraries that the program uses."""
+    only: str | None = None
+    """The one source that is recorded and replayed; calls to all others are made, and not noted."""
+    lane: str | None = None
+    """The root lane, of a process that is one of several."""
+    guest: bool = False
+    """Somebody else started the recording, and closes it; of a replay, looks for what is left."""
+    ledger: Ledger | None = None
+    tell: Tell = _nobody
+    """Hears of what ends a strict replay, and of recordings that cannot be read, at once."""
 
     @property
     def policy(self) -> Policy:
@@ -109,13 +129,14 @@ def settle(
     root: str | Path | None,
     fixture_root: str | Path | None,
     warn: Warn,
+    allow: Sequence[str] = (),
     **rest: Any,
 ) -> Settings:
     """Settle the arguments of a session. Raises :class:`UsageError`, :class:`PolicyInvalid`,
     :class:`PathRefused`, and :class:`PolicyRefused` for a mode or world that is not allowed."""
     environ = os.environ
     top = Path(root).absolute() if root is not None else find_root(Path.cwd(), environ)
-    pinned = _pinned(top, policy, match=match, ignore=ignore)
+    pinned = _passing(_pinned(top, policy, match=match, ignore=ignore), allow)
     chosen = mode_named(mode) if mode is not None else pinned.policy.mode or "replay"
     check_mode(pinned, chosen, world(environ, is_under_pytest(), named_worlds(load_index(top))))
     is_strict = _said_strict(strict, pinned.policy.strictness, environ)
@@ -150,10 +171,35 @@ def _pinned(
     changes = {field: value for field, value in said.items() if value is not None}
     if not changes:
         return pinned
-    return replace(pinned, policy=msgspec.structs.replace(pinned.policy, **changes))
+    return msgspec.structs.replace(pinned, policy=msgspec.structs.replace(pinned.policy, **changes))
+
+
+def _passing(pinned: Pinned, allow: Sequence[str]) -> Pinned:
+    """The policy that also lets the boundaries named in ``allow`` through, unrecorded."""
+    if not allow:
+        return pinned
+    rules = tuple(BoundaryRule(capability=_capability(name), action="pass") for name in allow)
+    policy = pinned.policy
+    changed = msgspec.structs.replace(
+        policy, boundaries=(*rules, *policy.boundaries), allow_passthrough=True
+    )
+    return msgspec.structs.replace(pinned, policy=changed)
+
+
+def _capability(name: str) -> str:
+    """A boundary is named by its capability, or by the source that it is recorded as."""
+    names = [*CAPABILITIES, *(known for known, _ in KNOWN.items())]
+    if name not in names:
+        raise UsageError(
+            f"there is no boundary {name[:64]!r} to let through", hint=did_you_mean(name, names)
+        )
+    return CAPABILITIES.get(name, name)
 
 
 def _check_flags(mode: Mode, rest: Mapping[str, Any]) -> None:
+    paces = get_args(Pace)
+    if (pace := rest.get("pace", "instant")) not in paces:
+        raise UsageError(f"there is no pace {pace!r}", hint=f"one of {', '.join(paces)}")
     for flag in ("overwrite", "append"):
         if rest.get(flag) and mode != "record":
             raise UsageError(

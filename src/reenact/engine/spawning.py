@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from asyncio import BaseEventLoop, Runner, Task, isfuture, wait_for
+from asyncio import BaseEventLoop, Runner, Task, ensure_future, isfuture, wait_for
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import Context
 from functools import wraps
 from types import FrameType
@@ -25,6 +26,7 @@ from reenact.engine.tasks import make_task
 from reenact.engine.waits import starting
 
 if TYPE_CHECKING:
+    from reenact.engine.conductor import Conductor
     from reenact.engine.session import Session
 
 __all__ = ["spawn_patches"]
@@ -44,7 +46,9 @@ _LIBRARIES = (
 )
 """Whose asynchronous generators are not the program's own."""
 
+_SENDING = frozenset({"aiohttp.client_reqrep"})
 _WAIT_FOR = wait_for.__code__
+_ENSURE_FUTURE = ensure_future.__code__
 _DEPTH = 6
 """Frames from ``wait_for`` to us, at most."""
 
@@ -95,7 +99,7 @@ def _in_own_lane(
     if getattr(_main, "adopts", False):
         _main.adopts = False
         lane = lanes.current()
-    elif _is_waited_for():
+    elif _is_waited_for() or _is_an_upload(coro):
         lane = lanes.current()
     else:
         lane = lanes.spawn()
@@ -107,13 +111,25 @@ def _in_own_lane(
 
 def _is_waited_for() -> bool:
     """Does ``asyncio.wait_for`` make the task? Then it stays in its caller's lane: a time-out
-    does not move calls, and some versions of Python make no task there at all."""
+    does not move calls, and some versions of Python make no task there at all.
+
+    They await what they are given themselves, so that ``wait_for`` stands above its tasks, too.
+    """
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_DEPTH):
-        frame = frame.f_back if frame is not None else None
-        if frame is not None and frame.f_code is _WAIT_FOR:
-            return True
+        if frame is None or frame.f_back is None:
+            return False
+        if frame.f_back.f_code is _WAIT_FOR:
+            return frame.f_code is _ENSURE_FUTURE
+        frame = frame.f_back
     return False
+
+
+def _is_an_upload(coro: Any) -> bool:
+    """Does a client send the body of a request? Its caller waits for that, in the same lane: another
+    client takes no task for it."""
+    frame = getattr(coro, "cr_frame", None)
+    return frame is not None and frame.f_globals.get("__name__") in _SENDING
 
 
 def _foreign_factory(loop: Any, coro: Any, **kwargs: Any) -> Any:
@@ -201,9 +217,18 @@ def _shutdown(original: Callable[..., Any]) -> Callable[..., Any]:
         self._asyncgens.difference_update([*ended, *apart])
         await original(self)
         for generator in apart:
-            await loops.create_task(self, generator.aclose(), name="close", context=outside())
+            await _close(self, generator)
 
     return shutdown_asyncgens
+
+
+async def _close(loop: Any, generator: Any) -> None:
+    """Close what a library left open, in no session. A failure is told as asyncio tells it."""
+    try:
+        await loops.create_task(loop, generator.aclose(), name="close", context=outside())
+    except Exception as error:  # noqa: BLE001 - code of a library, which may fail in any way
+        told = f"an error occurred during closing of asynchronous generator {generator!r}"
+        loop.call_exception_handler({"message": told, "exception": error, "asyncgen": generator})
 
 
 def _is_a_librarys(generator: Any) -> bool:
@@ -264,7 +289,7 @@ def _start_outside(original: Callable[..., Any], thread: Any, session: Session |
 
     if conductor is not None and helps:
         conductor.helper_comes()
-    _start_as(original, thread, run_outside)
+    _start_as(original, thread, run_outside, conductor)
 
 
 def _start_in_lane(original: Callable[..., Any], thread: Any, session: Session, lane: Lane) -> None:
@@ -281,14 +306,17 @@ def _start_in_lane(original: Callable[..., Any], thread: Any, session: Session, 
 
     conductor.job_waits(lane, thread)
     try:
-        _start_as(original, thread, run_in_lane)
+        _start_as(original, thread, run_in_lane, conductor)
     except BaseException:
         conductor.job_dropped(lane, thread)
         raise
 
 
 def _start_as(
-    original: Callable[..., Any], thread: Any, run: Callable[[Callable[[], None]], None]
+    original: Callable[..., Any],
+    thread: Any,
+    run: Callable[[Callable[[], None]], None],
+    conductor: Conductor | None,
 ) -> None:
     """Start ``thread`` with ``run(its own run)``. Nothing of that stays with it."""
     own, had = thread.run, vars(thread).get("run")
@@ -305,7 +333,7 @@ def _start_as(
 
     thread.run = run_once
     try:
-        with starting():
+        with starting(), nullcontext() if conductor is None else conductor.thread_starts():
             original(thread)
     except BaseException:
         restore()

@@ -181,9 +181,11 @@ def apply(base: bytes, ops: list[Any]) -> bytes:
         if isinstance(op, str):
             parts.append(op.encode())
             continue
-        if not (isinstance(op, list) and len(op) == 2 and all(type(n) is int for n in op)):
+        if not (isinstance(op, list) and len(op) == 2):
             raise ValueError("neither text nor [start, length]")
         start, length = op
+        if type(start) is not int or type(length) is not int:
+            raise ValueError("neither text nor [start, length]")
         if start < 0 or length < 0 or start + length > len(base):
             raise ValueError(f"copies {start}+{length} of {len(base)} bytes")
         parts.append(base[start : start + length])

@@ -83,6 +83,7 @@ class Envelope(Head, frozen=True, kw_only=True, rename="camel", gc=False):
 
 
 _FIELDS = frozenset(Envelope.__struct_encode_fields__)
+_REQUEST = b',"request":'
 
 
 class Event(msgspec.Struct, eq=False, gc=False):
@@ -134,14 +135,43 @@ class Event(msgspec.Struct, eq=False, gc=False):
         Raises :class:`RecordingDamaged` for what no writer writes.
         """
         if self._data is None:
-            try:
-                self._data = parse(self.payload)
-            except ValueRefused as error:
-                raise RecordingDamaged(
-                    f"event {self.seq} cannot be read: {error.message}",
-                    place=f"event {self.seq}, field {error.path}",
-                ) from None
+            self._data = self._read(self.payload)
         return self._data
+
+    def _read(self, payload: bytes) -> Data:
+        try:
+            return parse(payload)
+        except ValueRefused as error:
+            raise RecordingDamaged(
+                f"event {self.seq} cannot be read: {error.message}",
+                place=f"event {self.seq}, field {error.path}",
+            ) from None
+
+    def asks(self, request: Any, encoded: bytes) -> bool:
+        """Is ``request``, in its stored encoding, what stands under that name in the payload?
+
+        Then ``data`` will have it there: the rest alone is read. False may also mean that this
+        cannot be told without reading all.
+        """
+        payload = self.payload
+        place = payload.find(_REQUEST)
+        start = place + len(_REQUEST)
+        end = start + len(encoded)
+        # Before it there is no other object, so this is the member of the payload itself.
+        if place < 0 or payload.find(b"{", 1, place) >= 0:
+            return False
+        if not payload.startswith(encoded, start) or payload[end : end + 1] not in (b",", b"}"):
+            return False
+        if self._data is None:
+            rest = self._read(payload[:place] + payload[end:])
+            if "request" in rest:
+                return False
+            self._data = {**rest, "request": request}
+        return True
+
+    def let_go(self) -> None:
+        """Nobody needs ``data`` for the time being; it is loaded again if somebody does."""
+        self._data = None
 
     @property
     def payload(self) -> bytes:

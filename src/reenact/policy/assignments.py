@@ -19,13 +19,14 @@ from reenact.policy.behind import (
     part_body,
 )
 from reenact.policy.names import CASELESS, TAIL, Names
+from reenact.policy.patterns import late
 
 __all__ = ["Assignments"]
 
 _DELIMITER = r"(?:[ \t]{0,6}[:=]|(?P<run>\\*)(?P<quote>[\"']))"
-_NAME_BEFORE = re.compile(r"[A-Za-z0-9_.\-\[\]+~$]{0,100}\Z")
-_PART = re.compile(r"form-data[ \t]{0,4};[ \t]{0,4}name=([^\s\"';\\]{1,100})", CASELESS)
-_FLAG = re.compile(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
+_NAME_BEFORE = late(r"[A-Za-z0-9_.\-\[\]+~$]{0,100}\Z")
+_PART = late(r"form-data[ \t]{0,4};[ \t]{0,4}name=([^\s\"';\\]{1,100})", CASELESS)
+_FLAG = late(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
 
 
 class Assignments:
@@ -34,7 +35,7 @@ class Assignments:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._stems = [
-            (stem.needs, re.compile(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS))
+            (stem.needs, late(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS))
             for stem in names.stems
         ]
 

@@ -4,51 +4,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from reenact.policy.literals import Literal, cookies, leaves, literal, string
 from reenact.policy.names import CASELESS, is_cookie, normalise
+from reenact.policy.patterns import late
 
 __all__ = ["BEHIND_BARE", "BEHIND_QUOTED", "Finding", "Follow", "Found", "argument", "part_body"]
 
-_ASSIGN = re.compile(r"\\*\]?[ \t\r\n]{0,256}(?::(?![:/])|=>|=(?![=~]))[ \t\r\n]{0,256}")
-_COMMA = re.compile(r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}")
-_BARE = re.compile(r"[^&\"'<>\\`\x00-\x20\x7f]+")
-_NOT_A_VALUE = re.compile(
+_ASSIGN = late(r"\\*\]?[ \t\r\n]{0,256}(?::(?![:/])|=>|=(?![=~]))[ \t\r\n]{0,256}")
+_COMMA = late(r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}")
+_BARE = late(r"[^&\"'<>\\`\x00-\x20\x7f]+")
+_NOT_A_VALUE = late(
     r"(?:none|null|true|false|undefined|\$[A-Z_][A-Z0-9_]*|\$?\{[^{}]*\}|\$?\{\{.*)[,;)\]}]*\Z",
     CASELESS,
 )
 # A pair in a list of pairs: `["password", "name"]` alone may be any two words.
-_PAIR_OPENS = re.compile(r"[\[(,][ \t\r\n]{0,256}[\[(][ \t\r\n]{0,256}[bBuU]?\\*\Z")
-_PAIR_CLOSES = re.compile(r"[ \t\r\n]{0,256},?[ \t\r\n]{0,256}[\])]")
-_NAMED_BEFORE = re.compile(
+_PAIR_OPENS = late(r"[\[(,][ \t\r\n]{0,256}[\[(][ \t\r\n]{0,256}[bBuU]?\\*\Z")
+_PAIR_CLOSES = late(r"[ \t\r\n]{0,256},?[ \t\r\n]{0,256}[\])]")
+_NAMED_BEFORE = late(
     r"[\"'](?:name|key|header|field)\\*[\"'][ \t\r\n]{0,256}:[ \t\r\n]{0,256}\\*\Z", CASELESS
 )
-_NAMED_AFTER = re.compile(
+_NAMED_AFTER = late(
     r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}\\*[\"']value\\*[\"'][ \t\r\n]{0,256}:[ \t\r\n]{0,256}",
     CASELESS,
 )
-_LOG_PROBABILITY_BEFORE = re.compile(
+_LOG_PROBABILITY_BEFORE = late(
     r"log_?prob[a-z]*\\*[\"']\s{0,16}:\s{0,16}-?[0-9.eE+\-]{1,40}\s{0,16},\s{0,16}\\*\Z", CASELESS
 )
-_LOG_PROBABILITY_AFTER = re.compile(r"\s{0,16},\s{0,16}\\*[\"']log_?prob", CASELESS)
-_PART_NAME_BEFORE = re.compile(r"name\*?=\\*\Z", CASELESS)
-_PART_HEADERS = re.compile(r"[^\r\n]{0,400}(?:\r?\n[^\r\n]{1,400}){0,8}\r?\n\r?\n")
-_PART_END = re.compile(r"\r?\n--|\Z")
-_CLOSING = re.compile(r"(?P<quote>\\*[\"'])(?:[\s,}\]):;\"'\\+]|\Z)")
+_LOG_PROBABILITY_AFTER = late(r"\s{0,16},\s{0,16}\\*[\"']log_?prob", CASELESS)
+_PART_NAME_BEFORE = late(r"name\*?=\\*\Z", CASELESS)
+_PART_HEADERS = late(r"[^\r\n]{0,400}(?:\r?\n[^\r\n]{1,400}){0,8}\r?\n\r?\n")
+_PART_END = late(r"\r?\n--|\Z")
+_CLOSING = late(r"(?P<quote>\\*[\"'])(?:[\s,}\]):;\"'\\+]|\Z)")
 _REACH = 10_000
-_CODE = re.compile(
+_CODE = late(
     r"[A-Za-z_]\w*(?:\.\w+)*[(\[]|(?:self|this|os|process|settings|config|args|ctx|env)\.[A-Za-z_]",
     re.ASCII,
 )
-_HTML_VALUE = re.compile(r"[ \t\r\n]{1,8}value=", CASELESS)
-_LINE = re.compile(r"[ \t]{0,8}(?P<value>[^\r\n]*)")
-_WORD = re.compile(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
+_HTML_VALUE = late(r"[ \t\r\n]{1,8}value=", CASELESS)
+_LINE = late(r"[ \t]{0,8}(?P<value>[^\r\n]*)")
+_WORD = late(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
 _LINE_NAMES = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie", "xapikey"})
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A secret at ``start`` to ``end``; ``quote`` must be put around what replaces it.
 
     ``bare``: no quote ends it, only the character behind it.

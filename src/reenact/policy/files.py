@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -21,8 +20,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _LARGEST = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong (``error``) or odd (``warning``) in the files of a policy.
 
     ``file`` is relative to the root; ``path`` is where in it, ``$`` being the whole.
@@ -44,8 +42,7 @@ class Finding:
         return PolicyInvalid(f"{self.place}: {self.message}", place=self.place, hint=self.hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded(Generic[S]):
+class Loaded(msgspec.Struct, Generic[S], frozen=True):
     """A file that was read. ``stated`` are the dotted names of the fields that it has."""
 
     value: S

@@ -11,28 +11,30 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
+
+from reenact.policy.patterns import late
 
 __all__ = ["View", "fold", "unquote"]
 
 # A run of backslashes of any length: text that was written as JSON several times over. It is
 # tried once, from its start: millions of backslashes must not cost their square.
-_ESCAPE = re.compile(
+_ESCAPE = late(
     r"(?<!\\)(?P<run>\\++)(?:(?P<short>[nrtbf/])|u(?P<wide>[0-9A-Fa-f]{4})|x(?P<byte>[0189A-Fa-f][0-9A-Fa-f]))"
 )
 _SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
 _BACKSLASH = 0x5C
 _QUOTE = 0x22
-_PERCENT = re.compile(r"%([2-7][0-9A-Fa-f])")
+_PERCENT = late(r"%([2-7][0-9A-Fa-f])")
 
 
-@dataclass(slots=True)
-class View:
+class View(msgspec.Struct):
     """``text``, and for each piece of it where the piece starts in the original."""
 
     text: str
-    _here: list[int] = field(default_factory=lambda: [0])
-    _there: list[int] = field(default_factory=lambda: [0])
+    _here: list[int] = msgspec.field(default_factory=lambda: [0])
+    _there: list[int] = msgspec.field(default_factory=lambda: [0])
     _below: View | None = None
 
     def original(self, place: int) -> int:

@@ -15,10 +15,11 @@ import importlib
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Literal, Protocol
+
+import msgspec
 
 from reenact.errors import ExtraMissing
 from reenact.policy.names import Names, Stem
@@ -36,8 +37,7 @@ _STREAM = f'"{CHUNKS}":['.encode()
 _SUSPECT_ID, _STREAM_ID = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """``needs``: no match without one of these in the lower-case data.
 
     A caseless ``source`` is written in lower case.

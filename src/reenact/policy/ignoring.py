@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
+
+import msgspec
 
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical
 from reenact.format.paths import Path
+from reenact.policy.patterns import late
 from reenact.policy.structure import is_pair, like, pair_name
 from reenact.policy.volatile import Taken
 
 __all__ = ["Members", "Paths"]
 
-_STEP = re.compile(
+_STEP = late(
     r"""(?P<deep>\.\.)(?P<deep_name>\*|[^\W\d][\w-]*)
       | \.(?P<name>\*|[^\W\d][\w-]*)
       | (?P<deep_bracket>\.\.)?\[(?:
@@ -30,12 +32,11 @@ _STEP = re.compile(
         )\]""",
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_ESCAPE = late(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(msgspec.Struct, frozen=True):
     """``want`` is a name, an index, or None for any; ``deep``: at any depth below."""
 
     want: str | int | None

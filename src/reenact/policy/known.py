@@ -27,6 +27,7 @@ _WORDS = frozenset(
     """.split()
 )
 
+_ESCAPED = len("\\\\u0020")
 _ESCAPABLE = {'"': r"\\*\"", "'": r"\\*'", "\\": r"\\+"}
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9]+")
 
@@ -51,6 +52,8 @@ class Known:
             tuple(_PLAIN_RUN.findall(spelling)) for value in rules for spelling in _spellings(value)
         }
         self._runs = [tuple(run.encode() for run in found) for found in runs]
+        self.reach = max((len(one) * _ESCAPED for one in rules if _has_blank(one)), default=0)
+        """As long as this is a value with blanks in it, at most, however it is spelled."""
 
     def __bool__(self) -> bool:
         """Is there anything to look for?"""
@@ -83,6 +86,10 @@ def _checked(value: str) -> str:
     if value in PLACEHOLDER:
         raise UsageError("a declared secret is part of the placeholder itself")
     return value
+
+
+def _has_blank(value: str) -> bool:
+    return any(char.isspace() for char in value)
 
 
 def _is_usable(value: str) -> bool:

@@ -8,35 +8,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
+
+from reenact.policy.patterns import late
 
 __all__ = ["Literal", "Span", "cookies", "leaves", "literal", "string"]
 
 Span = tuple[int, int]
 
-_STRING_START = re.compile(r"[bBrRuUfF]{0,2}(\\*)([\"'])")
-_DOUBLE = re.compile(r'(?<!\\)\\*+"')
-_SINGLE = re.compile(r"(?<!\\)\\*+'")
-_NUMBER = re.compile(r"-?[0-9](?:[0-9.eE+\-])*")
-_TOKEN = re.compile(r"[{}\[\]()]|(?<!\\)\\*+[\"']|(?<![\w.])-?[0-9][0-9.eE+\-]*")
-_COLON = re.compile(r"[ \t\r\n]*(?::|=>)")
-_SCHEMA = re.compile(
+_STRING_START = late(r"[bBrRuUfF]{0,2}(\\*)([\"'])")
+_DOUBLE = late(r'(?<!\\)\\*+"')
+_SINGLE = late(r"(?<!\\)\\*+'")
+_NUMBER = late(r"-?[0-9](?:[0-9.eE+\-])*")
+_TOKEN = late(r"[{}\[\]()]|(?<!\\)\\*+[\"']|(?<![\w.])-?[0-9][0-9.eE+\-]*")
+_COLON = late(r"[ \t\r\n]*(?::|=>)")
+_SCHEMA = late(
     r"\"type\\*\"\s{0,8}:\s{0,8}\[?\s{0,8}\\*\"(?:string|integer|number|boolean|object|array|null)\\*\""
     r"|\"(?:\$ref|anyOf|oneOf|allOf)\\*\"\s{0,8}:",
     re.ASCII,
 )
-_SCHEMA_VALUE = re.compile(
+_SCHEMA_VALUE = late(
     r"[\"'](?:default|const|examples?)\\*[\"']\s{0,16}:\s{0,16}\[?\s{0,16}\\*[\"']?\Z", re.ASCII
 )
 _SCHEMA_REACH = 20_000
-_JOINED_COOKIE = re.compile(r",[ \t]*([^=;,\s]+)=([^;,]*)")
+_JOINED_COOKIE = late(r",[ \t]*([^=;,\s]+)=([^;,]*)")
 _ATTRIBUTES = frozenset(
     "expires max-age domain path secure httponly samesite partitioned priority version".split()
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     """``start`` to ``end`` is the content; ``after`` is behind the closing quote, if any.
 
     ``quote`` is what must be put around a replacement: empty for a string, whose quotes stay.

@@ -8,8 +8,9 @@ the request as asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from reenact.format.canonical import canonical, digest_bytes
 from reenact.policy.ignoring import Members, Paths
@@ -23,8 +24,7 @@ __all__ = ["Comparer", "Rules"]
 _PSEUDONYM = b"***REDACTED:"
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """What does not count. Paths are relative to the request; see :mod:`reenact.policy.ignoring`
     and :mod:`reenact.policy.volatile`."""
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
+
+from reenact.policy.patterns import late
 
 __all__ = ["CASELESS", "TAIL", "Names", "Stem", "is_cookie", "is_log_probability", "normalise"]
 
@@ -26,12 +29,11 @@ _GATE_GAP = r"[-_. +\[\]%02b]{0,6}"
 _GATE_TAIL = r"[-_. +\[\]%02b0-9]*"
 _LOOSE_GAP = r"[-_. +\[\]%02b]*"
 
-_NOT_ALNUM = re.compile(r"[^0-9A-Za-z]+")
+_NOT_ALNUM = late(r"[^0-9A-Za-z]+")
 _CACHE_LIMIT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Stem:
+class Stem(msgspec.Struct, frozen=True):
     """The end of a secret name. ``needs`` are lower-case texts without which it cannot match."""
 
     needs: tuple[str, ...]
@@ -142,11 +144,11 @@ class Names:
         self.stems = _STEMS + _WHOLE + tuple(map(_spelled, own))
         """Every stem in force; a secret name always ends in one of them plus ``TAIL``."""
         ending = "|".join(stem.pattern for stem in self.stems)
-        self._ending = re.compile(rf"(?:{ending}){TAIL}\Z", CASELESS)
+        self._ending = late(rf"(?:{ending}){TAIL}\Z", CASELESS)
         whole = "|".join(stem.pattern for stem in _WHOLE)
-        self._only_whole = re.compile(rf"(?:{whole})[0-9]*\Z", CASELESS)
+        self._only_whole = late(rf"(?:{whole})[0-9]*\Z", CASELESS)
         rest = "|".join(stem.pattern for stem in _STEMS)
-        self._default = re.compile(rf"(?:{rest}){TAIL}\Z", CASELESS)
+        self._default = late(rf"(?:{rest}){TAIL}\Z", CASELESS)
         self._cache: dict[str, bool] = {}
 
     def secret(self, name: str) -> bool:
@@ -159,6 +161,10 @@ class Names:
         return known
 
     def _decide(self, name: str) -> bool:
+        low = name.lower()
+        # Most names have no such word in them, and then no pattern needs to be compiled.
+        if not any(all(need in low for need in stem.needs) for stem in self.stems):
+            return False
         end = name[-120:]
         if not self._ending.search(end):
             return False

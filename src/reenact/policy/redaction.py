@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
+
+import msgspec
 
 from reenact.errors import UsageError
 from reenact.policy.gate import Engine, Gate, Verdict
@@ -20,6 +21,7 @@ from reenact.policy.names import Names
 from reenact.policy.payloads import embedded, streams
 from reenact.policy.placeholder import PLACEHOLDER, blind
 from reenact.policy.shapes import SHAPES
+from reenact.policy.streams import decoded
 from reenact.policy.structure import Leaf
 from reenact.policy.texts import Texts, replace
 from reenact.policy.walk import Walk
@@ -37,17 +39,18 @@ _CLEAN, _SUSPECT = Verdict.CLEAN, Verdict.SUSPECT
 _DOLLAR = ord("$")
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """One leaf that was changed. ``original`` is the whole leaf: memory only, never in a repr."""
 
     path: str
     rule: str
-    original: Leaf = field(repr=False)
+    original: Leaf
+
+    def __repr__(self) -> str:
+        return f"Mark(path={self.path!r}, rule={self.rule!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(msgspec.Struct, frozen=True):
     """``value`` shares with the input what did not change; ``marks`` are in walking order."""
 
     value: Any
@@ -109,6 +112,21 @@ class Redactor:
             return False
         joined = () if verdict is _CLEAN else streams(encoded)
         return any(map(self._is_suspect, chain(embedded(encoded), joined)))
+
+    @property
+    def reach(self) -> int:
+        """How many bytes at the end of a text may be the beginning of a known secret of several
+        words."""
+        return 0 if self.profile == "none" else self._known.reach
+
+    def clears(self, text: bytes) -> bool:
+        """True proves that nothing in ``text``, the raw bytes of a leaf, is a secret, nor up to
+        its last blank (but for :attr:`reach` bytes) the beginning of one."""
+        if self.profile == "none":
+            return True
+        if self._is_suspect(text):
+            return False
+        return self.profile == "default" or not self._texts.find(decoded(text)[0])
 
     def redact(self, value: Any) -> Redacted:
         """The exact pass. ``value`` is made of dict, list, tuple, str, bytes, numbers, bool, None.

@@ -6,7 +6,6 @@ The descriptions of the fields are the source of the JSON Schemas and of the ref
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -256,8 +255,7 @@ class Sanitizer(_Part, frozen=True, kw_only=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned:
+class Pinned(msgspec.Struct, frozen=True):
     """A policy as a session gets it, with what the index allows; None allows everything.
 
     ``path`` is the file it was read from, None for one that was made in code. ``stated`` are the

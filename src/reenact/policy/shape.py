@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,8 +23,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _LONGEST_SHOWN = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One mistake. ``path`` is where it sits in the file, ``$`` being the whole."""
 
     path: str

@@ -11,9 +11,11 @@ import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from reenact.policy.names import CASELESS
+from reenact.policy.patterns import late
 
 __all__ = ["EDGE", "GATE_EDGE", "SHAPES", "Shape"]
 
@@ -32,8 +34,7 @@ _GATE_SPACE = r"(?:[ \t\r\n+]|\\+[nrt]|%2[0Bb]|%0[9ADad])+"
 _URL64 = r"[A-Za-z0-9_\-]"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """``needs``: one of these texts is in every match, in some case; they are written lower-case.
 
     ``exact`` is the pattern of the slow pass; the group ``s``, if there is one, is the secret, else
@@ -84,7 +85,7 @@ def _prefixed(
     ``edge``: the gate, too, looks before it, because the prefix is short, or because a run of
     prefixes would otherwise be tried from each of them.
     """
-    exact = re.compile(EDGE + core, re.ASCII)
+    exact = late(EDGE + core, re.ASCII)
     loose = (GATE_EDGE if edge else "") + (gate or core)
     return Shape(
         f"shape.{name}",
@@ -99,7 +100,7 @@ def _prefixed(
 def _within(name: str, needs: str, exact: str, gate: str, gate_needs: str = "") -> Shape:
     """A secret that is recognised by what stands before it, in any case."""
     return Shape(
-        f"shape.{name}", (needs,), re.compile(exact, CASELESS), gate, True, (gate_needs or needs,)
+        f"shape.{name}", (needs,), late(exact, CASELESS), gate, True, (gate_needs or needs,)
     )
 
 
@@ -114,7 +115,7 @@ def _is_basic(value: str) -> bool:
 _BEARER = Shape(
     "shape.bearer",
     ("bearer",),
-    re.compile(
+    late(
         _WORD_EDGE
         + r"(?i:bearer)(?:%20|"
         + _SPACE
@@ -128,7 +129,7 @@ _BEARER = Shape(
 _BASIC = Shape(
     "shape.basic",
     ("basic",),
-    re.compile(
+    late(
         _WORD_EDGE
         + r"(?i:basic)(?:%20|"
         + _SPACE
@@ -144,7 +145,7 @@ _BASIC = Shape(
 _PEM = Shape(
     "shape.pem",
     ("private",),
-    re.compile(
+    late(
         r"-----BEGIN(?:[ +]|%20)(?:[A-Z0-9]{1,12}(?:[ +]|%20)){0,3}PRIVATE(?:[ +]|%20)KEY"
         r"(?:(?:[ +]|%20)BLOCK)?-----"
         r"(?:(?<=\n)[A-Z][A-Za-z-]{2,30}:[^\n]{0,200}|[A-Za-z0-9+/=\s\\]|%[0-9A-Fa-f]{2})*+"

@@ -9,7 +9,7 @@ from reenact.policy.behind import Finding
 from reenact.policy.literals import Span
 from reenact.policy.placeholder import pseudonym
 
-__all__ = ["CHUNKS", "PAYLOADS", "decoded", "payload_key", "pieces", "rejoin"]
+__all__ = ["CHUNKS", "PAYLOADS", "decoded", "payload", "payload_key", "pieces", "rejoin"]
 
 CHUNKS = "chunks"
 """The key under which a list is one stream."""
@@ -32,6 +32,12 @@ def pieces(chunks: Sequence[Any]) -> list[str] | list[bytes] | None:
     if parts and all(isinstance(part, bytes) for part in parts):
         return [part for part in parts if isinstance(part, bytes)]
     return None
+
+
+def payload(chunk: Any) -> bytes:
+    """The part of the stream that ``chunk`` is; nothing when it is no part of one."""
+    part = _piece(chunk)
+    return part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part or b""
 
 
 def _piece(chunk: Any) -> str | bytes | None:

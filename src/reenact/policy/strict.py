@@ -9,26 +9,23 @@ from math import log2
 
 from reenact.policy.behind import Finding
 from reenact.policy.names import normalise
+from reenact.policy.patterns import late
 
 __all__ = ["find_strict", "is_allowed_header", "is_protocol_id"]
 
-_EMAIL = re.compile(
+_EMAIL = late(
     r"(?<![A-Za-z0-9._%+\-])[A-Za-z0-9._%+\-]{1,64}@(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z]{2,24}"
     r"(?![A-Za-z0-9\-])"
 )
-_RUN = re.compile(r"(?<![A-Za-z0-9+/_=\-])[A-Za-z0-9+/_\-]{24,}={0,2}")
-_KEY_BEFORE = re.compile(
-    r"[\"']([A-Za-z0-9_.\-]{1,60})\\*[\"'][ \t\r\n]{0,16}:[ \t\r\n]{0,16}\\*[\"']\Z"
-)
-_DIGEST_BEFORE = re.compile(r"(?:sha-?(?:1|224|256|384|512)|md5)[:=\-]\\*\Z", re.IGNORECASE)
-_UUID = re.compile(
-    r"(?:[a-z]{1,12}[_\-])?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE
-)
-_HEX = re.compile(r"[0-9a-fA-F]+\Z")
-_PROTOCOL_PREFIX = re.compile(
+_RUN = late(r"(?<![A-Za-z0-9+/_=\-])[A-Za-z0-9+/_\-]{24,}={0,2}")
+_KEY_BEFORE = late(r"[\"']([A-Za-z0-9_.\-]{1,60})\\*[\"'][ \t\r\n]{0,16}:[ \t\r\n]{0,16}\\*[\"']\Z")
+_DIGEST_BEFORE = late(r"(?:sha-?(?:1|224|256|384|512)|md5)[:=\-]\\*\Z", re.IGNORECASE)
+_UUID = late(r"(?:[a-z]{1,12}[_\-])?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE)
+_HEX = late(r"[0-9a-fA-F]+\Z")
+_PROTOCOL_PREFIX = late(
     r"(?:call|toolu|srvtoolu|chatcmpl|msg|resp|rs|fc|req|run|fp|thread|asst|step|item|batch|file)[_\-]"
 )
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,8}")
+_WORD = late(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,8}")
 
 _HEX_BITS = 3.0
 _OTHER_BITS = 3.7

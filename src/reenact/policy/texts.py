@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Iterable, Iterator
+
+from msgspec import structs
 
 from reenact.policy.assignments import Assignments
 from reenact.policy.behind import Finding
 from reenact.policy.folding import View, fold, unquote
 from reenact.policy.known import Known
 from reenact.policy.names import Names
+from reenact.policy.patterns import late
 from reenact.policy.placeholder import is_mark, pseudonym
 from reenact.policy.shapes import SHAPES
 from reenact.policy.strict import find_strict
@@ -18,13 +19,13 @@ from reenact.policy.strict import find_strict
 __all__ = ["Texts", "replace"]
 
 # The whole of it goes: a token may stand in the place of the user, too.
-_USERINFO = re.compile(
+_USERINFO = late(
     r"://(?P<s>[^/?#\"'<>\\@:\x00-\x20]{0,256}:[^/?#\"'<>\\\x00-\x20]{1,512}"
     r"|(?=[^@]{0,256}[0-9])[^/?#\"'<>\\@:\x00-\x20]{16,256})@"
 )
 # A URL in a parameter of a URL in a parameter.
 _DEEPEST_ENCODING = 3
-_PARAMETER = re.compile(r"[^&\"'<>\\`\x00-\x20\x7f]+")
+_PARAMETER = late(r"[^&\"'<>\\`\x00-\x20\x7f]+")
 
 
 class Texts:
@@ -86,7 +87,7 @@ def replace(text: str, found: Iterable[Finding], salt: bytes | None) -> str:
 
 def _mapped(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
     for one in found:
-        yield dataclasses.replace(one, start=view.original(one.start), end=view.original(one.end))
+        yield structs.replace(one, start=view.original(one.start), end=view.original(one.end))
 
 
 def _shapes(text: str, low: str | None = None) -> Iterator[Finding]:
@@ -107,7 +108,7 @@ def _userinfo(text: str) -> Iterator[Finding]:
 def _whole(text: str, found: Finding) -> Finding:
     """A bare value that seems to end at a percent-encoded character ends where its text does."""
     rest = _PARAMETER.match(text, found.start) if found.bare else None
-    return dataclasses.replace(found, end=max(found.end, rest.end())) if rest else found
+    return structs.replace(found, end=max(found.end, rest.end())) if rest else found
 
 
 def _disjoint(text: str, found: list[Finding]) -> list[Finding]:
@@ -118,7 +119,7 @@ def _disjoint(text: str, found: list[Finding]) -> list[Finding]:
         if merged and one.start < merged[-1].end:
             last = merged[-1]
             if one.end > last.end:
-                merged[-1] = dataclasses.replace(last, end=one.end)
+                merged[-1] = structs.replace(last, end=one.end)
         else:
             merged.append(one)
     return merged

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical
 from reenact.format.paths import Path
+from reenact.policy.patterns import late
 from reenact.policy.structure import like
 
 __all__ = ["KINDS", "Taken", "Volatile", "settles"]
@@ -72,8 +74,7 @@ _SPAN_NAME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(msgspec.Struct, frozen=True):
     """``texts`` are replaced by ``constant``, a number under ``field`` by 0.
 
     ``named`` finds such a number in JSON text, however often its quotes are escaped.
@@ -88,7 +89,7 @@ class _Kind:
 
 def _kind(name: str, texts: tuple[tuple[str, str], ...], field: str | None = None) -> _Kind:
     constant = f"<{name.removesuffix('s')}>"
-    compiled = tuple((needs, re.compile(text, re.DOTALL)) for needs, text in texts)
+    compiled = tuple((needs, late(text, re.DOTALL)) for needs, text in texts)
     if field is None:
         return _Kind(name, constant, compiled)
     # A whole number, up to what ends it in JSON: `5 ms` is a text and handled as one.
@@ -98,8 +99,8 @@ def _kind(name: str, texts: tuple[tuple[str, str], ...], field: str | None = Non
         name,
         constant,
         compiled,
-        re.compile(field, re.IGNORECASE | re.ASCII),
-        re.compile(named, re.IGNORECASE | re.ASCII),
+        late(field, re.IGNORECASE | re.ASCII),
+        late(named, re.IGNORECASE | re.ASCII),
     )
 
 

@@ -14,6 +14,7 @@ from reenact.format.event import Data, Draft, Event
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.format.paths import lookup, parse
 from reenact.policy.redaction import Mark
+from reenact.store.journal import Note
 from reenact.store.seal import Seal
 from reenact.store.sealed import Restored
 from reenact.store.sink import CopySink, Status, Warn, print_warning, watch_forks
@@ -236,6 +237,12 @@ class LateSink:
             self._flags.add(flag)
             if self._writing:
                 self._sink.flag(flag)
+
+    def begin(self, event: Draft, position: int) -> Note | None:
+        """See :class:`reenact.store.sink.Sink`. A call that is under way is something new."""
+        if self._writing or self._begin():
+            return self._sink.begin(event, position)
+        return None
 
     def append(self, event: Draft) -> int:
         """Append a new event, after everything that was used before it."""

@@ -30,6 +30,7 @@ from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_capture, is_open_as, not_removed
 from reenact.store.files import claimed, create_claimed, holding, replace_file, unwritable
+from reenact.store.journal import Note
 from reenact.store.layout import (
     BLOBS,
     CLOSING,
@@ -51,6 +52,7 @@ from reenact.store.segments import merge
 from reenact.store.sink import Options, Status, Writer, watch_forks
 from reenact.store.sums import Sums, blob_totals, close_manifest, encode_manifest, scan
 from reenact.store.torn import set_orphans_aside
+from reenact.store.unfinished import settle
 
 __all__ = ["DirectorySink", "Open", "finish_swap", "join_directory", "read_open"]
 
@@ -94,6 +96,11 @@ class DirectorySink:
         self._forked = False
         self._shut_out = False
         self._joining = threading.Lock()
+
+    @property
+    def folder(self) -> Path:
+        """Where it is written until it is finalised."""
+        return self._folder
 
     def start(self, seed: Seed) -> None:
         if self._writer is not None:
@@ -159,6 +166,10 @@ class DirectorySink:
     def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
         writer = self._writer or self._join()
         return 0 if writer is None else writer.append(event, received)
+
+    def begin(self, event: Draft, position: int) -> Note | None:
+        writer = self._writer or self._join()
+        return None if writer is None else writer.begin(event, position)
 
     def _join(self) -> Writer | None:
         """A segment of our own; None when it cannot be had, which must not stop the program."""
@@ -267,7 +278,10 @@ class DirectorySink:
             pause(0.02)
 
     def _close(self, writer: Writer, seed: Seed, status: Status, error: str | None) -> Manifest:
-        sums = merge(self._folder) if segment_files(self._folder) else writer.sums()
+        segments = segment_files(self._folder)
+        for log in segments:
+            settle(log, self._folder, seed)
+        sums = merge(self._folder) if segments else writer.sums()
         sums.flags |= writer.flags
         drop_empty_segments(self._folder)
         if writer.untidy:

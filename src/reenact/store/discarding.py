@@ -22,13 +22,16 @@ from reenact.store.layout import (
     SEALED,
     SEALED_MERGED,
     SEGMENTS,
+    STREAMS,
     TORN,
 )
 
 __all__ = ["drop_capture", "drop_folder", "is_open_as", "not_removed"]
 
 # Blobs, half-written ones too, the logs and sealed values of processes, and what was torn off.
-_OURS = re.compile(r"[0-9a-f]{64}(?:\..*)?|.+\.(?:jsonl|sealed)(?:\.tail(?:\.[0-9]+)?)?")
+_OURS = re.compile(
+    r"[0-9a-f]{64}(?:\..*)?|.+\.(?:jsonl|sealed)(?:\.tail(?:\.[0-9]+)?)?|.+\.streams"
+)
 
 
 def drop_capture(folder: Path, *, made: bool) -> None:
@@ -38,7 +41,7 @@ def drop_capture(folder: Path, *, made: bool) -> None:
     """
     # Without its events a sealed value means nothing; without these an event is still an event.
     _drop_files(folder, SEALED, SEALED_MERGED)
-    _drop_files(folder, MERGED, EVENTS)
+    _drop_files(folder, STREAMS, f"{STREAMS}.tmp", MERGED, EVENTS)
     for name in (SEGMENTS, BLOBS, TORN):
         drop_folder(folder / name)
     _drop_files(folder, f"{MERGED}.tmp", f"{MANIFEST}.tmp", CLOSING, OPEN)

@@ -16,6 +16,7 @@ __all__ = [
     "SEALED_MERGED",
     "SEGMENTS",
     "SIGNATURE",
+    "STREAMS",
     "TORN",
     "drop_empty_segments",
     "drop_marks",
@@ -43,9 +44,12 @@ MERGED = "merged.jsonl"
 
 SEALED_MERGED = "sealed.merged"
 
+STREAMS = f"{EVENTS}.streams"
+"""The journal of the first process: calls whose answer is still coming."""
+
 _FINISHED = frozenset({MANIFEST, EVENTS, BLOBS, SEALED, SIGNATURE, TORN})
 _MARKS = (CLOSING, OPEN)
-_UNFINISHED = frozenset({*_MARKS, SEGMENTS, MERGED, SEALED_MERGED})
+_UNFINISHED = frozenset({*_MARKS, SEGMENTS, MERGED, SEALED_MERGED, STREAMS})
 
 
 def segment_files(folder: Path) -> list[Path]:

@@ -19,20 +19,26 @@ from reenact.store.resolving import Resolver
 __all__ = ["Lines"]
 
 
-class _TapeLine(msgspec.Struct, frozen=True):
-    """A line of a tape, whose header says the rest."""
+class _TapeHead(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a tape, whose header says the rest, up to its data."""
 
     seq: int
     ts: int
     type: str
-    data: msgspec.Raw
     lane: str = lanes.ROOT
     parent: int | None = None
+
+
+class _TapeLine(_TapeHead, frozen=True, kw_only=True):
+    """The whole line."""
+
+    data: msgspec.Raw
 
 
 _full = msgspec.json.Decoder(Envelope)
 _head = msgspec.json.Decoder(Head)
 _short = msgspec.json.Decoder(_TapeLine)
+_short_head = msgspec.json.Decoder(_TapeHead)
 
 _BATCH = 1 << 16
 
@@ -168,6 +174,22 @@ class Lines:
             parent=short.parent,
         )
 
+    def _decode_head(self, start: bytes) -> Head:
+        if self._ids is None:
+            return _head.decode(start)
+        short = _short_head.decode(start)
+        capture_id, run_id = self._ids
+        return Head(
+            version=VERSION,
+            capture_id=capture_id,
+            run_id=run_id,
+            seq=short.seq,
+            ts=short.ts,
+            type=short.type,
+            lane=short.lane,
+            parent=short.parent,
+        )
+
     def event(self, found: Envelope) -> Event:
         """The event of an envelope of this log; its payload is loaded when it is looked at."""
         return Event(found, bytes(found.data), self._whole)
@@ -192,11 +214,11 @@ class Lines:
                 seq += 1
 
     def _verified(self, line: bytes, seq: int) -> Event:
-        if self._ids is None and line.endswith(b"}}\n"):
+        if line.endswith(b"}}\n"):
             # ``data`` comes last, and cut anywhere else the head would not be JSON.
             start, _, data = line.partition(b',"data":')
             try:
-                head = _head.decode(start + b"}")
+                head = self._decode_head(start + b"}")
             except (msgspec.DecodeError, UnicodeDecodeError):
                 pass  # parse() says what is wrong with it
             else:

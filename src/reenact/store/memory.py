@@ -169,6 +169,9 @@ class MemorySink:
             self._extras[seq] = event.extra
         return seq
 
+    def begin(self, event: Draft, position: int) -> None:
+        """Nothing in memory survives a kill."""
+
     def flag(self, flag: Flag) -> None:
         if not self._forked:
             self._sums.flags.add(flag)

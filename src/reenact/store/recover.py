@@ -1,7 +1,8 @@
 """Closing a recording that its writer never closed.
 
-Every whole line stays as it is. What a kill tore goes to ``torn/`` (for a tape: ``NAME.torn``),
-and the report says what was cut.
+Every whole line stays as it is, and calls whose answer was still coming are added as far as it had
+come. What a kill tore goes to ``torn/`` (for a tape: ``NAME.torn``), and the report says what was
+cut.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.format.canonical import stored
-from reenact.format.event import Envelope
+from reenact.format.event import Envelope, Prefix
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
+from reenact.policy.redaction import Redactor
 from reenact.store.blobs import Blobs
 from reenact.store.directory import finish_swap, read_open
 from reenact.store.files import alone_in, claimed, replace_file, unwritable
@@ -49,6 +51,7 @@ from reenact.store.tape import (
 )
 from reenact.store.tape_sink import gather_blobs, publish, tidy_tape
 from reenact.store.torn import set_orphans_aside, set_tail_aside
+from reenact.store.unfinished import add_unfinished, settle
 from reenact.store.verify import check_blob_sizes, check_event
 
 __all__ = ["Recovery", "recover"]
@@ -56,11 +59,13 @@ __all__ = ["Recovery", "recover"]
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What recovery did. ``cut`` lists what was set aside, in words."""
+    """What recovery did. ``cut`` lists what was set aside, in words; ``unfinished`` is how many
+    calls were added whose answer was still coming."""
 
     manifest: Manifest
     cut: tuple[str, ...] = ()
     already_whole: bool = False
+    unfinished: int = 0
 
 
 def recover(path: Path, now: Now, *, cut_damage: bool = False) -> Recovery:
@@ -100,7 +105,7 @@ def _recover_alone(folder: Path, now: Now, cut_damage: bool) -> Recovery:
             f"{folder} is still being written", hint="wait for the program to end, or stop it"
         )
     seed = _seed(folder)
-    cut = _cut_logs(folder, seed, cut_damage)
+    cut, unfinished = _mend_logs(folder, seed, cut_damage)
     sums = finish_merge(folder) if not segment_files(folder) else merge(folder)
     drop_empty_segments(folder)
     cut += [f"blob {name}, which no event refers to" for name in set_orphans_aside(folder)]
@@ -113,11 +118,12 @@ def _recover_alone(folder: Path, now: Now, cut_damage: bool) -> Recovery:
     )
     replace_file(folder / MANIFEST, encode_manifest(manifest))
     drop_marks(folder)
-    return Recovery(manifest, tuple(cut))
+    return Recovery(manifest, tuple(cut), unfinished=unfinished)
 
 
-def _cut_logs(folder: Path, seed: Seed, cut_damage: bool) -> list[str]:
+def _mend_logs(folder: Path, seed: Seed, cut_damage: bool) -> tuple[list[str], int]:
     cut: list[str] = []
+    unfinished = 0
     for log in (folder / EVENTS, *segment_files(folder)):
         if not log.exists():
             continue
@@ -125,7 +131,8 @@ def _cut_logs(folder: Path, seed: Seed, cut_damage: bool) -> list[str]:
         size = set_tail_aside(log, folder, keep=keep)
         if size:
             cut.append(f"{size} bytes behind the last whole event of {log.name}")
-    return cut
+        unfinished += settle(log, folder, seed)
+    return cut, unfinished
 
 
 def _whole_events(lines: Lines, seed: Seed, cut_damage: bool) -> int:
@@ -214,12 +221,10 @@ def _recover_tape(tape: Path, now: Now, cut_damage: bool) -> Recovery:
             f"both {tape} and an unfinished {part.name} are there",
             hint=f"move one of them away: {tape.name} is the older, complete recording",
         )
-    return Recovery(*_close_part(tape, part, now, cut_damage))
+    return _close_part(tape, part, now, cut_damage)
 
 
-def _close_part(
-    tape: Path, part: Path, now: Now, cut_damage: bool
-) -> tuple[Manifest, tuple[str, ...]]:
+def _close_part(tape: Path, part: Path, now: Now, cut_damage: bool) -> Recovery:
     with part.open("rb") as file:
         header = file.readline()
     seed = read_header(header, part.name)
@@ -231,9 +236,20 @@ def _close_part(
     drop_closing_line(part)
     keep = _whole_events(tape_lines(part, blobs, header, seed), seed, cut_damage)
     torn += _cut_part(tape, part, keep)
+    unfinished = _settle_part(part, blobs, header, seed)
     sums = scan_tape(part, blobs)
     manifest = publish(tape, seed, sums, completed_at=now(), status="recovered")
-    return manifest, (f"{torn} bytes behind the last whole event",) if torn else ()
+    cut = (f"{torn} bytes behind the last whole event",) if torn else ()
+    return Recovery(manifest, cut, unfinished=unfinished)
+
+
+def _settle_part(part: Path, blobs: Blobs, header: bytes, seed: Seed) -> int:
+    lines = tape_lines(part, blobs, header, seed)
+    try:
+        prefix = Prefix(seed.capture_id, seed.run_id, ids=False)
+        return add_unfinished(part, lines, prefix, Redactor(seed.redaction.profile))
+    finally:
+        lines.close()
 
 
 def _cut_part(tape: Path, part: Path, keep: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -55,17 +55,29 @@ class Resolver:
 
     def whole(self, seq: int, data: bytes) -> bytes:
         """The whole payload of event ``seq``, whose stored data is ``data``."""
-        if is_delta(data):
+        if data.startswith(_DELTA_START):
             return self._undo(seq, data)
         if _DOLLAR in data and _BLOB_MARK in data:
             return self._inline(seq, data)
         return data
 
     def _undo(self, seq: int, data: bytes) -> bytes:
-        """Apply the chain that ends in ``seq``, oldest first, without recursion."""
+        """Apply the chain of deltas that ends in ``seq``."""
         known = self._recent.get(seq)
         if known is not None:
             return known
+        step = _parse_delta(seq, data)
+        if max(step.of, default=0) < seq and self._recent.keys() >= set(step.of):
+            # Read in order, as nearly always.
+            payload = _apply(seq, step, self._recent)
+            for base in step.of:
+                self._recent.move_to_end(base)
+            self._remember(seq, payload)
+            return payload
+        return self._undo_chain(seq, data)
+
+    def _undo_chain(self, seq: int, data: bytes) -> bytes:
+        """Oldest first, without recursion."""
         chain = self._chain(seq, data)
         last_use: dict[int, int] = {}
         for number in sorted(chain):
@@ -131,7 +143,7 @@ class Resolver:
         raise ValueRefused(f"a blob of the unknown kind {kind!r}")
 
 
-def _apply(seq: int, step: _Delta, have: dict[int, bytes]) -> bytes:
+def _apply(seq: int, step: _Delta, have: Mapping[int, bytes]) -> bytes:
     try:
         payload = delta.apply(b"".join(have[base] for base in step.of), step.ops)
     except ValueError as error:

@@ -33,7 +33,7 @@ from reenact.store.sink import Options, Sink, Status
 from reenact.store.source import LogSource
 from reenact.store.tape_sink import TapeSink
 
-__all__ = ["Removed", "migrate", "redact_again"]
+__all__ = ["Removed", "migrate", "redact_again", "to_tape"]
 
 _STATUS: dict[str, Status] = {"ok": "ok", "error": "error", "recovered": "recovered"}
 
@@ -68,6 +68,16 @@ def redact_again(source_path: Path, target: Path, redactor: Redactor, clock: Clo
         sink = _sink(target, clock, Options(redactor=redactor))
         manifest = _write(sink, seed, drafts(), old.status, old.error, old.flags)
     return Removed(manifest, dict(sorted(by_rule.items())), events)
+
+
+def to_tape(source_path: Path, target: Path, clock: Clock, *, replace: bool) -> Manifest:
+    """Copy a capture onto a tape. Same ids, same order; what is sealed stays behind."""
+    with open_recording(source_path) as source:
+        old = source.manifest()
+        drafts = (draft for draft, _ in _drafts(source))
+        options = Options(redactor=Redactor("none"))
+        sink = TapeSink(target, clock=clock, options=options, replace=replace)
+        return _write(sink, _seed_of(old, old.redaction), drafts, old.status, old.error, old.flags)
 
 
 def _drafts(source: LogSource) -> Iterator[tuple[Draft, int]]:

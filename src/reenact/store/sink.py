@@ -18,7 +18,8 @@ from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark, Redactor
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import is_open_as
-from reenact.store.log import Durability, Log, Syncer
+from reenact.store.journal import Journal, Note, journal_path
+from reenact.store.log import Durability, Log, Syncer, sync_file
 from reenact.store.packing import BLOB_THRESHOLD, Packer
 from reenact.store.redact import Prepared, prepare
 from reenact.store.seal import Seal
@@ -43,6 +44,13 @@ class Sink(Protocol):
         A place that stops being writable does not stop the program: the first failure warns once,
         and from then on nothing is written and 0 is returned. Raises :class:`ValueRefused` for
         data that JSON cannot hold.
+        """
+
+    def begin(self, event: Draft, position: int) -> Note | None:
+        """Note that a call is under way at ``position`` of its lane whose answer comes in pieces;
+        ``event`` is what is known of the one that will be appended when it completes.
+
+        What is added to the note survives a kill. None where there is nothing to survive.
         """
 
     def flag(self, flag: Flag) -> None:
@@ -139,6 +147,9 @@ class Writer:
         )
         self._lock = threading.Lock()
         self._syncer = Syncer(log.fd, self._packer.new_files)
+        self._journal = Journal(
+            journal_path(log.path), options.redactor, self._next_seq, self._journal_grew
+        )
         self._torn = False
         self._closed = False
 
@@ -185,6 +196,23 @@ class Writer:
             self._syncer.touch()
         return seq
 
+    def begin(self, event: Draft, position: int) -> Note | None:
+        """See :class:`Sink`."""
+        return None if self.failure is not None else self._journal.begin(event, position)
+
+    def _next_seq(self) -> int:
+        return self._sums.events + 1
+
+    def _journal_grew(self, path: Path) -> None:
+        durability = self._options.durability
+        if durability == "event":
+            sync_file(path)
+        elif durability == "interval":
+            files = self._packer.new_files
+            if path not in files:
+                files.append(path)
+            self._syncer.touch()
+
     def _forget(self) -> None:
         """The event that was on its way is not there: refer to nothing of it."""
         self.untidy = True
@@ -230,6 +258,7 @@ class Writer:
                 return False
             self._closed = True
         self._syncer.close()
+        self._journal.remove()
         return True
 
     def close(self) -> None:
@@ -245,6 +274,7 @@ class Writer:
 
     def release(self) -> None:
         """Close the files, and with them the lock."""
+        self._journal.release()
         self._log.close()
         if self._sealed is not None:
             self._sealed.close()

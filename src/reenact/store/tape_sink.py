@@ -25,6 +25,7 @@ from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_folder, not_removed
 from reenact.store.files import claimed, create_claimed, unwritable
+from reenact.store.journal import Note, journal_path
 from reenact.store.log import Log, sync_file
 from reenact.store.sink import Options, Status, Writer, watch_forks
 from reenact.store.source import LogSource
@@ -101,6 +102,7 @@ class TapeSink:
                 f"{part} is a recording that was never finished",
                 hint=f"reenact recover {self.path}, or say overwrite to give it up",
             )
+        journal_path(part).unlink(missing_ok=True)
         part.unlink()
         shutil.rmtree(tape_blobs(part).folder, ignore_errors=True)
 
@@ -142,6 +144,9 @@ class TapeSink:
                 "not recorded (a capture directory would)"
             )
         return 0
+
+    def begin(self, event: Draft, position: int) -> Note | None:
+        return None if self._writer is None else self._writer.begin(event, position)
 
     def flag(self, flag: Flag) -> None:
         if self._writer is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
+
 from reenact._system import Clock
 from reenact.errors import UsageError
 
@@ -11,27 +13,32 @@ __all__ = ["VirtualClock"]
 
 _START = 1_700_000_000_000
 _NANOSECONDS = 1_000_000
+_moving = threading.Lock()
 
 
-class VirtualClock(Clock):
+class _Anchored(Clock, frozen=True, kw_only=True):
+    wall_ns: int = 0
+    monotonic_ns: int = 0
+
+
+class VirtualClock(_Anchored, frozen=True):
     """Stands where it is put; every look moves it on by ``tick`` milliseconds. Thread-safe.
 
     ``clock()`` is the time in milliseconds since the epoch, as that of a real clock.
     """
 
-    __slots__ = ("_lock", "_state")
-    _state: list[int]
-    _lock: threading.Lock
+    start: int = _START
+    tick: int = 0
+    _now: list[int] = msgspec.field(default_factory=list)
+    """A clock is a frozen value; what moves is kept in a list that it owns."""
 
-    def __init__(self, start: int = _START, *, tick: int = 0) -> None:
-        _check(tick)
-        super().__init__(wall_ns=start * _NANOSECONDS, monotonic_ns=0)
-        # A clock is a frozen value; what moves is kept in a list that it owns.
-        object.__setattr__(self, "_state", [start, tick])
-        object.__setattr__(self, "_lock", threading.Lock())
+    def __post_init__(self) -> None:
+        _check(self.tick)
+        msgspec.structs.force_setattr(self, "wall_ns", self.start * _NANOSECONDS)
+        self._now.append(self.start)
 
     def __call__(self) -> int:
-        return self._move(self._state[1])
+        return self._move(self.tick)
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass. Raises :class:`UsageError` for going back."""
@@ -40,9 +47,9 @@ class VirtualClock(Clock):
 
     def _move(self, milliseconds: int) -> int:
         """What the clock shows before it is moved."""
-        with self._lock:
-            now = self._state[0]
-            self._state[0] += milliseconds
+        with _moving:
+            now = self._now[0]
+            self._now[0] += milliseconds
             return now
 
 

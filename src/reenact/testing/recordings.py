@@ -74,6 +74,7 @@ class _Writer:
         line = parse_line(text)
         if line.kind == SCHEDULE:
             self._recorder.delivery(line.lane, line.name)
+            self._recorder.tell_run()  # one line, one event
         elif line.kind in _MARKS:
             self._recorder.event(line.kind, line.request or {}, line.lane)
         else:

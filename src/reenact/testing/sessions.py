@@ -12,7 +12,7 @@ from reenact.engine.conductor import PATIENCE
 from reenact.engine.opening import Opened
 from reenact.engine.room import Room
 from reenact.engine.session import Session
-from reenact.engine.settings import Settings, Unused, mode_named
+from reenact.engine.settings import Pace, Settings, Unused, mode_named
 from reenact.errors import UsageError
 from reenact.format.event import Event
 from reenact.policy.redaction import Profile, Redactor
@@ -70,6 +70,7 @@ def memory_session(
     redaction: Profile | Redactor | None = None,
     clock: Clock | None = None,
     patience: float = PATIENCE,
+    pace: Pace = "instant",
     warn: Warn | None = None,
 ) -> MemorySession:
     """A session without files: it replays ``source``, or records when there is none.
@@ -94,6 +95,7 @@ def memory_session(
         warn=warn or warnings.append,
         redaction=redaction,
         patience=patience,
+        pace=pace,
     )
     parts, sink = _parts(settings, source, clock or VirtualClock(tick=1))
     return MemorySession(settings, parts, sink, warnings)

@@ -47,6 +47,17 @@ class Opaque(Exception):
         return f"status {len(vars(self.response))}"
 
 
+class Shy(Exception):
+    """Cannot be shown without what JSON cannot hold."""
+
+    def __init__(self, response: object) -> None:
+        self.response = response
+        super().__init__("shy")
+
+    def __repr__(self) -> str:
+        return f"Shy({self.response})"
+
+
 class Mute(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -270,3 +281,9 @@ def test_whatever_is_written_there_becomes_an_exception(forged: Any) -> None:
 )
 def test_refusals_are_told_from_failures(error: Exception, kind: str) -> None:
     assert failure_data(error)["kind"] == kind
+
+
+def test_an_exception_that_cannot_show_itself_any_more_is_shown_by_its_text() -> None:
+    back = rebuild(failure_data(Shy(object())))
+    assert isinstance(back, Shy)
+    assert (str(back), repr(back)) == ("shy", "Shy('shy')")

@@ -12,6 +12,7 @@ from reenact.engine.call import Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.recorder import Opened, Recorder
 from reenact.engine.room import Room
+from reenact.format.schedule import LONGEST_RUN
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import Budgets
 from reenact.store.copying import LateSink
@@ -248,4 +249,47 @@ def test_nothing_more_is_delivered_when_the_recording_is_full() -> None:
     desk = Desk(Policy(id="p", budgets=Budgets(entries=0)))
     assert desk.recorder.room.admit({}) is not None
     desk.recorder.delivery("0", "timer:1")
+    assert desk.data() == []
+
+
+# Pieces of streams
+
+
+def _told(desk: Desk) -> list[tuple[str, int]]:
+    return [(data["key"], data.get("count", 1)) for data in desk.data() if "key" in data]
+
+
+def test_pieces_that_follow_each_other_are_told_with_the_next_event() -> None:
+    desk = Desk()
+    for number in range(3):
+        desk.recorder.delivery("0", f"chunk:0:{number}")
+    assert desk.data() == []
+    _complete(desk, desk.recorder.open(desk.opened()), response=1)
+    assert _told(desk) == [("chunk:0:0", 3), ("sha256:key", 1)]
+
+
+@pytest.mark.parametrize(
+    "other", [("0", "chunk:1:0"), ("0.1", "chunk:0:1"), ("0", "chunk:0:2"), ("0", "timer:1")]
+)
+def test_another_delivery_ends_a_run(other: tuple[str, str]) -> None:
+    desk = Desk()
+    desk.recorder.delivery("0", "chunk:0:0")
+    desk.recorder.delivery(*other)
+    desk.recorder.tell_run()
+    assert _told(desk) == [("chunk:0:0", 1), (other[1], 1)]
+
+
+def test_a_run_that_is_too_long_goes_on_as_another() -> None:
+    desk = Desk()
+    for number in range(LONGEST_RUN + 2):
+        desk.recorder.delivery("0", f"chunk:0:{number}")
+    desk.recorder.tell_run()
+    assert _told(desk) == [("chunk:0:0", LONGEST_RUN), (f"chunk:0:{LONGEST_RUN}", 2)]
+
+
+def test_a_forked_child_does_not_tell_what_its_parent_was_given() -> None:
+    desk = Desk()
+    desk.recorder.delivery("0", "chunk:0:0")
+    desk.recorder.after_fork()
+    desk.recorder.tell_run()
     assert desk.data() == []

@@ -103,6 +103,15 @@ def test_who_computes_is_not_at_rest_for_much_longer(lock: Any) -> None:
     assert [rest.holds_for(B) for _ in range(100)] == [False] * 99 + [True]
 
 
+def test_who_starts_a_thread_is_not_at_rest_while_it_waits_for_that(lock: Any) -> None:
+    rest = _rest(lock, grace=0)
+    rest.give(A)
+    rest.starting += 1
+    assert [rest.holds_for(B) for _ in range(20)] == [False] * 20
+    rest.starting -= 1
+    assert [rest.holds_for(B) for _ in range(5)] == [False] * 4 + [True]
+
+
 def test_looking_too_often_does_not_help(lock: Any) -> None:
     rest = _rest(lock)
     rest.give(A)

@@ -6,6 +6,7 @@ import pytest
 
 from reenact.engine.script import Script
 from reenact.format.event import Data, Draft, Event
+from reenact.format.schedule import chunk_run
 from reenact.testing import memory_source, recording
 from tests.unit.engine.recorded import event
 
@@ -218,6 +219,37 @@ def test_a_stream_that_nobody_read_to_its_end_delivers_no_end() -> None:
     head = made.order.head()
     assert head is not None
     assert head.seq == 2
+
+
+@pytest.mark.parametrize("ended", ["abandoned", "cancelled", "unfinished"])
+def test_a_stream_that_was_cut_off_is_no_delivery(ended: str) -> None:
+    made = Script(memory_source(network(ended=ended), network(ended="done")))
+    head = made.order.head()
+    assert head is not None
+    assert head.token == 2
+
+
+def test_a_run_of_pieces_is_a_delivery_for_each() -> None:
+    run = ("nondeterministic", chunk_run(0, 2, 3))
+    made = Script(memory_source(run, network(ended="done")))
+    tokens = []
+    while (head := made.order.head()) is not None:
+        tokens.append((head.token, head.seq))
+        made.order.drop(head.token)
+    assert tokens == [
+        (("0", "chunk:0:2"), 1),
+        (("0", "chunk:0:3"), 1),
+        (("0", "chunk:0:4"), 1),
+        (2, 2),
+    ]
+
+
+@pytest.mark.parametrize("ended", [[], {}, 7, None])
+def test_an_odd_end_is_an_end(ended: object) -> None:
+    made = Script(memory_source(network(ended=ended)))
+    head = made.order.head()
+    assert head is not None
+    assert head.token == 1
 
 
 def test_calls_that_are_used_in_reverse_are_forgotten_one_by_one() -> None:

@@ -39,6 +39,19 @@ def test_a_thread_is_in_the_session_and_in_a_lane(session: Session) -> None:
     assert seen == [session, "0.1"]
 
 
+def test_while_a_thread_is_being_started_nobody_is_at_rest(session: Session) -> None:
+    """However long the machine takes: the one who starts it has not come to its next step yet."""
+    seen: list[int] = []
+
+    class Slow(threading.Thread):
+        def _bootstrap(self) -> None:
+            seen.append(session.conductor.rest.starting)
+            super()._bootstrap()  # type: ignore[misc]  # of the standard library
+
+    _run_thread(Slow())
+    assert (seen, session.conductor.rest.starting) == ([1], 0)
+
+
 def test_a_thread_can_be_started_once_and_the_second_try_takes_no_number(session: Session) -> None:
     thread = threading.Thread(target=int)
     _run_thread(thread)
@@ -231,9 +244,10 @@ def test_wait_for_keeps_the_lane_and_other_tasks_do_not(session: Session) -> Non
             await asyncio.create_task(_lane(session)),
             await asyncio.wait_for(asyncio.create_task(_lane(session)), 10),
             await asyncio.wait_for(_nested(session), 10),
+            await asyncio.wait_for(_nested(session), None),
         ]
 
-    assert asyncio.run(main()) == ["0", "0.1", "0.2", "0.3"]
+    assert asyncio.run(main()) == ["0", "0.1", "0.2", "0.3", "0.4"]
 
 
 async def _nested(session: Session) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from enum import IntEnum
 from typing import Any
@@ -15,6 +16,7 @@ from reenact.format.canonical import (
     digest_bytes,
     exact,
     plain,
+    quickly,
     stored,
 )
 
@@ -207,3 +209,47 @@ def test_digests_name_their_algorithm() -> None:
     empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert digest_bytes(b"") == empty
     assert digest({"b": 1.0, "a": 2}) == digest_bytes(b'{"a":2,"b":1}')
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        pytest.param(rb'{"b": "say \"no\"", "a": 1}', id="quotes in a text"),
+        pytest.param(rb'{"b": "caf\u00e9", "a": 1.50}', id="escapes, another spelling of a number"),
+        pytest.param(rb'{"b": "\u0022", "a": 1}', id="a quote in hexadecimal"),
+        pytest.param(b'{\n  "b": 1,\n  "a": [\n    2\n  ]\n}\n', id="lines"),
+    ],
+)
+def test_reading_gives_what_the_standard_library_reads(encoded: bytes) -> None:
+    assert decode(encoded) == json.loads(encoded)
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        pytest.param(b'{"b": 1, "a": 2, "b": 3}', id="plain"),
+        pytest.param(rb'{"b": "x", "a": "\u0022", "b": ""}', id="beside a quote in hexadecimal"),
+        pytest.param(rb'{"a": 1e5, "a": 1e5, "b": "caf\u00e9"}', id="beside an escape"),
+        pytest.param(rb'[{"b": {"c": 1, "c": 1}}]', id="deep"),
+    ],
+)
+def test_a_key_that_stands_twice_is_found_in_any_layout(encoded: bytes) -> None:
+    with pytest.raises(ValueRefused, match="stands twice"):
+        decode(encoded)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({"b": [1, 2.5, "é"], "a": None}, id="plain"),
+        pytest.param({"$blob": 1}, id="a mark"),
+        pytest.param({"a": 10**30}, id="a huge integer"),
+        pytest.param({"a": b"x"}, id="bytes"),
+    ],
+)
+def test_the_quick_encoding_is_the_exact_one_or_none(value: Any) -> None:
+    assert quickly(value) in (exact(value), b"")
+
+
+def test_the_quick_encoding_is_there_for_plain_values() -> None:
+    assert quickly({"b": 1, "a": "x"}) == b'{"a":"x","b":1}'

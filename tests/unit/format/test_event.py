@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reenact.errors import ValueRefused
+from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.event import (
     TYPES,
     Draft,
@@ -141,3 +141,54 @@ def test_a_line_may_be_one_deeper_than_a_payload(depth: int, fits: bool) -> None
         return
     with pytest.raises(ValueRefused, match="nested deeper"):
         decode_line(deep)
+
+
+def recorded(payload: bytes) -> Event:
+    head = Head(version=1, capture_id="cap_1", run_id="run_1", seq=3, ts=1, type="nondeterministic")
+    return Event(head, payload, lambda seq, stored: stored)
+
+
+ASKED = {"url": "http://a.example/"}
+ASKED_TEXT = b'{"url":"http://a.example/"}'
+
+
+def test_an_event_that_asks_the_same_is_known_by_the_text_and_its_data_are_whole() -> None:
+    event = recorded(b'{"key":"k","op":"GET","request":' + ASKED_TEXT + b',"response":[1]}')
+    assert event.asks(ASKED, ASKED_TEXT)
+    assert event.data == {"key": "k", "op": "GET", "request": ASKED, "response": [1]}
+
+
+def test_a_request_at_the_end_of_the_payload_is_known_as_well() -> None:
+    assert recorded(b'{"key":"k","request":' + ASKED_TEXT + b"}").asks(ASKED, ASKED_TEXT)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(b'{"key":"k","request":{"url":"http://b.example/"}}', id="another request"),
+        pytest.param(b'{"key":"k","request":' + ASKED_TEXT[:-1] + b',"x":1}}', id="more in it"),
+        pytest.param(
+            b'{"error":{"a":1,"request":' + ASKED_TEXT + b'},"key":"k","request":{}}', id="inside"
+        ),
+        pytest.param(b'{"key":"k","response":1}', id="none"),
+        pytest.param(
+            b'{"key":"k","request":' + ASKED_TEXT + b',"request":{},"source":"s"}', id="twice"
+        ),
+    ],
+)
+def test_an_event_that_does_not_plainly_ask_the_same_is_left_alone(payload: bytes) -> None:
+    assert not recorded(payload).asks(ASKED, ASKED_TEXT)
+
+
+def test_damage_beside_the_request_is_found() -> None:
+    event = recorded(b'{"key":"k","request":' + ASKED_TEXT + b',"response":1,"response":2}')
+    with pytest.raises(RecordingDamaged, match="event 3"):
+        event.asks(ASKED, ASKED_TEXT)
+
+
+def test_data_that_was_let_go_are_read_again() -> None:
+    event = recorded(b'{"a":1}')
+    before = event.data
+    event.let_go()
+    assert event.data == before
+    assert event.data is not before

@@ -23,7 +23,7 @@ NOW = 1_700_000_000_000
 PLAIN = Options(redactor=Redactor("none"), durability="none")
 
 
-class FixedClock(Clock):
+class FixedClock(Clock, frozen=True):
     """A clock that stands still."""
 
     def __call__(self) -> int:

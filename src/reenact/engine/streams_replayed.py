@@ -1,0 +1,120 @@
+"""A recorded stream, handed over piece by piece."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import AsyncIterator, Generator
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.answers import StreamCodec
+from reenact.engine.call import CUT_OFF, Entry
+from reenact.engine.living import take_turns
+from reenact.engine.order import Token
+from reenact.engine.pace import Pace
+from reenact.engine.pieces import check_sent, chunk_name, raise_recorded, returned
+from reenact.engine.recorder import Opened
+from reenact.engine.waiter import Waiter
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
+
+__all__ = ["Replayed"]
+
+
+class Replayed:
+    """A recorded stream, piece by piece, each in its turn."""
+
+    def __init__(self, session: Session, opened: Opened, codec: StreamCodec, entry: Entry) -> None:
+        self._session = session
+        self._opened = opened
+        self._codec = codec
+        self._entry = entry
+        self._end, data = session.claim(opened, entry)
+        self._data = data or {}
+        self._chunks = codec.load(self._data.get("response"))
+        self._number = 0
+        self._pace = Pace(session, self._data)
+        session.begin(opened, self._left)
+
+    def pieces(self) -> Generator[Any, Any, Any]:
+        try:
+            for piece in self._chunks:
+                self._pace.wait(self._number)
+                self._wait(self._next_token())
+                check_sent((yield piece), self._opened)
+            self._check_end()
+            self._wait(self._end)
+        except BaseException:
+            self._session.defer(self._left)
+            raise
+        return self._finish()
+
+    async def pieces_async(self) -> AsyncIterator[Any]:
+        try:
+            for piece in self._chunks:
+                await self._pace.wait_async(self._number)
+                await self._wait_async(self._next_token())
+                check_sent((yield piece), self._opened)
+            self._check_end()
+            cancelled = self._data.get("ended") == "cancelled"
+            await self._wait_async(None if cancelled else self._end)
+        except CancelledError:
+            timing = self._data.get("timing")
+            turns = timing.get("turns") if isinstance(timing, dict) else 0
+            await take_turns(turns if isinstance(turns, int) else 0)
+            self._left()
+            raise
+        except BaseException:
+            self._session.defer(self._left)
+            raise
+        self._finish()
+
+    def _next_token(self) -> Token:
+        token = (self._entry.lane, chunk_name(self._entry.position, self._number))
+        self._number += 1
+        return token
+
+    def _waiter(self, token: Token | None) -> Waiter:
+        opened = self._opened
+        return Waiter(
+            token,
+            opened.lane.name,
+            self._session.runner(),
+            ask=lambda: self._session.machine.ask(opened.call, opened.key, opened.lane.name),
+        )
+
+    def _wait(self, token: Token | None) -> None:
+        session = self._session
+        session.check_open()
+        if self._is_paced(token) and not session.is_now(token):
+            session.conductor.wait(self._waiter(token))
+
+    async def _wait_async(self, token: Token | None) -> None:
+        self._session.check_open()
+        if self._is_paced(token):
+            await self._session.running_desk().wait(self._waiter(token))
+
+    def _is_paced(self, token: Token | None) -> bool:
+        """The order has gone past what a lenient run went past."""
+        return self._session.paces and (token is None or not self._entry.passed)
+
+    def _check_end(self) -> None:
+        """The recorded consumer stopped here, or was killed; this one wants more than there is."""
+        self._session.check_open()
+        if self._data.get("ended") in ("abandoned", "unfinished"):
+            raise self._session.wants_more(self._opened, self._entry)
+
+    def _left(self) -> None:
+        """The consumer stopped: was that so in the recording, too?"""
+        if not self._session.is_open(self._opened):
+            return
+        self._session.complete(self._opened, self._data)
+        if self._data.get("ended") in CUT_OFF and self._number == len(self._chunks):
+            return
+        tokens: list[Token] = [self._next_token() for _ in self._chunks[self._number :]]
+        self._session.left_early(self._opened, self._entry, tokens)
+
+    def _finish(self) -> Any:
+        self._session.complete(self._opened, self._data)
+        raise_recorded(self._codec, self._opened.call, self._data)
+        return returned(self._data)

@@ -1,0 +1,63 @@
+"""Events that only say when something was handed to the program."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from reenact.format.canonical import digest_bytes
+from reenact.format.event import Data
+
+__all__ = [
+    "CHUNK",
+    "DROPPED",
+    "LONGEST_RUN",
+    "NO_VALUE",
+    "SCHEDULE",
+    "chunk_run",
+    "read_run",
+    "run_names",
+]
+
+SCHEDULE: Final = "schedule"
+"""The source of these events."""
+
+CHUNK: Final = "chunk"
+"""``chunk:P:N`` names the delivery of piece N of the stream at position P of its lane."""
+
+DROPPED: Final = "dropped"
+"""Names what did not happen: the job of this lane was given up before it began."""
+
+LONGEST_RUN: Final = 64
+"""Pieces of a stream that one event stands for, at most: a reader makes something of each, and a
+forged recording must not make it make very much."""
+
+NO_VALUE: Final = digest_bytes(b"null")
+
+_CHUNK_NAME = re.compile(rf"{CHUNK}:([0-9]{{1,15}}):([0-9]{{1,15}})")
+
+
+def chunk_run(position: int, first: int, count: int) -> Data:
+    """The data that say: ``count`` pieces of a stream were handed over, one after the other."""
+    data: Data = {"source": SCHEDULE, "key": f"{CHUNK}:{position}:{first}", "valueHash": NO_VALUE}
+    if count > 1:
+        data["count"] = count
+    return data
+
+
+def read_run(key: Any, count: Any) -> tuple[int, int, int] | None:
+    """Position, first and count of what :func:`chunk_run` made; None for any other delivery."""
+    found = _CHUNK_NAME.fullmatch(key) if isinstance(key, str) else None
+    if found is None:
+        return None
+    several = type(count) is int and 1 < count <= LONGEST_RUN
+    return int(found[1]), int(found[2]), count if several else 1
+
+
+def run_names(key: str, count: Any) -> list[str]:
+    """The name of each delivery that an event with ``key`` and ``count`` stands for."""
+    run = read_run(key, count) if count is not None else None
+    if run is None:
+        return [key]
+    position, first, several = run
+    return [f"{CHUNK}:{position}:{number}" for number in range(first, first + several)]

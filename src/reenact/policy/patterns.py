@@ -1,0 +1,34 @@
+"""Regular expressions that are compiled when they are first used.
+
+There are a hundred ways to find a secret. Most programs never show one, and each of their
+processes would pay for all of them when it starts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+__all__ = ["late"]
+
+_METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn")
+
+
+class _Late:
+    """Stands for a compiled pattern, and then has its methods."""
+
+    def __init__(self, source: str, flags: int) -> None:
+        self.pattern = source
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self.pattern, self._flags)
+        for method in _METHODS:
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def late(source: str, flags: int = 0) -> re.Pattern[str]:
+    """``re.compile(source, flags)``, done when one of its methods is first asked for. A mistake in
+    ``source`` shows only then."""
+    return cast("re.Pattern[str]", _Late(source, flags))
