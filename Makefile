@@ -67,7 +67,7 @@ $(PY):
 	$(call quietly,creating .venv,$(PYTHON) -m venv --clear .venv)
 
 .venv/.demo: pyproject.toml constraints.txt $(PY)
-	$(call quietly,installing reenact into .venv,$(PY) -m pip install -e '.[all]' -c constraints.txt)
+	$(call quietly,installing reenact into .venv,$(PY) -m pip install -e '.[demo]' -c constraints.txt)
 	@touch $@
 
 # The wheels are kept so that the wheel and README tests install offline.

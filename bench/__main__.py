@@ -25,7 +25,11 @@ NAMES = (
     "off",
     "lanes",
     "size",
+    "http_replay",
+    "http_record",
+    "http_off",
     "startup",
+    "program",
 )
 
 

@@ -1,6 +1,7 @@
 """A web server on loopback that gives prepared answers: ``python -m bench.answers FILE``.
 
-FILE maps a path to ``[headers, body]``. The port is the first line on stdout.
+FILE maps a path to ``[headers, body]``, where the body may be a list: pieces, of which all but the
+first are sent a little later. The port is the first line on stdout.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from time import sleep
 from typing import Any
 
-Answer = tuple[list[list[str]], str]
+Answer = tuple[list[list[str]], str | list[str]]
 """Headers and body."""
+
+PAUSE = 0.02
+"""Seconds between the first piece of an answer and the others."""
 
 
 @contextmanager
@@ -41,14 +46,26 @@ def handler(answers: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            headers, text = answers[self.path]
-            body = text.encode()
+            headers, body = answers[self.path]
             self.send_response_only(200)
             for name, value in headers:
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(body)))
+            if isinstance(body, list):
+                self._send_pieces(body)
+            else:
+                self.send_header("content-length", str(len(body.encode())))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+        def _send_pieces(self, pieces: list[str]) -> None:
+            self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            self.wfile.write(body)
+            for number, piece in enumerate(pieces):
+                if number == 1:
+                    sleep(PAUSE)
+                encoded = piece.encode()
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(encoded), encoded))
+            self.wfile.write(b"0\r\n\r\n")
 
         def log_message(self, *_: Any) -> None:
             """Quiet."""

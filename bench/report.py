@@ -16,7 +16,10 @@ __all__ = ["as_json", "as_table", "into_markdown", "machine"]
 
 _BEGIN = "<!-- begin: python -m bench --markdown -->"
 _END = "<!-- end -->"
-_PEERS = ("orjson", "msgspec", "rfc8785", "hyperscan", "vcrpy", "httpx")
+_PEERS = (
+    *("orjson", "msgspec", "rfc8785", "hyperscan", "vcrpy", "cassetter"),
+    *("httpx", "requests", "aiohttp"),
+)
 
 
 def machine() -> dict[str, str]:

@@ -15,10 +15,10 @@ from typing import Any
 
 import httpx
 import orjson
-import vcr
 
 import reenact
 from bench.measure import Row, Setting, cpu, fact, interleave, ratio
+from bench.peers import using_vcrpy, write_vcrpy
 from bench.traffic import chat_requests
 
 TITLE = "a served call"
@@ -81,7 +81,7 @@ def _against_peer(setting: Setting, bodies: Bodies, matching: tuple[str, ...]) -
     many = len(bodies)
     path = _recorded(setting.folder / f"peer-{many}", bodies)
     cassette = setting.folder / f"peer-{many}.json"
-    cassette.write_text(json.dumps(_cassette(bodies)), encoding="utf-8")
+    write_vcrpy(cassette, _URL, [_encoded(body) for body in bodies], json.dumps(_ANSWER))
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=_ANSWER))
     with httpx.Client(transport=transport) as bare, httpx.Client(trust_env=False) as client:
         peers = {match: partial(_vcrpy, client, cassette, bodies, match) for match in matching}
@@ -97,22 +97,6 @@ def _against_peer(setting: Setting, bodies: Bodies, matching: tuple[str, ...]) -
         added = [peer - bare for peer, bare in zip(times[match], times["bare"], strict=True)]
         name = f"served call, {many:,} recorded: vcrpy by {match}, beyond httpx / ours"
         yield ratio(name, added, times["ours"])
-
-
-def _cassette(bodies: Bodies) -> dict[str, Any]:
-    response = {
-        "status": {"code": 200, "message": "OK"},
-        "headers": {"content-type": ["application/json"]},
-        "body": {"string": json.dumps(_ANSWER)},
-    }
-    headers = {name: [value] for name, value in _HEADERS.items()}
-    asked = {"method": "POST", "uri": _URL, "headers": headers}
-    return {
-        "version": 1,
-        "interactions": [
-            {"request": {**asked, "body": _encoded(body)}, "response": response} for body in bodies
-        ],
-    }
 
 
 def _encoded(body: dict[str, Any]) -> str:
@@ -133,9 +117,6 @@ def _vcrpy(client: httpx.Client, cassette: Path, bodies: Bodies, match: str) -> 
 
     By ``body`` some calls do: it looks through its whole cassette for each.
     """
-    more = ("body",) if match == "body" else ()
-    rules = ("method", "scheme", "host", "port", "path", "query", *more)
     asked = bodies[:: max(1, len(bodies) // 20)] if match == "body" else bodies
-    recorder = vcr.VCR(serializer="json", record_mode="none", match_on=rules)
-    with recorder.use_cassette(str(cassette)):
+    with using_vcrpy(cassette, by_body=match == "body"):
         return cpu(_asking(client), asked) / len(asked)

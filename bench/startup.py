@@ -14,10 +14,12 @@ import reenact
 from bench.measure import Row, Setting, at_most, interleave, ratio
 from bench.recordings import make
 
+__all__ = ["ENTRY", "environment"]
+
 TITLE = "command line"
 
-# What the installed script does.
-_ENTRY = "import sys; from reenact.cli.main import entry; sys.exit(entry())"
+ENTRY = "import sys; from reenact.cli.main import entry; sys.exit(entry())"
+"""What the installed script does."""
 
 
 def run(setting: Setting) -> Iterator[Row]:
@@ -26,12 +28,12 @@ def run(setting: Setting) -> Iterator[Row]:
         return
     tiny = setting.folder / "tiny"
     make(tiny, 3)
-    environment = _environment(setting.folder)
+    environ = environment(setting.folder)
     times = interleave(
         {
-            "bare": _child(["-c", "pass"], environment),
-            "help": _child(["-c", _ENTRY, "--help"], environment),
-            "verify": _child(["-c", _ENTRY, "verify", str(tiny)], environment),
+            "bare": _child(["-c", "pass"], environ),
+            "help": _child(["-c", ENTRY, "--help"], environ),
+            "verify": _child(["-c", ENTRY, "verify", str(tiny)], environ),
         },
         max(15, setting.rounds),
     )
@@ -40,8 +42,8 @@ def run(setting: Setting) -> Iterator[Row]:
     yield ratio("reenact verify: / python -c pass", times["verify"], bare, at_most(5), clock="wall")
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """Compiled modules are kept, as they are in an installation."""
+def environment(folder: Path) -> dict[str, str]:
+    """For children. Compiled modules are kept, as they are in an installation."""
     keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     source = str(Path(reenact.__file__).parents[1])
     return {**keep, "PYTHONPATH": source, "PYTHONPYCACHEPREFIX": str(folder / "pycache")}

@@ -13,38 +13,17 @@ import tempfile
 from html import escape
 from pathlib import Path
 
+DEMO = Path(__file__).resolve().parent.parent / "demo"
+sys.path.insert(0, str(DEMO))
+
+from world import World  # noqa: E402 - the demo is no package
+
 WIDTH, LEADING, MARGIN = 980, 20, 24
 KEY = "sk-" + "proj-" + "a8f3K2m9" * 4
 
-AGENT = """
-import os, sys
-import reenact
 
-@reenact.boundary(capability="llm.call", operation="gpt-5")
-def ask(messages):
-    if messages[-1]["role"] == "tool":
-        return {"role": "assistant", "content": "Yes, 21 degrees."}
-    return {"role": "assistant", "tool": "weather"}
-
-@reenact.boundary(capability="tool.call")
-def weather(city):
-    return fetch(city, os.environ["WEATHER_API_KEY"])
-
-@reenact.boundary
-def fetch(city, api_key):
-    return {"celsius": 21.0}
-
-mode, question = sys.argv[1:]
-with reenact.session(capture="run", mode=mode, redaction="default", seal=False, strict=True):
-    messages = [{"role": "user", "content": question}]
-    while "tool" in (answer := ask(messages)):
-        messages += [answer, {"role": "tool", "content": weather("Bern")}]
-    print(answer["content"])
-"""
-
-
-def shell(folder: Path, command: str) -> list[str]:
-    """The command as a person types it, and what it prints."""
+def shell(folder: Path, command: str, server: str) -> list[str]:
+    """The command as a person types it, and what it prints: the report alone of a divergence."""
     here = Path(sys.executable).parent
     done = subprocess.run(
         ["sh", "-c", command],
@@ -54,22 +33,16 @@ def shell(folder: Path, command: str) -> list[str]:
         text=True,
         env={
             "COLUMNS": "104",
+            "MODEL_API_KEY": KEY,
+            "MODEL_SERVER": server,
             "PATH": f"{here}{os.pathsep}{os.environ['PATH']}",
             "REENACT_CONFIG_DIR": str(folder / "config"),
-            "WEATHER_API_KEY": KEY,
         },
     )
-    printed = done.stdout.splitlines()
-    if printed and printed[0].startswith("Traceback"):
-        printed = _report(printed)
+    printed = done.stdout.replace(f"{folder}{os.sep}", "").splitlines()
+    if "reenact.DivergenceError" in printed:
+        printed = printed[printed.index("reenact.DivergenceError") + 1 :]
     return [f"$ {command}", *printed, ""]
-
-
-def _report(printed: list[str]) -> list[str]:
-    """Of an uncaught divergence its report alone, without the way the exception came."""
-    name = "reenact.errors.DivergenceError: "
-    start = next(number for number, line in enumerate(printed) if line.startswith(name))
-    return [printed[start].removeprefix(name), *printed[start + 1 :]]
 
 
 def draw(lines: list[str]) -> str:
@@ -105,12 +78,15 @@ def _colour(line: str) -> str:
 
 def main() -> None:
     folder = Path(tempfile.mkdtemp())
-    (folder / "agent.py").write_text(AGENT, encoding="utf-8")
+    shutil.copy(DEMO / "agent.py", folder)
+    world = World()
+    run = "reenact run --{} monday -- python agent.py 'Is it warm in {}?'"
     try:
-        lines = shell(folder, "python agent.py record 'Is it warm in Bern?'")
-        lines += shell(folder, "reenact show run")
-        lines += shell(folder, "python agent.py replay 'Is it warm in Bern?'   # offline")
-        lines += shell(folder, "python agent.py replay 'Is it warm in Rome?'")
+        lines = shell(folder, run.format("capture", "Bern"), world.address)
+        lines += shell(folder, "reenact show monday --grep http", world.address)
+        world.stop()
+        lines += shell(folder, run.format("replay", "Bern") + "   # offline", world.address)
+        lines += shell(folder, run.format("replay", "Rome"), world.address)
     finally:
         shutil.rmtree(folder)
     while lines and not lines[-1]:

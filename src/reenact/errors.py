@@ -240,6 +240,10 @@ class DivergenceError(BaseException):
         self.message = divergence.detail
         self.hint = divergence.hint
 
+    def __reduce__(self) -> tuple[type[DivergenceError], tuple[Described, str]]:
+        """Pools of processes send it home."""
+        return type(self), (self.divergence, str(self))
+
     def to_json(self) -> dict[str, Any]:
         """The stable machine form of the divergence."""
         return self.divergence.to_json()

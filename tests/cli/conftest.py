@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from typing import Any
 import pytest
 
 from reenact.cli.main import main
+from tests.cli.programs import COMMAND, PROGRAM
+from tests.contract.endpoints import ENDPOINTS
+from tests.contract.server import Server
+from tests.integration.running import Ran as Whole
+from tests.integration.running import Theatre
 
 
 @dataclass(frozen=True)
@@ -79,3 +85,44 @@ def spawn() -> Run:
 @pytest.fixture(autouse=True)
 def _wide_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
+
+
+# Programs under ``reenact run``
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server(ENDPOINTS)
+    yield server
+    server.stop()
+
+
+def _theatre(server: Server, folder: Path) -> Theatre:
+    theatre = Theatre(server, folder)
+    theatre.write("program.py", PROGRAM)
+    (folder / ".reenact").mkdir()
+    return theatre
+
+
+@pytest.fixture
+def theatre(server: Server, tmp_path: Path) -> Theatre:
+    return _theatre(server, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def stage(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Theatre:
+    """Shared by the tests that do not change what is recorded there."""
+    return _theatre(server, tmp_path_factory.mktemp("stage"))
+
+
+@pytest.fixture(scope="module")
+def recorded(stage: Theatre) -> Whole:
+    """The program of ``stage`` as it was recorded, to ``c``."""
+    return stage.run("--capture", "c", *COMMAND)
+
+
+@pytest.fixture
+def copy(recorded: Whole, stage: Theatre, theatre: Theatre) -> Theatre:
+    """A theatre with a recording of its own."""
+    shutil.copytree(stage.folder / "c", theatre.folder / "c")
+    return theatre

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TIME = re.compile(r"^( +\d+ +)\d+\.\d{3}", re.MULTILINE)
+CHANGING = re.compile(
+    r"(?<=127\.0\.0\.1:)\d+|(?<=content sha256:)\w+| +[\d.]+ Ki?B?\b| +\d+ B\b|^ +\d+ +\d+\.\d{3}",
+    re.MULTILINE,
+)
 
 
 def _run(folder: Path, **environ: str) -> str:
@@ -39,20 +42,20 @@ def test_demo_comes_out_as_it_should(tmp_path: Path) -> None:
     assert str(tmp_path) not in said
     assert list(tmp_path.iterdir()) == []
 
-    live, offline = re.findall(r"^A: (.*)$", said, re.MULTILINE)
-    assert live == offline == "Yes, it is 21 degrees."
+    assert re.findall(r"^Yes, .*$", said, re.MULTILINE) == ["Yes, it is 21 degrees."] * 2
     assert re.findall(r"requests that reached the server: (\d+)", said) == ["3", "0"]
-    assert "calls answered from the recording: 3, made for real: 0" in said
-    assert "divergence: event_payload_mismatch, lane 0, event 1" in said
+    assert "reenact: recorded 3 calls in 1 lane to run" in said
+    assert "reenact: replayed 3 calls in 1 lane, 0 live, 0 unused" in said
+    assert "divergence: event_payload_mismatch, lane 0, event " in said
     assert '- "Is it warm in Bern?"' in said
     assert '+ "Is it warm in Rome?"' in said
-    assert "copy: damaged at events.jsonl line 3" in said
+    assert re.search(r"copy: damaged at events.jsonl line \d", said)
 
 
 @pytest.mark.slow
 def test_demo_says_the_same_every_time(tmp_path: Path) -> None:
-    """But for the times in the table; wherever it runs, and with a proxy in the way."""
+    """But for times, ports and hashes; wherever it runs, and with a proxy in the way."""
     first = _run(tmp_path, CI="1", http_proxy="http://127.0.0.1:9")
     second = _run(tmp_path, CI="")
-    assert TIME.sub(r"\1", first) == TIME.sub(r"\1", second)
-    assert TIME.search(first)
+    assert CHANGING.sub("", first) == CHANGING.sub("", second)
+    assert CHANGING.search(first)

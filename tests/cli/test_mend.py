@@ -49,6 +49,7 @@ def test_recover_closes_and_says_what_was_cut(name: str, run: Run, tmp_path: Pat
 def test_recover_json(run: Run, tmp_path: Path) -> None:
     path = _unfinished(tmp_path / "run")
     expected = {"path": str(path), "events": 3, "status": "recovered", "cut": []}
+    expected["unfinished"] = 0
     assert run("recover", path, "--json").json() == {**expected, "alreadyWhole": False}
     assert run("recover", path, "--json").json() == {**expected, "alreadyWhole": True}
 

@@ -56,7 +56,7 @@ THRESHOLD = 2_048
 HISTORY = "What is recorded once is told the same way for ever. Was einmal war, bleibt wahr. "
 
 
-class FixedClock(Clock):
+class FixedClock(Clock, frozen=True):
     """A clock that stands still."""
 
     def __call__(self) -> int:

@@ -22,9 +22,9 @@ import urllib3
 
 import reenact
 from reenact import DivergenceError, Policy, Session
-from reenact.hermetic import guard
 from reenact.boundaries.table import PATCHES
 from reenact.engine.settings import settle
+from reenact.hermetic import guard
 from reenact.policy.rules import BoundaryRule
 from reenact.testing import memory_session
 from tests.integration.hermetic import Target, empty_recording

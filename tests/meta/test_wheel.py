@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -68,8 +69,12 @@ def test_requirements_are_met(extras: str, request: pytest.FixtureRequest, tmp_p
 
 
 def test_every_module_imports_without_any_extra(core: Installation, tmp_path: Path) -> None:
+    """But for boundaries of a library, which nobody imports before the library is there."""
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    done = core.run("python", "-W", "error", "-c", code, *modules(), cwd=tmp_path)
+    apart = {name for name in modules() if re.search(r"\.boundaries\.\w*aiohttp", name)}
+    assert len(apart) < 10
+    names = [name for name in modules() if name not in apart]
+    done = core.run("python", "-W", "error", "-c", code, *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -14,6 +14,7 @@ from reenact.engine.current import OUTSIDE, current, enter, leave
 from reenact.engine.desk import Desk
 from reenact.engine.lanes import running_loop
 from reenact.engine.patches import Patch
+from reenact.engine.spawning import stay
 from reenact.errors import UsageError
 
 __all__ = ["seams"]
@@ -21,6 +22,7 @@ __all__ = ["seams"]
 _INSIDE = (
     "client.ClientSession._ws_connect",
     "client_proto.ResponseHandler.set_response_params",
+    "client_reqrep.ClientRequest.write_bytes",
     "connector.BaseConnector.close",
     "connector.BaseConnector.connect",
     "streams.StreamReader._wait",
@@ -71,6 +73,7 @@ def seams(library: ModuleType) -> list[Patch]:
         Patch(connector, "connect", connecting),
         Patch(connector, "close", _closing),
         Patch(library.ClientSession, "_ws_connect", dialled),
+        Patch(library.ClientRequest, "write_bytes", _uploading),
     ]
 
 
@@ -92,6 +95,19 @@ def _authorize(connector: Any, request: Any) -> None:
         add(request)
     elif request.proxy_auth is not None and not request.is_ssl():  # 3.12
         request.headers["Proxy-Authorization"] = request.proxy_auth.encode()
+
+
+def _uploading(original: Callable[..., Any]) -> Callable[..., Any]:
+    """aiohttp sends the body of a request in a task, and its caller waits for that in the same
+    lane: another client takes no task for it."""
+
+    def write_bytes(self: Any, *args: Any) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return original(self, *args)
+        return stay(session, original, self, *args)
+
+    return write_bytes
 
 
 def _closing(original: Callable[..., Any]) -> Callable[..., Any]:

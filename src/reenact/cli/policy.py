@@ -12,6 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from reenact.cli.render import count, json_line, rows, safe
 from reenact.cli.running import report
 from reenact.errors import UsageError
@@ -144,7 +146,7 @@ def check(args: argparse.Namespace) -> int:
 
 def _list(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print(json_line({**facts, "findings": [asdict(one) for one in findings]}))
+        print(json_line({**facts, "findings": [structs.asdict(one) for one in findings]}))
         return
     for finding in findings:
         print(f"{safe(finding.place)}: {finding.severity}: {safe(finding.message)}")

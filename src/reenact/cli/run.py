@@ -49,13 +49,22 @@ def _options(args: argparse.Namespace) -> Options:
 
 
 def _what(args: argparse.Namespace) -> tuple[Job, Path | None, bool]:
-    said = [(name, job, net) for name, job, net in _PLACES if getattr(args, name)]
+    said = [one for one in _PLACES if getattr(args, one[0]) not in (None, False)]
     if len(said) > 1:
-        flags = " and ".join(f"--{name.replace('_', '-')}" for name, _, _ in said)
+        flags = " and ".join(_flag(name) for name, _, _ in said)
         raise UsageError(f"{flags} exclude each other", hint="say one of them")
     if args.strict and args.lenient:
         raise UsageError("--strict and --lenient exclude each other", hint="say one of them")
     if not said:
         return "record", None, False
     name, job, net = said[0]
-    return job, None if job == "live" else Path(getattr(args, name)), net
+    if job == "live":
+        return job, None, net
+    # An unset variable of a shell must not turn a replay into a recording.
+    if not getattr(args, name):
+        raise UsageError(f"{_flag(name)} names no place", hint=f"{_flag(name)} PATH")
+    return job, Path(getattr(args, name)), net
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -107,10 +107,11 @@ def _nondeterministic(data: Data) -> str:
     request, response = _part(data, "request"), _part(data, "response")
     asked = _words(_text(request.get("method")), _text(request.get("url")))
     if asked:
-        answer = _words(_text(response.get("status")), _cut_off(data))
-        answer = answer or _error(data) or _error(response)
+        asked = _words(_cut_off(data), asked)
+        answer = _text(response.get("status")) or _error(data) or _error(response)
     elif "request" in data:
         asked = f"{_text(data.get('op'))}({preview(data['request'], _LIMIT)})"
+        asked = _words(_cut_off(data), asked)
         answer = _answer(data)
     else:
         value = preview(data["value"], _LIMIT) if "value" in data else ""
@@ -125,13 +126,13 @@ def _answer(data: Data) -> str:
     if "error" in data:
         return _error(data)
     unanswered = [word for word in ("cancelled", "unfinished") if data.get(word) is True]
-    return _words(*unanswered) or _words(preview(data.get("response"), _LIMIT), _cut_off(data))
+    return _words(*unanswered) or preview(data.get("response"), _LIMIT)
 
 
 def _cut_off(data: Data) -> str:
     """How a stream ended whose end the program did not see."""
     ended = _text(data.get("ended"))
-    return "" if ended in ("", "done", "failed") else f"({ended})"
+    return "" if ended in ("done", "failed") else ended
 
 
 def _other(data: Data) -> str:

@@ -7,8 +7,9 @@ Lists are aligned at both ends, so that one inserted item is one difference and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from reenact.format.canonical import canonical
 from reenact.format.paths import Path
@@ -28,8 +29,7 @@ _ESCAPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """``expected`` is None where something was added, ``observed`` where something was removed.
 
     An index in ``path`` counts in the observed list; at the end of the path of something that was

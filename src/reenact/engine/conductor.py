@@ -169,13 +169,12 @@ class Conductor:
     @contextmanager
     def thread_starts(self) -> Iterator[None]:
         """This thread starts another one, and waits until that is there."""
-        with self.lock:
-            self.rest.starting += 1
+        ident = _ident()
+        self.rest.starting.add(ident)
         try:
             yield
         finally:
-            with self.lock:
-                self.rest.starting -= 1
+            self.rest.starting.discard(ident)
 
     def helper_comes(self) -> None:
         """Somebody outside the session works for it, and will wake it."""

@@ -20,8 +20,8 @@ from reenact.policy.capabilities import KNOWN
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import DEFAULT
 from reenact.store.copying import Copier, LateSink
-from reenact.store.directory import DirectorySink, read_open
-from reenact.store.guest import GuestSink
+from reenact.store.directory import DirectorySink
+from reenact.store.joining import GuestSink, read_open
 from reenact.store.layout import EVENTS
 from reenact.store.reading import open_recording
 from reenact.store.recording import make_seed, own_seal

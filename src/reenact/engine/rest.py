@@ -44,9 +44,10 @@ class Rest:
     def __init__(self, lock: Any, grace: float = GRACE) -> None:
         self.desks: WeakSet[Desk] = WeakSet()
         """The loops of the session."""
-        self.starting = 0
-        """How many threads are being started. Who starts one waits until the machine has time for
-        it, and has not come to rest meanwhile."""
+        self.starting: set[int] = set()
+        """The threads that start another one. They wait until the machine has time for that, and
+        have not come to rest meanwhile. Not under the lock: an executor starts threads under one
+        of its own, which a fork takes after ours."""
         self._lock = lock
         self._busy: set[Hashable] = set()
         self._step = grace / _LOOKS
@@ -147,7 +148,7 @@ class Rest:
     def after_fork(self) -> None:
         """In a forked child nobody else is left."""
         self.desks.clear()
-        self.starting = 0
+        self.starting = set()
         self._busy = set()
         self._sleepers = []
         self._curious = set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from asyncio import BaseEventLoop, Runner, Task, ensure_future, isfuture, wait_for
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from contextvars import Context
 from functools import wraps
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from reenact.engine import loops
 from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
 from reenact.engine.desk import outside
-from reenact.engine.lanes import Lane, running_loop
+from reenact.engine.lanes import Lane, Lanes, running_loop
 from reenact.engine.patches import LatePatch, Patch
 from reenact.engine.tasks import make_task
 from reenact.engine.waits import starting
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reenact.engine.conductor import Conductor
     from reenact.engine.session import Session
 
-__all__ = ["spawn_patches"]
+__all__ = ["spawn_patches", "stay"]
 
 _OURS = ("reenact",)
 _PLUMBING = (
@@ -46,7 +46,6 @@ _LIBRARIES = (
 )
 """Whose asynchronous generators are not the program's own."""
 
-_SENDING = frozenset({"aiohttp.client_reqrep"})
 _WAIT_FOR = wait_for.__code__
 _ENSURE_FUTURE = ensure_future.__code__
 _DEPTH = 6
@@ -99,7 +98,7 @@ def _in_own_lane(
     if getattr(_main, "adopts", False):
         _main.adopts = False
         lane = lanes.current()
-    elif _is_waited_for() or _is_an_upload(coro):
+    elif _is_waited_for() or _stays(coro):
         lane = lanes.current()
     else:
         lane = lanes.spawn()
@@ -125,11 +124,21 @@ def _is_waited_for() -> bool:
     return False
 
 
-def _is_an_upload(coro: Any) -> bool:
-    """Does a client send the body of a request? Its caller waits for that, in the same lane: another
-    client takes no task for it."""
-    frame = getattr(coro, "cr_frame", None)
-    return frame is not None and frame.f_globals.get("__name__") in _SENDING
+def stay(session: Session, function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
+    """``await function(*args)`` in the lane of who calls this, in whatever task, however that is
+    made: libraries make eager ones past their loop."""
+    return _stay(session.lanes, session.lanes.current(), function, args)
+
+
+async def _stay(
+    lanes: Lanes, lane: Lane, function: Callable[..., Any], args: tuple[Any, ...]
+) -> Any:
+    with lanes.inside(lane):
+        return await function(*args)
+
+
+def _stays(coro: Any) -> bool:
+    return getattr(coro, "cr_code", None) is _stay.__code__
 
 
 def _foreign_factory(loop: Any, coro: Any, **kwargs: Any) -> Any:

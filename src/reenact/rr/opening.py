@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
+from msgspec import structs
 
 from reenact.engine.opening import Opened, open_parts
 from reenact.engine.settings import Settings, settle
@@ -55,8 +55,9 @@ def prepare_cassette(config: Config) -> Ready:
     assert path is not None  # the cfg has one
     matches: MatchMode = "transcript" if policy.match == "transcript" else "lookup"
     # Our meter counts from here on: the same bytes when an entry is written and when it is read.
-    unlimited = replace(settings.pinned, policy=msgspec.structs.replace(policy, budgets=Budgets()))
-    settings = replace(settings, pinned=unlimited)
+    unmetered = structs.replace(policy, budgets=Budgets())
+    unlimited = structs.replace(settings.pinned, policy=unmetered)
+    settings = structs.replace(settings, pinned=unlimited)
     return Ready(
         mode=settings.mode,
         match_mode=matches,
@@ -95,8 +96,8 @@ def _settled(config: Config) -> Settings:
 
 def _access(pinned: Pinned) -> Access:
     """Kinds and ops only. What a program may *do* is asked where it does it, which is not here."""
-    free = msgspec.structs.replace(pinned.policy, capabilities=None, boundaries=())
-    return Access(replace(pinned, policy=free))
+    free = structs.replace(pinned.policy, capabilities=None, boundaries=())
+    return Access(structs.replace(pinned, policy=free))
 
 
 def _opened(settings: Settings, path: Path) -> Opened:

@@ -57,6 +57,8 @@ class Options:
                 "--isolate goes with a replay: a program without a network has little to record",
                 hint="leave it out, or replay",
             )
+        if self.overwrite and self.append:
+            raise UsageError("--overwrite and --append exclude each other", hint="say one of them")
         if self.mode is not None and (self.overwrite or self.append):
             raise UsageError(
                 "--overwrite and --append go with plain recording, not with --mode",

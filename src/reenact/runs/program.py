@@ -21,6 +21,7 @@ from reenact.engine.rendering import render
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
 from reenact.errors import DivergenceError, RecordingError, ReenactError
+from reenact.format import lane as lanes
 from reenact.policy.rules import Mode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.plan import LANE, RUN, Plan, Told, claim, read_plan, tell
@@ -45,6 +46,12 @@ def _begin(folder: Path, plan: Plan, wish: str | None) -> None:
     for module in plan.boundaries:
         import_module(module)
     lane = claim(folder, wish)
+    if plan.owner and lane != lanes.ROOT:
+        print_warning(
+            "only the first process can add to a recording: what this one does is not recorded "
+            "(--overwrite and --mode rewrite record all of them)"
+        )
+        return
     _Program(folder, plan, lane).begin()
 
 
@@ -81,7 +88,9 @@ class _Program:
         """``os._exit``, also of forked children: nothing else of ours runs at such an end."""
 
         def _exit(*args: Any, **kwargs: Any) -> Any:
-            if self._session.is_active:
+            if self._session.is_active and self._plan.owner:
+                self._end()  # nobody else closes the recording
+            elif self._session.is_active:
                 self._tell(ended=True)
             original(*args, **kwargs)
 
@@ -135,9 +144,15 @@ def _print_place(trace: TracebackType | None) -> None:
     """Where the program was: its own lines, without those of libraries."""
     whole = traceback.extract_tb(trace)
     frames = [one for one in whole if not _is_librarys(one.filename)] or whole
+    shown = [(_short(one.filename), one.lineno or 0, one.name, one.line) for one in frames]
     sys.stderr.write("Traceback (most recent call last):\n")
-    sys.stderr.writelines(traceback.format_list(frames))
+    sys.stderr.writelines(traceback.format_list(shown))
     sys.stderr.write("reenact.DivergenceError\n")
+
+
+def _short(file: str) -> str:
+    """As somebody in this folder would write it."""
+    return file.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 def _say_what_is_covered() -> None:

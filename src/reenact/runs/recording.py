@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from reenact.engine.script import Script
 from reenact.engine.settings import Settings, settle
 from reenact.errors import RecordingExists, ReenactError
 from reenact.format import lane as lanes
-from reenact.format.event import Data, Draft
+from reenact.format.event import Data, Draft, Event
 from reenact.format.manifest import Flag
 from reenact.policy.rules import Mode
 from reenact.runs.options import Options, runs_folder
@@ -30,8 +31,9 @@ from reenact.store.directory import DirectorySink
 from reenact.store.reading import open_recording
 from reenact.store.rewrite import to_tape
 from reenact.store.sink import print_warning
+from reenact.store.tape import part_path
 
-__all__ = ["HASH_SEED", "Recording"]
+__all__ = ["HASH_SEED", "Recording", "recorded_seed"]
 
 HASH_SEED = "PYTHONHASHSEED"
 
@@ -45,12 +47,15 @@ class Recording:
         check_report(options.report)
         self._options = options
         self._root = root
-        self._mode: Mode = options.mode or "record"
         self._place = (options.path or _new_place(root)).absolute()
-        self._owned = self._mode == "record_missing" or options.append
+        adds = options.mode == "record_missing" or options.append
+        self._owned = adds and _is_recorded(self._place)
+        # What is to be added to a recording that is not there is a recording.
+        self._mode: Mode = "record" if adds and not self._owned else options.mode or "record"
         self._replaces = options.overwrite or self._mode == "rewrite"
         self._parts: Opened | None = None
-        self.environ = {HASH_SEED: os.environ.get(HASH_SEED) or _seed()}
+        recorded = _read_seed(self._place) if self._owned else None
+        self.environ = {HASH_SEED: recorded or os.environ.get(HASH_SEED) or _seed()}
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +108,7 @@ class Recording:
             warn=print_warning,
             allow=options.allow,
             overwrite=options.overwrite and captures,
-            append=options.append,
+            append=options.append and self._owned,
             seal=not options.net,
         )
 
@@ -119,7 +124,7 @@ class Recording:
             allow=options.allow,
             only="network" if options.net else None,
             owner=self._owned,
-            append=options.append,
+            append=options.append and self._owned,
             seal=not options.net,
             boundaries=options.boundaries,
             verbose=options.verbose,
@@ -159,6 +164,8 @@ class Recording:
     def _close(self, told: list[Told], code: int) -> bool:
         """Is there a recording of this run now?"""
         if self._owned:
+            if told and not any(one.ended for one in told):
+                say(f"reenact: warning: {self._place} stays as it was: the program was killed")
             return True
         if any(one.approximate for one in told):
             self._sink.flag(Flag.APPROXIMATE)
@@ -196,6 +203,29 @@ class Recording:
 def _beside(tape: Path) -> Path:
     """The capture that a tape is made of."""
     return tape.with_name(f"{tape.name}.capture")
+
+
+def _is_recorded(place: Path) -> bool:
+    """Is there something to add to? What was never finished counts: opening it says what to do."""
+    if place.is_dir():
+        return any(place.iterdir())
+    return place.exists() or part_path(place).exists()
+
+
+def _read_seed(place: Path) -> str | None:
+    with open_recording(place) as source:
+        return recorded_seed(source)
+
+
+def recorded_seed(source: Iterable[Event]) -> str | None:
+    """The hash seed of the recorded program, if it says."""
+    start = next((event for event in source if event.type == "run_start"), None)
+    seed = None if start is None else start.data.get("hashSeed")
+    return seed if isinstance(seed, str) and _is_seed(seed) else None
+
+
+def _is_seed(text: str) -> bool:
+    return text == "random" or (text.isascii() and text.isdecimal() and int(text) < 2**32)
 
 
 def _seed() -> str:

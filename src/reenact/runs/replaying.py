@@ -9,11 +9,10 @@ from typing import Self
 from reenact.engine.ledger import Ledger
 from reenact.engine.rendering import render_many
 from reenact.engine.settings import Settings, settle
-from reenact.format.event import Event
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
 from reenact.runs.plan import Plan, Told, reports
-from reenact.runs.recording import HASH_SEED
+from reenact.runs.recording import HASH_SEED, recorded_seed
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
 from reenact.store.reading import open_recording
 from reenact.store.sink import print_warning
@@ -34,11 +33,12 @@ class Replaying:
         self._path = path
         with open_recording(path) as source:
             self._events = len(source)
-            first = source.next()
+            seed = recorded_seed(source)
         self._settings = self._settle(root)
         self._root = root
         self._ledger: Ledger | None = None
-        self.environ = _environ(first)
+        # Sets are iterated in the recorded order when Python hashes with the recorded seed.
+        self.environ = {} if seed is None else {HASH_SEED: seed}
 
     def __enter__(self) -> Self:
         return self
@@ -142,15 +142,3 @@ class Replaying:
         if not summary.divergences and self._settings.unused != "allow":
             summary.divergences = [one.to_json() for one in left.first]
         return summary
-
-
-def _environ(first: Event | None) -> dict[str, str]:
-    """Sets are iterated in the recorded order when Python hashes with the recorded seed."""
-    if first is None or first.type != "run_start":
-        return {}
-    seed = first.data.get("hashSeed")
-    return {HASH_SEED: seed} if isinstance(seed, str) and _is_seed(seed) else {}
-
-
-def _is_seed(text: str) -> bool:
-    return text == "random" or (text.isascii() and text.isdecimal() and int(text) < 2**32)

@@ -45,7 +45,7 @@ class Summary:
         if self.mode == "replay":
             text = f"replayed {_count(self.calls, 'call')} in {lanes}, {self.live} live, {self.unused} unused"
         else:
-            text = f"recorded {_count(self.calls, 'call')} in {lanes} to {self.recording}"
+            text = f"recorded {_count(self.calls, 'call')} in {lanes} to {_short(self.recording)}"
         if self.passed:
             text += "".join(
                 f", {number} passed through {name}" for name, number in sorted(self.passed.items())
@@ -73,6 +73,12 @@ class Summary:
             "lanes": self.lanes,
             "exitCode": self.exit_code,
         }
+
+
+def _short(path: Path) -> str:
+    """As somebody in this folder would write it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def _count(number: int, what: str) -> str:

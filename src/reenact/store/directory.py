@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import threading
 from pathlib import Path
 
 import msgspec
@@ -24,12 +23,13 @@ from reenact.errors import (
     UsageError,
     WriterBusy,
 )
-from reenact.format.event import Draft, Prefix
+from reenact.format.event import Draft
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_capture, is_open_as, not_removed
 from reenact.store.files import claimed, create_claimed, holding, replace_file, unwritable
+from reenact.store.joining import GuestSink, Open, new_writer, read_open
 from reenact.store.journal import Note
 from reenact.store.layout import (
     BLOBS,
@@ -37,32 +37,20 @@ from reenact.store.layout import (
     EVENTS,
     MANIFEST,
     OPEN,
-    SEALED,
     SEGMENTS,
     drop_empty_segments,
     drop_marks,
-    is_closing,
     looks_recorded,
     segment_files,
 )
-from reenact.store.lines import Lines
-from reenact.store.log import Log, write_whole
-from reenact.store.sealed import SealedValues
+from reenact.store.log import write_whole
 from reenact.store.segments import merge
 from reenact.store.sink import Options, Status, Writer, watch_forks
-from reenact.store.sums import Sums, blob_totals, close_manifest, encode_manifest, scan
+from reenact.store.sums import blob_totals, close_manifest, encode_manifest
 from reenact.store.torn import set_orphans_aside
 from reenact.store.unfinished import settle
 
-__all__ = ["DirectorySink", "Open", "finish_swap", "join_directory", "read_open"]
-
-
-class Open(msgspec.Struct, frozen=True, rename="camel"):
-    """What ``open.json`` holds: enough to recover, and for other processes to join."""
-
-    seed: Seed
-    pid: int
-    clock: Clock
+__all__ = ["DirectorySink", "finish_swap"]
 
 
 class DirectorySink:
@@ -93,9 +81,8 @@ class DirectorySink:
         self._made = False
         self._manifest: Manifest | None = None
         self._discarded = False
-        self._forked = False
-        self._shut_out = False
-        self._joining = threading.Lock()
+        self._guest: GuestSink | None = None
+        """In a forked child, which joins what its parent writes."""
 
     @property
     def folder(self) -> Path:
@@ -157,46 +144,37 @@ class DirectorySink:
         self._lock_fd = fd
         begun = Open(seed, os.getpid(), self._clock)
         write_whole(fd, msgspec.json.encode(begun) + b"\n", 0)
-        self._writer = _new_writer(folder / EVENTS, folder, seed, self._options)
+        self._writer = new_writer(folder / EVENTS, folder, seed, self._options)
 
     def append(self, event: Draft) -> int:
-        writer = self._writer or self._join()
-        return 0 if writer is None else writer.append(event)
+        return self._own().append(event) if self._guest is None else self._guest.append(event)
 
     def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
-        writer = self._writer or self._join()
-        return 0 if writer is None else writer.append(event, received)
+        if self._guest is not None:
+            return self._guest.append_copy(event, received)
+        return self._own().append(event, received)
 
     def begin(self, event: Draft, position: int) -> Note | None:
-        writer = self._writer or self._join()
-        return None if writer is None else writer.begin(event, position)
+        if self._guest is not None:
+            return self._guest.begin(event, position)
+        return self._own().begin(event, position)
 
-    def _join(self) -> Writer | None:
-        """A segment of our own; None when it cannot be had, which must not stop the program."""
-        if not self._forked:
+    def _own(self) -> Writer:
+        if self._writer is None:
             raise UsageError("start the sink before appending to it")
-        with self._joining:
-            if self._writer is None and not self._shut_out:
-                try:
-                    name = f"p{os.getpid()}"
-                    self._writer = join_directory(self._folder, name, self._options)
-                except SinkError as error:
-                    self._shut_out = True
-                    self._options.warn(
-                        f"{error.message}; the program goes on, what this process does is not recorded"
-                    )
-            return self._writer
+        return self._writer
 
     def flag(self, flag: Flag) -> None:
-        if self._writer is not None and not self._forked:
+        if self._writer is not None and self._guest is None:
             self._writer.flags.add(flag)
 
     def after_fork(self) -> None:
         """In a forked child: leave the parent's files alone, write a segment of our own."""
         if self._writer is None or self._manifest is not None or self._discarded:
             return
-        self._forked = True
-        self._joining = threading.Lock()
+        assert self._seed is not None
+        self._guest = GuestSink(self._folder, self._options)
+        self._guest.start(self._seed)
         self._writer.release()
         self._writer = None
         if self._lock_fd >= 0:
@@ -206,7 +184,7 @@ class DirectorySink:
     def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
         if self._manifest is not None:
             return self._manifest
-        if self._forked:
+        if self._guest is not None:
             self.leave()
             raise SinkError("a forked child does not finalise its parent's recording")
         if self._discarded:
@@ -224,13 +202,11 @@ class DirectorySink:
 
     def leave(self) -> None:
         """In a forked child: this process has no more to add."""
-        if self._forked and self._writer is not None:
-            self._writer.close()
-            self._writer.release()
-            self._writer = None
+        if self._guest is not None:
+            self._guest.leave()
 
     def discard(self) -> None:
-        if self._forked:
+        if self._guest is not None:
             self.leave()
         elif self._lock_fd >= 0 and self._manifest is None:
             self._give_up()
@@ -311,68 +287,6 @@ class DirectorySink:
                 hint=f"the old one is kept, the new one is in {self._folder.name}",
             )
         _swap(self._folder, self.path)
-
-
-def _new_writer(log: Path, folder: Path, seed: Seed, options: Options) -> Writer:
-    fd = create_claimed(log)
-    sealed = None
-    if options.seal is not None:
-        name = SEALED if log.parent == folder else f"{SEGMENTS}/{log.stem}.{SEALED}"
-        sealed = SealedValues(folder / name, options.seal, seed.capture_id)
-    blobs = Blobs(folder / BLOBS)
-    return Writer(
-        Log(fd, log),
-        Prefix(seed.capture_id, seed.run_id),
-        blobs,
-        sealed,
-        options,
-        lambda: _scan(log, blobs),
-    )
-
-
-def _scan(log: Path, blobs: Blobs) -> Sums:
-    lines = Lines(log, blobs)
-    try:
-        return scan(lines)
-    finally:
-        lines.close()
-
-
-def join_directory(folder: Path, name: str, options: Options) -> Writer:
-    """Another process's end of a capture that is being written: its own segment and lock.
-
-    ``name`` is a wish (a lane, a pid); a number is added when it is taken.
-    """
-    begun = read_open(folder)
-    try:
-        if begun is not None:
-            with holding(folder, shared=True):
-                if not is_closing(folder):
-                    return _new_segment(folder, name, begun.seed, options)
-    except OSError as error:
-        raise unwritable(folder / SEGMENTS, error) from None
-    raise SinkError(
-        f"{folder} is not being recorded",
-        hint="join a capture between its start and its finalisation",
-    )
-
-
-def _new_segment(folder: Path, name: str, seed: Seed, options: Options) -> Writer:
-    segments = folder / SEGMENTS
-    segments.mkdir(exist_ok=True)
-    for number in range(1_000_000):
-        wish = f"{name}-{number}" if number else name
-        with contextlib.suppress(FileExistsError):
-            return _new_writer(segments / f"{wish}.jsonl", folder, seed, options)
-    raise SinkError(f"no free segment name for {name} in {segments}")
-
-
-def read_open(folder: Path) -> Open | None:
-    """The contents of ``open.json``, or None when it is missing or was never written whole."""
-    try:
-        return msgspec.json.decode((folder / OPEN).read_bytes(), type=Open)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _busy(folder: Path) -> WriterBusy:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
+from weakref import WeakSet
 
 from reenact.format.manifest import Checkpoints
 
@@ -105,16 +106,21 @@ class Log:
             self.fd = -1
 
 
+_join = threading.Thread.join  # before a session makes it a wait of the program
+
+
 class Syncer:
     """Group commit: a background thread makes what was written durable, every ``interval``.
 
-    ``touch`` costs an attribute look-up while a commit is already due.
+    ``touch`` costs an attribute look-up while a commit is already due. A fork finds no thread: from
+    3.12 on Python warns whoever forks a process that has several.
     """
 
     def __init__(self, fd: int, files: list[Path], *, interval: float = 0.1) -> None:
         self._fd = fd
         self._files = files
         self._interval = interval
+        self._lock = threading.RLock()
         self._due = threading.Event()
         self._stop = threading.Event()
         self._pending = False
@@ -123,11 +129,13 @@ class Syncer:
     def touch(self) -> None:
         if self._pending:
             return
-        self._pending = True
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="reenact-sync", daemon=True)
-            self._thread.start()
-        self._due.set()
+        with self._lock:
+            self._pending = True
+            if self._thread is None:
+                _watch_forks(self)
+                self._thread = threading.Thread(target=self._run, name="reenact-sync", daemon=True)
+                self._thread.start()
+            self._due.set()
 
     def _run(self) -> None:
         while True:
@@ -148,12 +156,47 @@ class Syncer:
         with contextlib.suppress(OSError):
             os.fdatasync(self._fd)
 
+    def pause(self) -> None:
+        """Make everything durable and end the thread; the next ``touch`` starts another."""
+        with self._lock:
+            if self._thread is None or self._stop.is_set():
+                return
+            self._end()
+            self._thread = None
+            self._stop.clear()
+            self._due.clear()
+            if self._pending:  # since its last commit
+                self._pending = False
+                self.commit()
+
     def close(self) -> None:
         """Stop the thread; returns when it no longer touches the file."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
         self._stop.set()
         self._due.set()
         if self._thread is not None:
-            self._thread.join()
+            _join(self._thread)
+
+
+_syncers: WeakSet[Syncer] = WeakSet()
+_hooked = False
+
+
+def _watch_forks(syncer: Syncer) -> None:
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        # A child has none of our threads, and whoever held a lock is not there, either.
+        os.register_at_fork(before=_pause_all, after_in_child=_syncers.clear)
+    _syncers.add(syncer)
+
+
+def _pause_all() -> None:
+    for syncer in list(_syncers):
+        syncer.pause()
 
 
 def sync_file(path: Path) -> None:

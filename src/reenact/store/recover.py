@@ -25,8 +25,9 @@ from reenact.format.event import Envelope, Prefix
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
 from reenact.policy.redaction import Redactor
 from reenact.store.blobs import Blobs
-from reenact.store.directory import finish_swap, read_open
+from reenact.store.directory import finish_swap
 from reenact.store.files import alone_in, claimed, replace_file, unwritable
+from reenact.store.joining import read_open
 from reenact.store.layout import (
     BLOBS,
     EVENTS,

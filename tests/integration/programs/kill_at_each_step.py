@@ -18,7 +18,8 @@ from typing import Any
 
 from reenact import Draft, Redactor
 from reenact._system import start_clock
-from reenact.store.directory import DirectorySink, join_directory
+from reenact.store.directory import DirectorySink
+from reenact.store.joining import join_directory
 from reenact.store.log import Durability
 from reenact.store.recording import make_seed
 from reenact.store.recover import recover

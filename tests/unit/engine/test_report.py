@@ -18,7 +18,7 @@ def test_a_run_that_went_as_recorded_is_ok() -> None:
         "counts": {
             "served": 1,
             "live": 0,
-            "passed": {"a": 1, "b": 2},
+            "passed": {"random a": 1, "random b": 2},
             "divergences": 0,
             "unused": 0,
         },

@@ -106,9 +106,9 @@ def test_who_computes_is_not_at_rest_for_much_longer(lock: Any) -> None:
 def test_who_starts_a_thread_is_not_at_rest_while_it_waits_for_that(lock: Any) -> None:
     rest = _rest(lock, grace=0)
     rest.give(A)
-    rest.starting += 1
+    rest.starting.add(A)
     assert [rest.holds_for(B) for _ in range(20)] == [False] * 20
-    rest.starting -= 1
+    rest.starting.discard(A)
     assert [rest.holds_for(B) for _ in range(5)] == [False] * 4 + [True]
 
 

@@ -41,15 +41,16 @@ def test_a_thread_is_in_the_session_and_in_a_lane(session: Session) -> None:
 
 def test_while_a_thread_is_being_started_nobody_is_at_rest(session: Session) -> None:
     """However long the machine takes: the one who starts it has not come to its next step yet."""
-    seen: list[int] = []
+    seen: list[set[int]] = []
 
     class Slow(threading.Thread):
         def _bootstrap(self) -> None:
-            seen.append(session.conductor.rest.starting)
+            seen.append(set(session.conductor.rest.starting))
             super()._bootstrap()  # type: ignore[misc]  # of the standard library
 
     _run_thread(Slow())
-    assert (seen, session.conductor.rest.starting) == ([1], 0)
+    assert seen == [{threading.get_ident()}]
+    assert session.conductor.rest.starting == set()
 
 
 def test_a_thread_can_be_started_once_and_the_second_try_takes_no_number(session: Session) -> None:

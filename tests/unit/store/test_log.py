@@ -93,3 +93,25 @@ def test_a_syncer_that_is_closed_while_it_wakes_up_does_not_wait_for_ever(tmp_pa
     thread.join(30)
     assert not thread.is_alive()
     os.close(fd)
+
+
+def test_who_forks_has_no_thread_of_ours(tmp_path: Path) -> None:
+    """From 3.12 on Python warned a program that had none of its own, and only while recording."""
+    fd = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
+    syncer = Syncer(fd, [], interval=30)
+    try:
+        for _ in range(2):  # and afterwards it goes on
+            syncer.touch()
+            assert "reenact-sync" in _threads()
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+            assert "reenact-sync" not in _threads()
+    finally:
+        syncer.close()
+        os.close(fd)
+
+
+def _threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate()]

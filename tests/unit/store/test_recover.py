@@ -14,7 +14,7 @@ from reenact.errors import (
 )
 from reenact.format.manifest import Flag
 from reenact.policy.redaction import Redactor
-from reenact.store.directory import join_directory
+from reenact.store.joining import join_directory
 from reenact.store.reading import open_recording
 from reenact.store.recover import recover
 from reenact.store.seal import Seal

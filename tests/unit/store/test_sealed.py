@@ -8,7 +8,7 @@ import pytest
 from reenact.errors import RecordingDamaged
 from reenact.format.manifest import Flag
 from reenact.policy.redaction import PLACEHOLDER, Redactor
-from reenact.store.directory import join_directory
+from reenact.store.joining import join_directory
 from reenact.store.reading import open_recording
 from reenact.store.seal import Seal
 from reenact.store.sealed import read_sealed
