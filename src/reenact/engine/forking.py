@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from reenact.engine.current import current
+from reenact.store.log import pause_syncers
 
 if TYPE_CHECKING:
     from reenact.engine.lanes import Lane
@@ -44,6 +45,7 @@ def _before() -> None:
         session.lock.acquire()
         takes_part = session is here and session.is_active
         held.append((session, session.spawn_process() if takes_part else None))
+    pause_syncers()
     _forking.held = held
 
 

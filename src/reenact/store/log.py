@@ -19,6 +19,7 @@ __all__ = [
     "Log",
     "Syncer",
     "Tally",
+    "pause_syncers",
     "sync_file",
     "whole_lines",
     "whole_size",
@@ -112,8 +113,8 @@ _join = threading.Thread.join  # before a session makes it a wait of the program
 class Syncer:
     """Group commit: a background thread makes what was written durable, every ``interval``.
 
-    ``touch`` costs an attribute look-up while a commit is already due. A fork finds no thread: from
-    3.12 on Python warns whoever forks a process that has several.
+    ``touch`` costs an attribute look-up while a commit is already due. Sessions pause it around a
+    fork: from 3.12 on Python warns whoever forks a process that has several threads.
     """
 
     def __init__(self, fd: int, files: list[Path], *, interval: float = 0.1) -> None:
@@ -132,7 +133,7 @@ class Syncer:
         with self._lock:
             self._pending = True
             if self._thread is None:
-                _watch_forks(self)
+                _syncers.add(self)
                 self._thread = threading.Thread(target=self._run, name="reenact-sync", daemon=True)
                 self._thread.start()
             self._due.set()
@@ -182,19 +183,10 @@ class Syncer:
 
 
 _syncers: WeakSet[Syncer] = WeakSet()
-_hooked = False
 
 
-def _watch_forks(syncer: Syncer) -> None:
-    global _hooked
-    if not _hooked:
-        _hooked = True
-        # A child has none of our threads, and whoever held a lock is not there, either.
-        os.register_at_fork(before=_pause_all, after_in_child=_syncers.clear)
-    _syncers.add(syncer)
-
-
-def _pause_all() -> None:
+def pause_syncers() -> None:
+    """For who is about to fork: end our threads. Nothing must be written until that is done."""
     for syncer in list(_syncers):
         syncer.pause()
 

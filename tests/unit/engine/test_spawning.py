@@ -8,7 +8,7 @@ import logging.handlers
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import reenact
 from reenact.engine.current import OUTSIDE, VARIABLE, current
 from reenact.engine.desk import outside
 from reenact.engine.session import Session
+from reenact.engine.spawning import stay
 
 
 @pytest.fixture
@@ -249,6 +250,35 @@ def test_wait_for_keeps_the_lane_and_other_tasks_do_not(session: Session) -> Non
         ]
 
     assert asyncio.run(main()) == ["0", "0.1", "0.2", "0.3", "0.4"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda loop, coro: loop.create_task(coro),
+        lambda loop, coro: asyncio.Task(coro, loop=loop),
+        pytest.param(
+            lambda loop, coro: asyncio.Task(coro, loop=loop, eager_start=True),  # type: ignore[call-arg]
+            marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="from Python 3.12 on"),
+        ),
+    ],
+    ids=["by-its-loop", "past-its-loop", "eager"],
+)
+def test_what_stays_is_in_its_callers_lane_in_any_task(
+    session: Session, make: Callable[..., asyncio.Task[str]]
+) -> None:
+    async def main() -> list[str]:
+        task = make(asyncio.get_running_loop(), stay(session, _lane_later, session))
+        return [await task, await asyncio.create_task(_lane(session))]
+
+    assert asyncio.run(main()) == ["0", "0.1"]
+
+
+async def _lane_later(session: Session) -> str:
+    first = await _lane(session)
+    await asyncio.sleep(0)
+    assert await _lane(session) == first
+    return first
 
 
 async def _nested(session: Session) -> str:
