@@ -175,6 +175,20 @@ def test_a_fork_outside_any_session_takes_no_lane(tmp_path: Path) -> None:
     assert statuses == [0]
 
 
+def test_who_forks_has_no_thread_of_ours(tmp_path: Path) -> None:
+    """From 3.12 on Python warned a program that had no threads, and only while recording."""
+    seen: list[list[str]] = []
+
+    def program(world: World) -> Any:
+        answers = [world.get("before")]
+        assert _fork(lambda: world.get("child")) == 0
+        seen.append([thread.name for thread in threading.enumerate()])
+        return [*answers, world.get("after")]
+
+    record(program, tmp_path / "c")
+    assert "reenact-sync" not in seen[0]
+
+
 def test_nothing_is_held_after_a_fork(tmp_path: Path) -> None:
     free: list[bool] = []
 

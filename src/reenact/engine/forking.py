@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from reenact.engine.current import current
-from reenact.store.log import pause_syncers
+from reenact.store.log import forget_syncers, pause_syncers
 
 if TYPE_CHECKING:
     from reenact.engine.lanes import Lane
@@ -64,6 +64,7 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
+    forget_syncers()
     for session, lane in _held():
         session.became_child(lane)
         session.lock.release()

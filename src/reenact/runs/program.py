@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from reenact.format import lane as lanes
 from reenact.policy.rules import Mode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.plan import LANE, RUN, Plan, Told, claim, read_plan, tell
+from reenact.runs.telling import for_the_command
 from reenact.store.sink import print_warning
 
 __all__ = ["start"]
@@ -130,7 +130,7 @@ class _Program:
                 live=report.live,
                 passed=report.passed,
                 divergences=[one.to_json() for one in found],
-                texts=[_for_the_command(render(one)) for one in found],
+                texts=[for_the_command(render(one)) for one in found],
                 problem=None if self._problem is None else self._problem.to_json(),
                 approximate=session.approximate,
                 ended=ended,
@@ -159,11 +159,6 @@ def _say_what_is_covered() -> None:
     rest = ", ".join(stack.name for stack in uncovered()) or "none of the known ones"
     for line in (f"covered: {', '.join(covered())}", f"installed and not covered: {rest}"):
         sys.stderr.write(f"reenact: {line}\n")
-
-
-def _for_the_command(text: str) -> str:
-    """What to do in a session, in the words of the command line."""
-    return re.sub(r"mode='(record_missing|rewrite)'", r"--mode \1", text)
 
 
 def _is_librarys(file: str) -> bool:

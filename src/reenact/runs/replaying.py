@@ -7,13 +7,20 @@ from types import TracebackType
 from typing import Self
 
 from reenact.engine.ledger import Ledger
-from reenact.engine.rendering import render_many
+from reenact.engine.rendering import render, render_many
 from reenact.engine.settings import Settings, settle
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
 from reenact.runs.plan import Plan, Told, reports
 from reenact.runs.recording import HASH_SEED, recorded_seed
-from reenact.runs.telling import Summary, check_report, say, say_error, write_report
+from reenact.runs.telling import (
+    Summary,
+    check_report,
+    for_the_command,
+    say,
+    say_error,
+    write_report,
+)
 from reenact.store.reading import open_recording
 from reenact.store.sink import print_warning
 
@@ -123,7 +130,10 @@ class Replaying:
         unused = self._settings.unused
         if not left.unused or unused == "allow":
             return False
-        say(render_many(left.first))
+        first, *others = left.first
+        say(for_the_command(render(first)))
+        if others:
+            say(f"And besides, {render_many(others)}")
         more = left.unused - len(left.first)
         if more:
             say(f"… and {more:,} more recorded calls that were not made")

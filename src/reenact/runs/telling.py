@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from reenact.engine.report import VERSION
 from reenact.errors import ReenactError, UsageError
 from reenact.runs.plan import Told
 
-__all__ = ["Summary", "say", "say_error", "write_report"]
+__all__ = ["Summary", "check_report", "for_the_command", "say", "say_error", "write_report"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +97,11 @@ def say_error(message: str, hint: str) -> None:
     say(f"reenact: error: {message}")
     if hint:
         say(f"hint: {hint}")
+
+
+def for_the_command(text: str) -> str:
+    """What to do in a session, in the words of the command line."""
+    return re.sub(r"mode='(record_missing|rewrite)'", r"--mode \1", text)
 
 
 def check_report(path: Path | None) -> None:

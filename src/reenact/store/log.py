@@ -19,6 +19,7 @@ __all__ = [
     "Log",
     "Syncer",
     "Tally",
+    "forget_syncers",
     "pause_syncers",
     "sync_file",
     "whole_lines",
@@ -189,6 +190,11 @@ def pause_syncers() -> None:
     """For who is about to fork: end our threads. Nothing must be written until that is done."""
     for syncer in list(_syncers):
         syncer.pause()
+
+
+def forget_syncers() -> None:
+    """In the child: whoever was about to write is not here, and may hold a lock for ever."""
+    _syncers.clear()
 
 
 def sync_file(path: Path) -> None:
