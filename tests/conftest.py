@@ -29,12 +29,13 @@ settings.load_profile("soak" if SOAK else "ci")
 
 def _foreign(name: str) -> bool:
     ours = name.startswith("REENACT_") and name != "REENACT_SOAK"
-    return ours or _SECRET_NAME.search(name) is not None
+    return ours or name == "CI" or _SECRET_NAME.search(name) is not None
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test, nor any process it starts, sees the user's Reenact settings or secrets.
+    """No test, nor any process it starts, sees the user's Reenact settings or secrets, or whether
+    it runs in CI, where recordings are redacted more strictly.
 
     Secrets matter because redaction looks for the values of variables with secret names: a short
     one in somebody's shell would change what the tests record.

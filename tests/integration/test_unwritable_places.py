@@ -27,6 +27,8 @@ from tests.integration.scenes import PASSWORDS
 
 NAMES = ["capture", "tape.jsonl"]
 
+IN_CI = bool(os.environ.get("CI"))
+
 
 class SmallDisk:
     """A file system with room for 128 KiB, or what :meth:`fill` leaves of it."""
@@ -53,7 +55,7 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
         problem = str(error)
     if problem:
         # In CI this must run; elsewhere it may be impossible, and then it says so.
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no tmpfs here: {problem}")
+        (pytest.fail if IN_CI else pytest.skip)(f"no tmpfs here: {problem}")
     yield SmallDisk(folder)
     subprocess.run(["umount", str(folder)], check=True)
 

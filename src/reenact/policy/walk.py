@@ -198,7 +198,11 @@ class Walk:
         if isinstance(value, (list, tuple)):
             items = (self._cover(x, (*path, i), name, rule) for i, x in enumerate(value))
             return like(value, list(items))
-        if value is None or isinstance(value, bool) or value in ("", b""):
+        if (
+            value is None
+            or isinstance(value, bool)
+            or (isinstance(value, str | bytes) and not value)
+        ):
             return value
         text, encoding = leaf_text(value)
         if is_mark(text):

@@ -133,11 +133,22 @@ class Syncer:
             return
         with self._lock:
             self._pending = True
-            if self._thread is None:
-                _syncers.add(self)
-                self._thread = threading.Thread(target=self._run, name="reenact-sync", daemon=True)
-                self._thread.start()
+            if self._thread is None and not self._start():
+                self._pending = False
+                self.commit()
+                return
             self._due.set()
+
+    def _start(self) -> bool:
+        """Start the thread. False where Python starts none any more, because it is ending."""
+        thread = threading.Thread(target=self._run, name="reenact-sync", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        _syncers.add(self)
+        self._thread = thread
+        return True
 
     def _run(self) -> None:
         while True:

@@ -15,6 +15,15 @@ from reenact.boundaries.framing import body_of, file_of, head_of, joined, respon
 from reenact.boundaries.http import Head, Reply
 
 
+class _Received(io.BufferedReader):
+    """An exception that a test keeps holds the response. Collected together, the file may go first,
+    and Python 3.13 tells that the response could not flush it."""
+
+    def flush(self) -> None:
+        if not self.closed:
+            super().flush()
+
+
 class _Pipe:
     """A socket with something in it."""
 
@@ -22,7 +31,7 @@ class _Pipe:
         self._data = data
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(io.BytesIO(self._data))
+        return _Received(io.BytesIO(self._data))
 
 
 def _reply(head: Head, *pieces: bytes, error: BaseException | None = None) -> Reply:
@@ -137,9 +146,9 @@ def test_what_is_cut_short_is_cut_short_again(rest: bytes) -> None:
     try:
         pieces.extend(body_of(_live(data)))
     except http.client.IncompleteRead as short:
-        error = short.with_traceback(None)  # which holds the response, and so itself
-    again = respond(_reply(head_of(_live(data)), *pieces, error=error), "GET")
-    assert read(again) == read(_live(data))
+        error = short
+    with respond(_reply(head_of(_live(data)), *pieces, error=error), "GET") as again:
+        assert read(again) == read(_live(data))
 
 
 def test_a_length_that_is_not_reached() -> None:
