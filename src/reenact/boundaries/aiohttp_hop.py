@@ -81,6 +81,11 @@ class Hop(ResponseHandler):
         is_open = self._answered and not self._should_close and not self._upgraded
         return is_open and (self._body is None or self._body.is_eof())
 
+    @property
+    def has_diverged(self) -> bool:
+        """Has the session come to its end before its program?"""
+        return self._session.poison is not None
+
     def close(self) -> None:
         self.transport = None
         if self._body is not None:

@@ -43,6 +43,12 @@ class StandIn(Connection):
         if hop is not None:
             hop.close()
 
+    def __del__(self, *args: Any) -> None:
+        hop: Any = self._protocol
+        if hop is not None and hop.has_diverged:
+            return  # what would have closed it raised the divergence once more
+        super().__del__(*args)
+
     def release(self) -> None:
         hop: Any = self._protocol
         reusable = hop is not None and hop.is_reusable() and not self._connector.force_close
