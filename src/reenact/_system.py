@@ -19,6 +19,8 @@ Now = Callable[[], int]
 
 _time_ns = time.time_ns
 _monotonic_ns = time.monotonic_ns
+monotonic = time.monotonic
+"""Seconds on the system-wide monotonic clock."""
 _urandom = os.urandom
 _sleep = time.sleep
 _process_time = time.process_time
@@ -41,11 +43,6 @@ class Clock(msgspec.Struct, frozen=True):
 def start_clock() -> Clock:
     """A clock anchored now."""
     return Clock(_time_ns(), _monotonic_ns())
-
-
-def monotonic() -> float:
-    """Seconds on the system-wide monotonic clock."""
-    return _monotonic_ns() / 1e9
 
 
 def pause(seconds: float) -> None:

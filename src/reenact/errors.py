@@ -71,6 +71,8 @@ class ReenactError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # for whoever reads a traceback
         self.fields = {name: value for name, value in fields.items() if value is not None}
 
     def to_json(self) -> dict[str, str | int | dict[str, str | int]]:

@@ -11,7 +11,7 @@ from reenact.engine.session import Session
 from reenact.engine.settings import Pace, Unused, settle
 from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import Ignore, Policy
-from reenact.store.sink import Warn, print_warning
+from reenact.store.warning import Warn, print_warning
 
 __all__ = ["session"]
 

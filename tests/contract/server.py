@@ -161,9 +161,13 @@ class Server:
         self._acceptor.start()
 
     @property
+    def port(self) -> int:
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    @property
     def url(self) -> str:
-        host, port = self._socket.getsockname()
-        return f"http://{host}:{port}"
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def journal(self) -> list[Asked]:

@@ -141,20 +141,7 @@ def test_sessions_without_boundaries_are_not_guarded(pair: _Pair) -> None:
 def _net_tape(path: Path, warn: Any) -> Session:
     return Session(
         settle(
-            None,
-            capture=path,
-            tape=None,
-            mode="replay",
-            policy=None,
-            strict=True,
-            unused=None,
-            match=None,
-            ignore=None,
-            root=None,
-            fixture_root=None,
-            warn=warn,
-            boundaries=PATCHES,
-            only="network",
+            capture=path, mode="replay", strict=True, warn=warn, boundaries=PATCHES, only="network"
         )
     )
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.boundaries.bodies import describe
-from reenact.boundaries.coding import decode, encode
+from reenact.boundaries.coding import Seen, encode, look
 from reenact.boundaries.urls import normal_url
 from reenact.boundaries.wire import Errors, Head, Wire
 from reenact.engine.session import Session
@@ -192,17 +192,31 @@ def test_text_may_be_cut_anywhere(text: str, data: st.DataObject) -> None:
 
 @given(st.binary(max_size=200), CODINGS)
 def test_codings_are_undone(body: bytes, coding: str) -> None:
-    assert decode(encode(body, coding), coding) == body
+    whole = None if coding == "identity" else Seen("whole", body)
+    assert look(encode(body, coding), coding) == whole
 
 
 @given(st.binary(max_size=200), CODINGS, st.integers(0, 220))
 def test_a_part_of_an_encoded_body_is_a_part_of_the_text(
     body: bytes, coding: str, end: int
 ) -> None:
-    read = decode(encode(body, coding)[:end], coding)
-    assert read is None or body.startswith(read)
+    seen = look(encode(body, coding)[:end], coding)
+    assert seen is None or body.startswith(seen.text)
 
 
 @given(st.binary(max_size=100), st.text(max_size=20))
 def test_any_bytes_are_put_up_with(body: bytes, coding: str) -> None:
-    assert decode(body, coding) in (None, body)
+    seen = look(body, coding)
+    assert seen is None or seen.end in ("whole", "broken", "hidden")
+
+
+@given(st.binary(min_size=1, max_size=200), st.sampled_from(["gzip", "deflate"]), st.data())
+def test_a_changed_byte_hides_nothing_that_stands_before_it(
+    body: bytes, coding: str, data: st.DataObject
+) -> None:
+    packed = encode(body, coding)
+    place = data.draw(st.integers(len(packed) - 4, len(packed) - 1))
+    changed = bytearray(packed)
+    changed[place] ^= 0xFF
+    seen = look(bytes(changed), coding)
+    assert seen == Seen("broken", body)

@@ -8,9 +8,9 @@ from mimetypes import guess_type
 from typing import Any
 from urllib.parse import parse_qsl
 
-from reenact.boundaries.coding import decode
+from reenact.boundaries.coding import Headers, Pairs, look
 from reenact.errors import ReenactError
-from reenact.format.canonical import MAX_DEPTH
+from reenact.format.canonical import MAX_DEPTH, digest_bytes
 from reenact.format.canonical import decode as decode_json
 from reenact.format.event import Data
 
@@ -21,20 +21,21 @@ _DEEPEST = MAX_DEPTH - 20
 
 _LENGTHS = (len("content-type"), len("content-encoding"))
 
-Pairs = tuple[tuple[str, str], ...]
-"""Headers in order, repeated ones included."""
 
-
-def describe(headers: Pairs, body: bytes) -> Data:
-    """``type`` and ``body``; nothing for an empty one.
+def describe(headers: Headers, body: bytes, known: tuple[str, str] | None = None) -> Data:
+    """``type`` and ``body``; nothing for an empty one. ``known`` is what ``headers`` say of it,
+    for callers that know.
 
     JSON by value, a form as pairs sorted by name, a multipart body as its parts without the
-    boundary, other text as text, the rest as bytes. Never raises: a body that is not what it says
-    it is, is text or bytes.
+    boundary, other text as text, the rest as bytes; the digest of one that is encoded and cannot be
+    read to its end. Never raises: a body that is not what it says it is, is text or bytes.
     """
-    said, coding = _content_headers(headers)
-    plain = decode(body, coding) if coding else None
-    content = body if plain is None else plain
+    said, coding = known or _content_headers(headers)
+    seen = look(body, coding) if coding else None
+    if seen is not None and seen.end != "whole":
+        # There may be a secret in it that nobody can see.
+        return {"type": "unread", "body": {"digest": digest_bytes(body), "size": len(body)}}
+    content = body if seen is None else seen.text
     if not content:
         return {}
     kind = _kind(said)
@@ -48,8 +49,8 @@ def describe(headers: Pairs, body: bytes) -> Data:
         return {"type": "bytes", "body": content}
 
 
-def _content_headers(headers: Pairs) -> tuple[str, str]:
-    """The first ``Content-Type`` and the first ``Content-Encoding``."""
+def _content_headers(headers: Headers) -> tuple[str, str]:
+    """The first ``Content-Type``, and every ``Content-Encoding``."""
     kind = coding = None
     for key, value in headers:
         if len(key) not in _LENGTHS:
@@ -57,8 +58,8 @@ def _content_headers(headers: Pairs) -> tuple[str, str]:
         name = key.lower()
         if kind is None and name == "content-type":
             kind = value
-        elif coding is None and name == "content-encoding":
-            coding = value
+        elif name == "content-encoding":
+            coding = value if coding is None else f"{coding}, {value}"
     return kind or "", coding or ""
 
 

@@ -1,41 +1,190 @@
-"""Content codings, for looking into bodies and for packing them again."""
+"""Content codings, for looking into bodies and for packing them again.
+
+A few hundred bytes can be the code of gigabytes, so a body is read in slices so small that what
+one of them stands for fits into memory, and no further than :data:`MOST`.
+"""
 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
 
-__all__ = ["decode", "encode"]
+import msgspec
+
+__all__ = ["MOST", "Headers", "Pairs", "Seen", "coding_of", "encode", "look"]
+
+Pairs = tuple[tuple[str, str], ...]
+"""Headers in order, repeated ones included."""
+
+Headers = Iterable[tuple[str, str]]
+"""The same where they are only gone through."""
+
+MOST = 64 << 20
+"""Bytes of text that are looked at, behind each coding."""
+
+_MOST_CODINGS = 5
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-def _inflate(data: bytes) -> bytes:
-    """Some servers leave out the zlib header."""
-    try:
-        return zlib.decompressobj().decompress(data)
-    except zlib.error:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data)
+class Seen(msgspec.Struct, frozen=True):
+    """What was found behind the codings of a body.
+
+    ``whole``: ``text`` is all of it, or all there is of a body that breaks off. ``broken``: it is
+    what came before the bytes stopped making sense. ``hidden``: there is more than may be looked
+    at, or nothing here that can read it.
+    """
+
+    end: Literal["whole", "broken", "hidden"]
+    text: bytes = b""
 
 
-def _gunzip(data: bytes) -> bytes:
-    return _members(data, lambda: zlib.decompressobj(zlib.MAX_WBITS | 16))
+def coding_of(headers: Headers) -> str | None:
+    """All content codings that ``headers`` name, in the order in which they were applied."""
+    named = [value for key, value in headers if key.lower() == "content-encoding"]
+    return ", ".join(named) if named else None
 
 
-def _members(data: bytes, reader: Callable[[], Any]) -> bytes:
-    """All that were put one after the other. What follows and is none does not count, as it does
-    not for clients."""
-    text: list[bytes] = []
-    while data:
-        member = reader()
-        try:
-            text.append(member.decompress(data))
-        except Exception:
+def look(body: bytes, coding: str, *, most: int = MOST) -> Seen | None:
+    """What is behind the codings of ``body``; None when there is nothing to undo: they are unknown,
+    or the bytes are none of the kind. Never raises."""
+    end: Literal["whole", "broken"] = "whole"
+    for undone, name in enumerate(reversed(_names(coding))):
+        if undone == _MOST_CODINGS:
+            return Seen("hidden")
+        if name not in _CODINGS:
+            return Seen("broken", body) if undone else None
+        read = _undone(body, _CODINGS[name].texts, most)
+        if read is None:
+            return Seen("hidden")
+        text, whole = read
+        if not whole:
+            end = "broken"
             if not text:
+                return Seen(end, body) if undone else None
+        body = text
+    return Seen(end, body) if _names(coding) else None
+
+
+def _undone(
+    body: bytes, texts: Callable[[bytes], Iterator[bytes]], most: int
+) -> tuple[bytes, bool] | None:
+    """The text of ``body``, and whether that is all; None when it is too long or cannot be read."""
+    found: list[bytes] = []
+    left = most
+    try:
+        for text in texts(body):
+            left -= len(text)
+            if left < 0:
+                return None
+            if text:
+                found.append(text)
+    except ImportError:
+        return (b"", False) if _is_plain(body) else None
+    except Exception:  # noqa: BLE001 - each library fails in its own way, on bytes from outside
+        return b"".join(found), False
+    return b"".join(found), True
+
+
+def _is_plain(body: bytes) -> bool:
+    """Is this readable as it is? What is encoded has bytes that no text has."""
+    try:
+        return not _CONTROL.search(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
+
+
+def encode(body: bytes, coding: str) -> bytes:
+    """``body`` with its codings."""
+    for name in _names(coding):
+        body = _CODINGS[name].pack(body)
+    return body
+
+
+def _names(coding: str) -> list[str]:
+    names = [name.strip().lower() for name in coding.split(",")]
+    return [name for name in names if name and name != "identity"]
+
+
+class _Reader(msgspec.Struct):
+    """Something that decodes: ``feed`` takes the next bytes and gives their text."""
+
+    feed: Callable[[bytes], bytes]
+    ended: Callable[[], bool]
+    unused: Callable[[], bytes]
+
+
+def _fed(
+    body: bytes, reader: Callable[[], _Reader], size: int, *, several: bool
+) -> Iterator[bytes]:
+    """The text of ``body``, which is read ``size`` bytes at a time.
+
+    Where there are ``several``, one after the other, of all of them. What follows the last and is
+    none does not count, as it does not for clients.
+    """
+    start = 0
+    while start < len(body):
+        place, one, come = start, reader(), False
+        while place < len(body) and not one.ended():
+            piece = body[place : place + size]
+            try:
+                text = one.feed(piece)
+            except Exception:
+                rest = list(_before_the_fault(body, reader, start, place, size))
+                if start and not come and not any(rest):
+                    return
+                yield from rest
                 raise
-            break
-        data = member.unused_data
-    return b"".join(text)
+            place += len(piece)
+            come = come or bool(text)
+            yield text
+        if not (several and one.ended()):
+            return
+        start = place - len(one.unused())
+
+
+def _before_the_fault(
+    body: bytes, reader: Callable[[], _Reader], start: int, place: int, size: int
+) -> Iterator[bytes]:
+    """The text of the slice at ``place``, byte by byte up to the one that does not fit: a fault
+    behind a text must not hide it."""
+    one = reader()
+    for at in range(start, place, size):
+        one.feed(body[at : min(at + size, place)])
+    for at in range(place, min(place + size, len(body))):
+        try:
+            yield one.feed(body[at : at + 1])
+        except Exception:  # noqa: BLE001 - the fault that is looked for
+            return
+
+
+def _of(one: Any) -> _Reader:
+    """For the interface that the decompressors of the standard library share."""
+    return _Reader(one.decompress, lambda: one.eof, lambda: one.unused_data)
+
+
+def _gunzipped(body: bytes) -> Iterator[bytes]:
+    return _fed(body, lambda: _zlib(zlib.MAX_WBITS | 16), 8_192, several=True)
+
+
+def _inflated(body: bytes) -> Iterator[bytes]:
+    """Some servers leave out the zlib header."""
+    come = False
+    try:
+        for text in _fed(body, lambda: _zlib(zlib.MAX_WBITS), 8_192, several=False):
+            come = come or bool(text)
+            yield text
+    except zlib.error:
+        if come:
+            raise
+        yield from _fed(body, lambda: _zlib(-zlib.MAX_WBITS), 8_192, several=False)
+
+
+def _zlib(window: int) -> _Reader:
+    """A byte is the code of 1,032 at most."""
+    return _of(zlib.decompressobj(window))
 
 
 def _brotli() -> Any:
@@ -46,67 +195,60 @@ def _brotli() -> Any:
     return brotli
 
 
-def _unbrotli(data: bytes) -> bytes:
-    plain: bytes = _brotli().Decompressor().process(data)
-    return plain
+def _unbrotlied(body: bytes) -> Iterator[bytes]:
+    """Seven bytes may be the code of 16 MiB."""
+    library = _brotli()
+
+    def reader() -> _Reader:
+        one = library.Decompressor()
+        return _Reader(one.process, one.is_finished, bytes)
+
+    return _fed(body, reader, 16, several=False)
 
 
-def _to_brotli(data: bytes) -> bytes:
-    packed: bytes = _brotli().compress(data)
+def _brotlied(body: bytes) -> bytes:
+    packed: bytes = _brotli().compress(body)
     return packed
 
 
-def _zstd() -> Any:
+def _zstd() -> tuple[Callable[[], Any], Callable[[bytes], bytes]]:
+    """A maker of readers, and a packer, of the first library that is here."""
     try:
         from compression import zstd
     except ImportError:
-        from backports import zstd
-    return zstd
+        try:
+            from backports import zstd
+        except ImportError:
+            import zstandard
+
+            return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.compress
+    return zstd.ZstdDecompressor, zstd.compress
 
 
-def _unzstd(data: bytes) -> bytes:
-    return _members(data, _zstd().ZstdDecompressor)
+def _unzstded(body: bytes) -> Iterator[bytes]:
+    """Four bytes may be the code of 128 KiB."""
+    make, _ = _zstd()
+    return _fed(body, lambda: _of(make()), 256, several=True)
 
 
-def _to_zstd(data: bytes) -> bytes:
-    packed: bytes = _zstd().compress(data)
-    return packed
+def _zstded(body: bytes) -> bytes:
+    return _zstd()[1](body)
 
 
-def _gzip(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)
+def _gzipped(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
 
 
-_Turn = Callable[[bytes], bytes]
-_CODINGS: dict[str, tuple[_Turn, _Turn]] = {
-    "gzip": (_gunzip, _gzip),
-    "x-gzip": (_gunzip, _gzip),
-    "deflate": (_inflate, zlib.compress),
-    "br": (_unbrotli, _to_brotli),
-    "zstd": (_unzstd, _to_zstd),
+class _Coding(msgspec.Struct, frozen=True):
+    texts: Callable[[bytes], Iterator[bytes]]
+    pack: Callable[[bytes], bytes]
+
+
+_GZIP = _Coding(_gunzipped, _gzipped)
+_CODINGS = {
+    "gzip": _GZIP,
+    "x-gzip": _GZIP,
+    "deflate": _Coding(_inflated, zlib.compress),
+    "br": _Coding(_unbrotlied, _brotlied),
+    "zstd": _Coding(_unzstded, _zstded),
 }
-
-
-def decode(body: bytes, coding: str) -> bytes | None:
-    """``body`` without its content codings; None when one is unknown or does not fit.
-
-    Of a body that breaks off, what there is: a reader may have stopped in the middle.
-    """
-    try:
-        for name in reversed(_names(coding)):
-            body = _CODINGS[name][0](body)
-    except Exception:  # noqa: BLE001 - each library fails in its own way, on bytes from outside
-        return None
-    return body
-
-
-def encode(body: bytes, coding: str) -> bytes:
-    """``body`` with them."""
-    for name in _names(coding):
-        body = _CODINGS[name][1](body)
-    return body
-
-
-def _names(coding: str) -> list[str]:
-    names = [name.strip().lower() for name in coding.split(",")]
-    return [name for name in names if name and name != "identity"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from collections.abc import Callable, Iterator
 
+from reenact.boundaries.coding import MOST
 from reenact.format.event import Data
 from reenact.policy.screen import Screen
 
 __all__ = ["GrowingBody", "as_text"]
 
 _DEFLATED = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+_SLICE = 8_192
+"""Bytes that are decoded at a time: each may be the code of a thousand."""
 
 
 def as_text(body: bytes) -> str | bytes:
@@ -25,7 +28,8 @@ class GrowingBody:
     """The body of one answer. ``coding`` is its content coding.
 
     An encoded body is written only as far as its text, decoded, may be; one whose coding cannot
-    be undone piece by piece is not written before it is whole.
+    be undone piece by piece, or whose text is too long to be looked at, is not written before it is
+    whole.
     """
 
     def __init__(self, screen: Screen, coding: str | None) -> None:
@@ -57,37 +61,47 @@ class GrowingBody:
 
     def _ready(self, piece: bytes) -> int:
         """How much of what is held may be written."""
-        text = self._read(piece)
-        if text is None:
-            return 0
-        self._text_size += len(text)
-        safe = self._screen.add(text)
+        safe = 0
+        for text in self._read(piece):
+            if text is None:
+                return 0
+            self._text_size += len(text)
+            safe = self._screen.add(text)
         if self._plain:
             return len(self._held) - (self._size - safe)
         return len(self._held) if safe == self._text_size else 0
 
 
-def _reader(coding: str | None) -> Any:
-    """Gives the text of each piece; None where it cannot."""
+_Read = Callable[[bytes], Iterator[bytes | None]]
+"""Gives the text of a piece, bit by bit; None where it cannot."""
+
+
+def _reader(coding: str | None) -> _Read:
     if coding is None:
-        return bytes
+        return lambda piece: iter((piece,))
     window = _DEFLATED.get(coding.strip().lower())
-    return _Inflating(window) if window is not None else lambda _: None
+    return _Inflating(window) if window is not None else lambda _: iter((None,))
 
 
 class _Inflating:
     def __init__(self, window: int) -> None:
         self._inflate = zlib.decompressobj(window)
+        self._left = MOST
         self._failed = False
 
-    def __call__(self, piece: bytes) -> bytes | None:
+    def __call__(self, piece: bytes) -> Iterator[bytes | None]:
+        for start in range(0, len(piece), _SLICE):
+            yield self._text(piece[start : start + _SLICE])
+
+    def _text(self, part: bytes) -> bytes | None:
         if self._failed:
             return None
         try:
-            text = self._inflate.decompress(piece)
+            text = self._inflate.decompress(part)
         except zlib.error:  # no zlib header, or bytes from outside that are none of this
             self._failed = True
             return None
+        self._left -= len(text)
         # After the end there may be another member, which is not read here.
-        self._failed = bool(self._inflate.unused_data)
+        self._failed = self._left < 0 or bool(self._inflate.unused_data)
         return None if self._failed else text

@@ -21,6 +21,7 @@ from reenact.engine.patches import Patch
 from reenact.engine.replies import fetch, fetch_async
 from reenact.engine.session import Session
 from reenact.engine.streams import outside_stream, outside_stream_async
+from reenact.errors import RecordingDamaged
 from reenact.hermetic.addresses import listens_here
 
 __all__ = [
@@ -75,15 +76,25 @@ async def ask_async(
     else:
         codec = Wire(session, errors)
         answer = await fetch_async(session, call_of(session, request), live, codec, whole=whole)
-    if not isinstance(answer, Whole):
-        first = await anext(answer)
-        if not isinstance(first, Whole):
-            return AsyncReply(first, answer)
-        async for _ in answer:
-            pass  # nothing comes after it
-        answer = first
-    pieces = answer.again_async()
-    return AsyncReply(await anext(pieces), pieces, whole=True)
+    if isinstance(answer, Whole):
+        return AsyncReply(_head(answer), answer.since(1))
+    first = await anext(answer)
+    if not isinstance(first, Whole):
+        return AsyncReply(first, answer)
+    async for _ in answer:
+        pass  # nothing comes after it
+    return AsyncReply(_head(first), first.since(1))
+
+
+def _head(answer: Whole) -> Head:
+    if not answer.pieces:
+        raise RecordingDamaged(
+            "a recorded answer has no status and no headers",
+            place="field response",
+            hint="the recording was changed by hand: restore it, or record it again",
+        )
+    head: Head = answer.pieces[0]
+    return head
 
 
 def stays_inside(session: Session, url: str) -> bool:
@@ -101,14 +112,19 @@ def stays_inside(session: Session, url: str) -> bool:
 class Reply:
     """An answer: ``head``, and the pieces of the body when iterated over."""
 
-    def __init__(self, pieces: Iterator[Any]) -> None:
-        self.head: Head = next(pieces)
+    def __init__(self, answer: Iterator[Any] | Whole) -> None:
+        if isinstance(answer, Whole):
+            self.head = _head(answer)
+            self._pieces = answer.since(1)
+            self._ended = True  # there is nobody to tell that nobody reads on
+        else:
+            self.head = next(answer)
+            self._pieces = answer
+            self._ended = False
         self._come = 0
-        self._ended = False
-        self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes]:
-        return self
+        return self._pieces if self._ended else self
 
     def __next__(self) -> bytes:
         for piece in self._pieces:
@@ -130,24 +146,29 @@ class Reply:
 class AsyncReply:
     """The same for tasks. If ``whole``, all of it is here: to read it takes no time."""
 
-    def __init__(self, head: Head, pieces: AsyncIterator[Any], *, whole: bool = False) -> None:
+    def __init__(self, head: Head, pieces: AsyncIterator[Any] | Iterator[Any]) -> None:
         self.head = head
-        self.whole = whole
-        self._left = head.length
-        self._pieces = pieces
+        self.whole = isinstance(pieces, Iterator)
+        self._come = 0
+        self._pieces: Any = pieces
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        piece: bytes = await anext(self._pieces)
-        if self._left is not None:
-            self._left -= len(piece)
-        return piece
+        if self.whole:
+            for piece in self._pieces:
+                return piece  # type: ignore[no-any-return]  # the head came first
+            raise StopAsyncIteration
+        arrived: bytes = await anext(self._pieces)
+        self._come += len(arrived)
+        return arrived
 
     async def aclose(self) -> None:
         """Nobody reads on. Where all has come, the end is part of it."""
-        if self._left == 0:
+        if self.whole:
+            return
+        if self._come == self.head.length:
             async for _ in self._pieces:
                 pass
-        await self._pieces.aclose()  # type: ignore[attr-defined]  # they are generators
+        await self._pieces.aclose()

@@ -8,8 +8,7 @@ from types import ModuleType
 
 import msgspec
 
-from reenact.engine.imports import ImportWatch
-from reenact.engine.patches import Installable, Patches
+from reenact.engine.patches import Installable, LatePatches, Patches
 from reenact.hermetic.guard import Guard
 from reenact.hermetic.stacks import Stack, installed
 
@@ -39,20 +38,20 @@ class Boundary(msgspec.Struct, frozen=True):
         return make(module)
 
 
-def _own(name: str, module: str, home: str, function: str = "seams") -> Boundary:
-    return Boundary(name, module, f"reenact.boundaries.{home}:{function}")
+def _own(name: str, module: str, home: str) -> Boundary:
+    return Boundary(name, module, f"reenact.boundaries.{home}:seams")
 
 
 TABLE = (
-    _own("httpx", "httpx", "http_httpx"),
-    _own("httpx2", "httpx2", "http_httpx"),
-    _own("requests", "requests.adapters", "http_requests"),
-    _own("urllib3", "urllib3.connectionpool", "http_urllib3"),
-    _own("botocore", "botocore.httpsession", "http_botocore"),
-    _own("http.client", "http.client", "http_stdlib"),
-    _own("aiohttp", "aiohttp", "http_aiohttp"),
-    _own("websockets", "websockets.asyncio.client", "ws_websockets"),
-    _own("websockets.sync", "websockets.sync.client", "ws_websockets", "seams_sync"),
+    _own("httpx", "httpx", "httpx"),
+    _own("httpx2", "httpx2", "httpx"),
+    _own("requests", "requests.adapters", "requests"),
+    _own("urllib3", "urllib3.connectionpool", "urllib3.seams"),
+    _own("botocore", "botocore.httpsession", "botocore"),
+    _own("http.client", "http.client", "http_client.seams"),
+    _own("aiohttp", "aiohttp", "aiohttp.seams"),
+    _own("websockets", "websockets.asyncio.client", "websockets.tasks"),
+    _own("websockets.sync", "websockets.sync.client", "websockets.threads"),
 )
 """The libraries that are covered without anybody asking."""
 
@@ -78,33 +77,13 @@ def _modules() -> set[str]:
     return {boundary.module for boundary in (*TABLE, *_added)}
 
 
-class _WhenImported:
-    """Installs a boundary as soon as its library is there."""
-
-    def __init__(self, boundary: Boundary) -> None:
-        self._boundary = boundary
-        self._installed: list[Installable] = []
-        self._watch = ImportWatch(boundary.module, self._imported)
-
-    def _imported(self, module: ModuleType) -> None:
-        for patch in self._boundary.patches(module):
-            patch.install()
-            self._installed.append(patch)
-
-    def install(self) -> None:
-        self._watch.install()
-
-    def remove(self) -> None:
-        self._watch.remove()
-        for patch in reversed(self._installed):
-            patch.remove()
-        self._installed = []
-
-
 _GUARD = Guard(covered, _modules)
 
 PATCHES = Patches(
-    lambda: [_GUARD, *(_WhenImported(boundary) for boundary in (*TABLE, *_added))],
+    lambda: [
+        _GUARD,
+        *(LatePatches(boundary.module, boundary.patches) for boundary in (*TABLE, *_added)),
+    ],
     opened=_GUARD.opened,
 )
 """Installed while a session needs them."""

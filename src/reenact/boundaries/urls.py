@@ -14,7 +14,9 @@ _PATH = ":@!$&'()*+,;=~"
 _QUERY = "/:@!$'()*,;~?"
 
 
-@lru_cache(maxsize=4096)
+_LONGEST_KEPT = 2_048
+
+
 def normal_url(url: str) -> str:
     """Scheme and host in lower case, no port that goes without saying, no credentials, no
     fragment, one way of escaping, and the parameters sorted by name.
@@ -22,6 +24,15 @@ def normal_url(url: str) -> str:
     Parameters of the same name keep their order. An escaped slash is not a slash. What cannot be
     read stays as it is. Doing it twice changes nothing.
     """
+    return _kept(url) if len(url) <= _LONGEST_KEPT else _normal(url)
+
+
+@lru_cache(maxsize=4096)
+def _kept(url: str) -> str:
+    return _normal(url)
+
+
+def _normal(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -10,15 +10,22 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
-
-from reenact.boundaries.bodies import Pairs, describe
-from reenact.boundaries.urls import normal_url
+from reenact.boundaries.messages import (
+    Accepted,
+    Message,
+    MessageCodec,
+    Opening,
+    OpeningCodec,
+    PlainCodec,
+    link_call,
+    opening_call,
+    request_of,
+)
 from reenact.boundaries.wire import Errors
-from reenact.engine.answers import Codec, owned
+from reenact.engine.answers import Codec
 from reenact.engine.call import Call, Decision, GoLive, Pass, Refuse
 from reenact.engine.recorder import Opened
 from reenact.engine.session import Session
@@ -28,155 +35,6 @@ from reenact.format.event import Data
 __all__ = ["Accepted", "Errors", "Link", "Message", "Opening", "open_link", "open_link_async"]
 
 _ERRORS = Errors()
-_SCHEMES = {"http": "ws", "https": "wss"}
-
-# Types
-
-
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What the client asks for: ``url`` is absolute, ``headers`` are as they are sent, in order."""
-
-    url: str
-    headers: Pairs = ()
-    protocols: tuple[str, ...] = ()
-    sent: Data = {}
-    """What else is worth knowing about it, and not compared."""
-
-
-class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server answered. ``facts`` is what else the library's connection tells the program:
-    addresses, an id."""
-
-    status: int = 101
-    reason: str = ""
-    headers: Pairs = ()
-    subprotocol: str | None = None
-    facts: Data = {}
-
-
-class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One message. ``kind`` is ``text`` or ``bytes``, like ``body``; or a name of the library's own
-    for what else it gives to who receives, such as ``close`` with its ``code``."""
-
-    kind: str
-    body: str | bytes = ""
-    code: int | None = None
-
-    @classmethod
-    def of(cls, body: str | bytes) -> Self:
-        """``body`` as a message of its kind."""
-        return cls(kind="text" if isinstance(body, str) else "bytes", body=body)
-
-
-# To data and back
-
-
-def _opening_call(session: Session, opening: Opening) -> Call:
-    """Compared by URL, protocols, and the headers that the policy names."""
-    url = _websocket_url(normal_url(opening.url))
-    compared: Data = {"url": url}
-    if opening.protocols:
-        compared["protocols"] = list(opening.protocols)
-    wanted = {name.lower() for name in session.settings.policy.key_headers or ()}
-    if wanted:
-        found = [[key.lower(), value] for key, value in opening.headers if key.lower() in wanted]
-        compared["headers"] = sorted(found)
-    sent: Data = {"headers": [list(pair) for pair in opening.headers], **opening.sent}
-    if opening.url != url:
-        sent["url"] = opening.url
-    call = _call("websocket", compared)
-    return msgspec.structs.replace(call, extra={"sent": sent}, method="GET", url=opening.url)
-
-
-def _websocket_url(url: str) -> str:
-    """Some clients take the URL of a page."""
-    scheme, colon, rest = url.partition(":")
-    return f"{_SCHEMES.get(scheme, scheme)}{colon}{rest}"
-
-
-def _call(operation: str, request: Data) -> Call:
-    return Call(
-        type="nondeterministic",
-        capability="net.stream",
-        source="network",
-        operation=operation,
-        request=request,
-    )
-
-
-def _compared(message: Message) -> Data:
-    """``type`` and ``body``: JSON by value, so that rules can name what is in it."""
-    body = message.body.encode() if isinstance(message.body, str) else message.body
-    compared: Data = {"type": message.kind, "body": describe((), body).get("body", "")}
-    if message.code is not None:
-        compared["code"] = message.code
-    return compared
-
-
-class _Plain:
-    """Answers that are JSON values; most calls have none."""
-
-    def __init__(self, errors: Errors) -> None:
-        self._errors = errors
-
-    def dump(self, call: Call, result: Any) -> Data:
-        return {} if result is None else {"response": owned(result)}
-
-    def load(self, call: Call, data: Data) -> Any:
-        return data.get("response")
-
-    def returned(self, call: Call, result: Any, data: Data) -> Any:
-        return self.load(call, data)
-
-    def dump_error(self, call: Call, error: BaseException) -> Data:
-        return self._errors.dump(error)
-
-    def load_error(self, call: Call, data: Any) -> BaseException:
-        return self._errors.load(data)
-
-
-class _Opens(_Plain):
-    """``status``, ``reason``, ``headers``, ``subprotocol`` and the facts."""
-
-    def dump(self, call: Call, result: Accepted) -> Data:
-        response = {
-            "status": result.status,
-            "reason": result.reason,
-            "headers": [list(pair) for pair in result.headers],
-            "subprotocol": result.subprotocol,
-            "facts": owned(result.facts),
-        }
-        return {"response": response}
-
-    def load(self, call: Call, data: Data) -> Accepted:
-        said = data.get("response")
-        response = said if isinstance(said, dict) else {}
-        return Accepted(
-            status=response.get("status", 101),
-            reason=response.get("reason", ""),
-            headers=tuple((str(key), str(value)) for key, value in response.get("headers", ())),
-            subprotocol=response.get("subprotocol"),
-            facts=response.get("facts") or {},
-        )
-
-
-class _Receives(_Plain):
-    """``type``, ``body`` as it came, and ``code`` where there is one."""
-
-    def dump(self, call: Call, result: Message) -> Data:
-        response: Data = {"type": result.kind, "body": result.body}
-        if result.code is not None:
-            response["code"] = result.code
-        return {"response": response}
-
-    def load(self, call: Call, data: Data) -> Message:
-        said = data.get("response")
-        response = said if isinstance(said, dict) else {}
-        kind, body = str(response.get("type", "text")), response.get("body", "")
-        if kind == "bytes" and isinstance(body, str):  # a redacted one is text
-            body = body.encode()
-        return Message(kind=kind, body=body, code=response.get("code"))
-
 
 # Opening
 
@@ -189,11 +47,11 @@ def open_link(
     ``live()`` connects for real. There is no link where the policy lets the connection pass by: the
     program then gets the real one.
     """
-    call = _opening_call(session, opening)
+    call = opening_call(session, opening)
     if session.is_late():
         return live(), None
     decision, opened = session.decide(call, blocks=True)
-    accepted = session.gateway.carry_out(decision, opened, live, _Opens(errors))
+    accepted = session.gateway.carry_out(decision, opened, live, OpeningCodec(errors))
     return accepted, _linked(session, decision, opened, errors)
 
 
@@ -204,11 +62,11 @@ async def open_link_async(
     errors: Errors = _ERRORS,
 ) -> tuple[Accepted, Link | None]:
     """The same for a coroutine."""
-    call = _opening_call(session, opening)
+    call = opening_call(session, opening)
     if session.is_late():
         return await live(), None
     decision, opened = session.decide(call, blocks=False)
-    accepted = await session.gateway.carry_out_async(decision, opened, live, _Opens(errors))
+    accepted = await session.gateway.carry_out_async(decision, opened, live, OpeningCodec(errors))
     return accepted, _linked(session, decision, opened, errors)
 
 
@@ -247,8 +105,8 @@ class Link:
         """The same in every run."""
         self.is_live = is_live
         """Is there a real connection?"""
-        self._plain = _Plain(errors)
-        self._receives = _Receives(errors)
+        self._plain = PlainCodec(errors)
+        self._receives = MessageCodec(errors)
         self._ahead: deque[Message] = deque()
 
     # Threads
@@ -260,7 +118,7 @@ class Link:
 
     def send(self, message: Message, live: Callable[[], Any]) -> None:
         """Send ``message``."""
-        self._carry_out("send", _compared(message), live, self._plain)
+        self._carry_out("send", request_of(message), live, self._plain)
 
     def ask(self, operation: str, request: Data, live: Callable[[], Any]) -> Any:
         """Anything else: ``close``, ``ping``. What ``live`` returns is a JSON value, or None."""
@@ -269,10 +127,10 @@ class Link:
     def _carry_out(
         self, operation: str, request: Data, live: Callable[[], Any], codec: Codec
     ) -> Any:
-        session = self.session
+        session, call = self.session, link_call(self.name, operation, request)
         if session.is_late():
-            return session.gateway.call(self._call(operation, request), live, codec)
-        decision, opened = self._decide(operation, request, blocks=True)
+            return session.gateway.call(call, live, codec)
+        decision, opened = self._decide(call, blocks=True)
         return session.gateway.carry_out(decision, opened, live, codec)
 
     # Tasks
@@ -293,7 +151,7 @@ class Link:
 
     async def send_async(self, message: Message, live: Callable[[], Awaitable[Any]]) -> None:
         """Send ``message``."""
-        await self._carry_out_async("send", _compared(message), live, self._plain)
+        await self._carry_out_async("send", request_of(message), live, self._plain)
 
     async def ask_async(
         self, operation: str, request: Data, live: Callable[[], Awaitable[Any]]
@@ -304,28 +162,25 @@ class Link:
     async def _carry_out_async(
         self, operation: str, request: Data, live: Callable[[], Awaitable[Any]], codec: Codec
     ) -> Any:
-        session = self.session
+        session, call = self.session, link_call(self.name, operation, request)
         if session.is_late():
-            return await session.gateway.acall(self._call(operation, request), live, codec)
-        decision, opened = self._decide(operation, request, blocks=False)
+            return await session.gateway.acall(call, live, codec)
+        decision, opened = self._decide(call, blocks=False)
         return await session.gateway.carry_out_async(decision, opened, live, codec)
 
     # Both
 
-    def _call(self, operation: str, request: Data) -> Call:
-        return _call(f"websocket.{operation}", {"connection": self.name, **request})
-
-    def _decide(self, operation: str, request: Data, *, blocks: bool) -> tuple[Decision, Opened]:
-        decision, opened = self.session.decide(self._call(operation, request), blocks=blocks)
+    def _decide(self, call: Call, *, blocks: bool) -> tuple[Decision, Opened]:
+        decision, opened = self.session.decide(call, blocks=blocks)
         if isinstance(decision, (GoLive, Pass)) and not self.is_live:
-            decision = Refuse(error=_nobody_is_connected(operation))
+            decision = Refuse(error=_nobody_is_connected(call.operation))
         return decision, opened
 
 
 def _nobody_is_connected(operation: str) -> PolicyRefused:
     return PolicyRefused(
-        f"a websocket that was opened from the recording cannot go on live: websocket.{operation} "
-        "is not recorded",
+        f"a websocket that was opened from the recording cannot go on live: {operation} is not "
+        "recorded",
         hint="record the whole conversation again (mode rewrite)",
-        operation=f"websocket.{operation}",
+        operation=operation,
     )

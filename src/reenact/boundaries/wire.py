@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from reenact.boundaries.bodies import Pairs, describe
-from reenact.boundaries.coding import decode, encode
-from reenact.boundaries.growth import GrowingBody, as_text
+from reenact.boundaries.bodies import describe
+from reenact.boundaries.coding import Headers, Pairs, coding_of
+from reenact.boundaries.growth import GrowingBody
+from reenact.boundaries.packed import kept_body, served_body
 from reenact.boundaries.urls import normal_url
 from reenact.engine.call import Call
 from reenact.engine.failures import failure_data, rebuild
@@ -17,19 +18,24 @@ from reenact.format.event import Data
 from reenact.policy.placeholder import PLACEHOLDER
 from reenact.policy.screen import Screen
 
-__all__ = ["Errors", "Head", "Request", "Wire", "call_of"]
+__all__ = ["Errors", "Head", "Partial", "Request", "Wire", "call_of"]
 
 
 _REDACTED = PLACEHOLDER.rstrip("*").encode()
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes out: ``url`` is absolute, ``headers`` are as they are sent, in order."""
+    """What goes out: ``url`` is absolute, ``headers`` are as they are sent, in order.
+
+    ``content`` is what ``Content-Type`` and ``Content-Encoding`` say, where the boundary knows; then
+    nobody has to look through the headers for them.
+    """
 
     method: str
     url: str
-    headers: Pairs = ()
+    headers: Headers = ()
     body: bytes = b""
+    content: tuple[str, str] | None = None
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +58,18 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         """How long the body will be, where the head says so."""
         said = self.header("content-length")
         return int(said) if said is not None and said.isdecimal() else None
+
+
+class Partial(bytes):
+    """An empty piece that says: the next one is not the end of a chunk of the transfer coding.
+    ``left`` bytes of the chunk come after it, or should."""
+
+    left: int
+
+    def __new__(cls, left: int) -> Partial:
+        marker = super().__new__(cls)
+        marker.left = left
+        return marker
 
 
 class Errors:
@@ -77,7 +95,7 @@ def call_of(session: Session, request: Request) -> Call:
         wanted = {name.lower() for name in named}
         found = [[key.lower(), value] for key, value in request.headers if key.lower() in wanted]
         compared["headers"] = sorted(found)
-    compared |= describe(request.headers, request.body)
+    compared |= describe(request.headers, request.body, request.content)
     return Call(
         type="nondeterministic",
         capability="net.fetch",
@@ -99,7 +117,8 @@ def _sent(request: Request, url: str) -> Data:
 
 class Wire:
     """Keeps answers: ``status``, ``reason``, ``version``, ``headers``, ``body`` as text where it is
-    text, and under ``cuts`` after how many bytes each piece but the last ended."""
+    text, under ``cuts`` after how many bytes each piece but the last ended, and under ``left`` how
+    many bytes of a chunk did not come any more."""
 
     timed = True
 
@@ -108,7 +127,7 @@ class Wire:
         self._errors = errors
 
     def admit(self, piece: Any) -> Any:
-        return piece if isinstance(piece, Head) else bytes(piece)
+        return piece if isinstance(piece, (Head, Partial)) else bytes(piece)
 
     def size(self, piece: Any) -> int:
         return 0 if isinstance(piece, Head) else len(piece)
@@ -121,15 +140,11 @@ class Wire:
         body = b"".join(pieces[1:])
         if not pieces[1:]:
             return response
-        coding = head.header("content-encoding")
-        plain = None if coding is None else decode(body, coding)
-        if plain is not None and self._session.suspects(plain):
-            # Encoded, a secret would be out of sight of the redaction.
-            response |= {"body": as_text(plain), "decoded": coding}
-        else:
-            response["body"] = as_text(body)
+        response |= kept_body(self._session, body, coding_of(head.headers))
         if len(pieces) > 2:
             response["cuts"] = _cuts(pieces[1:])
+            if isinstance(pieces[-2], Partial):
+                response["left"] = pieces[-2].left
         return response
 
     def load(self, response: Any) -> list[Any]:
@@ -143,16 +158,13 @@ class Wire:
             version=response.get("version", "HTTP/1.1"),
             headers=headers,
         )
-        if "body" not in response:
+        body = served_body(response, headers)
+        if body is None:
             return [head]
-        body = _bytes(response["body"])
-        if "decoded" in response:
-            body = encode(body, response["decoded"])
-            head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
-        elif _REDACTED in body and head.length not in (None, len(body)):
+        if _is_changed(response, body) and head.length not in (None, len(body)):
             # Clients count: what stands in place of a secret is not as long as it was.
             head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
-        return [head, *_pieces(body, response.get("cuts", ()))]
+        return [head, *_marked(_pieces(body, response.get("cuts", ())), response.get("left"))]
 
     def growth(self, screen: Screen) -> _Growing:
         return _Growing(screen)
@@ -174,7 +186,7 @@ class _Growing:
     def add(self, piece: Any) -> Any:
         if not isinstance(piece, Head):
             return self._body.add(piece)
-        self._body = GrowingBody(self._screen, piece.header("content-encoding"))
+        self._body = GrowingBody(self._screen, coding_of(piece.headers))
         return _described(piece)
 
 
@@ -187,8 +199,9 @@ def _described(head: Head) -> Data:
     }
 
 
-def _bytes(body: str | bytes) -> bytes:
-    return body.encode("utf-8") if isinstance(body, str) else body
+def _is_changed(response: Data, body: bytes) -> bool:
+    """May it be another body than the one that came?"""
+    return "decoded" in response or "unread" in response or _REDACTED in body
 
 
 def _cuts(pieces: list[bytes]) -> list[int]:
@@ -206,6 +219,22 @@ def _pieces(body: bytes, cuts: Any) -> list[bytes]:
         return [body]
     ends = [min(cut, len(body)) for cut in cuts]
     return [body[start:end] for start, end in zip([0, *ends], [*ends, len(body)], strict=True)]
+
+
+def _marked(pieces: list[bytes], left: Any) -> list[bytes]:
+    """With markers in place of the empty pieces. What came of a chunk tells how long it was; but not
+    of the last one, of which ``left`` bytes did not come."""
+    if all(pieces):
+        return pieces
+    after = rest = left if isinstance(left, int) and left > 0 else 0
+    marked: list[bytes] = []
+    for at in reversed(range(len(pieces))):
+        piece = pieces[at]
+        if piece:
+            rest = after if at and not pieces[at - 1] else 0
+            after = rest + len(piece)
+        marked.append(piece or Partial(rest))
+    return marked[::-1]
 
 
 def _of_length(headers: Pairs, length: int) -> Pairs:

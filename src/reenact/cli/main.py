@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -20,6 +21,14 @@ _INTERRUPTED = 130
 
 def entry() -> int:
     """The console script: :func:`main` for a real process, with its streams and signals."""
+    gc.disable()  # until the command is loaded: what is loaded stays
+    try:
+        return _entered()
+    finally:
+        gc.freeze()  # what is left goes with the process
+
+
+def _entered() -> int:
     _forgive_encodings()
     try:
         code = main(sys.argv[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -24,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
         command: Callable[[argparse.Namespace], int] = getattr(
             import_module(f"reenact.cli.{module}"), name
         )
+        gc.enable()
         return command(args)
     except ReenactError as error:
         return _fail(error, as_json=getattr(args, "json", False))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Protocol
+
+import msgspec
 
 from reenact.engine.call import PAIRS, Call
 from reenact.engine.current import current
@@ -118,27 +120,28 @@ class StreamCodec(Protocol):
         """The exception that ``data`` was recorded of."""
 
 
-@dataclass(slots=True)
-class Whole:
+class Whole(msgspec.Struct):
     """All of an answer, and what broke it off.
 
     A live asynchronous iterator may yield one instead of pieces, when there is nothing left to wait
     for: then the answer is a single delivery.
     """
 
-    pieces: list[Any] = field(default_factory=list)
+    pieces: list[Any] = msgspec.field(default_factory=list)
     error: BaseException | None = None
 
-    def again(self) -> Iterator[Any]:
-        yield from self.pieces
-        if self.error is not None:
-            raise self.error
+    def __iter__(self) -> Iterator[Any]:
+        return self.since(0)
 
-    async def again_async(self) -> AsyncIterator[Any]:
-        for piece in self.pieces:
-            yield piece
-        if self.error is not None:
-            raise self.error
+    def since(self, number: int) -> Iterator[Any]:
+        """The pieces from that one on, and then what broke it off."""
+        pieces = iter(self.pieces[number:])
+        return pieces if self.error is None else chain(pieces, _raising(self.error))
+
+
+def _raising(error: BaseException) -> Iterator[Any]:
+    yield from ()
+    raise error
 
 
 class Pieces:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from reenact.engine.diagnosis import Diagnosis
+from typing import TYPE_CHECKING, cast
+
+from reenact.engine.late import Late
 from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened
 from reenact.engine.script import Script
@@ -10,6 +12,10 @@ from reenact.engine.settings import Settings
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.matching import Comparer, Rules
+from reenact.policy.redaction import Redactor
+
+if TYPE_CHECKING:
+    from reenact.engine.diagnosis import Diagnosis
 
 __all__ = ["make_comparer", "make_machine", "make_script"]
 
@@ -46,7 +52,19 @@ def make_machine(
         settings.policy,
         Access(settings.pinned, KNOWN),
         comparer,
-        Diagnosis(comparer, parts.redactor),
+        _late_diagnosis(comparer, parts.redactor),
         script=script,
         strict=settings.strict,
+        only=settings.only,
     )
+
+
+def _late_diagnosis(comparer: Comparer, redactor: Redactor) -> Diagnosis:
+    """Few replays diverge: what explains a divergence is loaded with the first one."""
+
+    def make() -> Diagnosis:
+        from reenact.engine.diagnosis import Diagnosis
+
+        return Diagnosis(comparer, redactor)
+
+    return cast("Diagnosis", Late(make))

@@ -156,7 +156,9 @@ class GoLive(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pass(msgspec.Struct, frozen=True, gc=False):
-    """Make the call and record nothing. Counted and reported."""
+    """Make the call and record nothing. ``inside``: what it does in turn is looked at."""
+
+    inside: bool = False
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):

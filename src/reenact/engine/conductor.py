@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from reenact._system import cpu_seconds, monotonic
 from reenact.engine.crew import Crew
 from reenact.engine.order import Delivery, Order, Token
-from reenact.engine.rest import GRACE, Rest
+from reenact.engine.rest import GRACE, Rest, Turn
 from reenact.engine.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -99,6 +99,12 @@ class Conductor:
             self._activity += 1
             self.rest.add(_thread(runner))
 
+    def wake(self, ident: int) -> Turn:
+        """The thread ``ident`` has been woken by this one: when it may go on. Locked or not."""
+        with self.lock:
+            self._activity += 1
+            return self.rest.wake(ident)
+
     def hand_over(self, runner: int | Desk, act: Callable[[], Any]) -> Any:
         """While recording: do ``act`` (which writes the event) when it is ``runner``'s turn."""
         with self.lock:
@@ -121,6 +127,7 @@ class Conductor:
         """The session ends: timers go by the clock, and who still waits raises what ``make``
         makes; so does who begins to wait only now. Locked."""
         self._closed = make
+        self.rest.free()
         self.release_timers()
         for waiter in (*self._waiting.values(), *self._never, *self._late):
             waiter.error = make()
@@ -140,6 +147,13 @@ class Conductor:
             self.crew.spawn(thread)
             self.rest.add(job)
 
+    def thread_waits(self, lane: Any, thread: Any) -> Turn:
+        """``thread`` is about to be started by this one: when it may begin."""
+        with self.lock:
+            self._activity += 1
+            self.crew.spawn(thread)
+            return self.rest.wake(lane)
+
     def job_begins(self, job: Any) -> None:
         """It has begun, in this thread."""
         with self.lock:
@@ -152,7 +166,7 @@ class Conductor:
         """It will never begin."""
         with self.lock:
             self.crew.drop(thread)
-            self.rest.remove(job)
+            self.rest.drop(job)
             self._somebody_ended()
 
     def job_ends(self, thread: Any = None, *, goes_on: bool = False) -> None:
@@ -216,11 +230,8 @@ class Conductor:
         order = self.order
         if token is None or order is None or self._late:
             return False
-        if order.is_ahead(token):
-            head = order.head()
-            if head is None or head.token != token:
-                return False
-        elif not self._is_past(token):
+        head = order.head()
+        if (head is None or head.token != token) and not self._is_past(token):
             return False
         thread = _thread(runner)
         if not self.rest.holds_for(thread):

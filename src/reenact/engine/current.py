@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from contextvars import Context, ContextVar, Token
+from contextvars import Context, ContextVar, Token, copy_context
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["OUTSIDE", "VARIABLE", "current", "enter", "in_context", "leave", "set_process_session"]
+__all__ = [
+    "OUTSIDE",
+    "VARIABLE",
+    "current",
+    "enter",
+    "in_context",
+    "leave",
+    "outside",
+    "set_process_session",
+]
 
 
 class _Outside:
@@ -40,6 +49,13 @@ def in_context(context: Context) -> Session | None:
     if found is None:
         return _process
     return None if found is OUTSIDE else found  # type: ignore[return-value]
+
+
+def outside() -> Context:
+    """A copy of this context that is in no session: for live calls, and for our own callbacks."""
+    context = copy_context()
+    context.run(VARIABLE.set, OUTSIDE)
+    return context
 
 
 def enter(session: Session | _Outside) -> Token[Session | _Outside | None]:

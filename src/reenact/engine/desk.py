@@ -7,21 +7,23 @@ of its own, again and again until that is so, and then hands over one thing.
 from __future__ import annotations
 
 import threading
-from asyncio import AbstractEventLoop, Future
+from asyncio import AbstractEventLoop, CancelledError, Future
 from collections import deque
-from collections.abc import Callable
-from contextvars import Context, copy_context
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine import loops
+from reenact.engine.call import Call, Entry
 from reenact.engine.conductor import Conductor, Progress
-from reenact.engine.current import OUTSIDE, VARIABLE, in_context
+from reenact.engine.current import in_context, outside
+from reenact.engine.order import Token
+from reenact.engine.recorder import Opened
 from reenact.engine.waiter import Waiter
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["MOST_TURNS", "Desk", "outside"]
+__all__ = ["MOST_TURNS", "Desk"]
 
 MOST_TURNS = 1_000
 """A loop that has not come to rest after so many turns gets its delivery all the same."""
@@ -30,13 +32,6 @@ _ident = threading.get_ident
 _QUICK_TURNS = 100
 _UNWINDING = 0.01
 """Seconds between two looks at a loop in which a cancelled call takes long to end."""
-
-
-def outside() -> Context:
-    """A copy of this context that is in no session: for live calls, and for our own callbacks."""
-    context = copy_context()
-    context.run(VARIABLE.set, OUTSIDE)
-    return context
 
 
 class _AheadClock:
@@ -48,6 +43,13 @@ class _AheadClock:
 
     def __call__(self) -> float:
         return self.clock() + self.seconds
+
+
+class _Turn:
+    """Awaited, it gives the loop one turn."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
 
 
 class Desk:
@@ -97,6 +99,9 @@ class Desk:
 
     async def wait(self, waiter: Waiter) -> None:
         """Wait for ``waiter``'s turn. Raises what a stall raises."""
+        if self._gives_now(waiter.token):
+            await _Turn()
+            return
         done: Future[None] = self.loop.create_future()
 
         def fire() -> bool:
@@ -113,6 +118,34 @@ class Desk:
             self._conductor.forget(waiter)
         if waiter.error is not None:
             raise waiter.error
+
+    async def at_once(self, call: Call) -> Entry | None:
+        """:meth:`reenact.engine.session.Session.at_once` for a task; the loop has a turn before it
+        goes on."""
+        session = self._session
+        entry = session.at_once(call) if self._is_at_rest() else None
+        if entry is not None:
+            try:
+                await _Turn()
+            except CancelledError:
+                opened = Opened(call, entry.key, session.lanes.current(), entry.position)
+                session.cancelled_early(opened, entry)
+                raise
+        return entry
+
+    def _is_at_rest(self) -> bool:
+        """Would a look from a callback find the loop at rest? Asked by a task that is about to
+        wait: then it can be given something right here."""
+        if self._queue or self.is_busy():
+            return False
+        self.ident = _ident()
+        return True
+
+    def _gives_now(self, token: Token | None) -> bool:
+        if token is None or not self._is_at_rest():
+            return False
+        with self._conductor.lock:
+            return self._conductor.try_now(self, token)
 
     def expect(self, waiter: Waiter) -> None:
         """``waiter`` waits; look whether it is its turn when the loop is at rest."""

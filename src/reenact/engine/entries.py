@@ -55,7 +55,10 @@ def text(value: Any) -> str:
 
 def make_entry(event: Event, brief: Brief) -> Entry:
     """The recorded call that ``event`` opens. Its position is -1 where none is written."""
-    kind, operation = _named(event.type, brief)
+    if event.type == "nondeterministic":
+        kind, operation = text(brief.source), text(brief.op)
+    else:
+        kind, operation = _named(event.type, brief)
     position, key, call_id, inner = brief.position, brief.key, brief.call_id, brief.inner
     return Entry(
         opening=event,
@@ -71,8 +74,6 @@ def make_entry(event: Event, brief: Brief) -> Entry:
 
 def _named(type: str, brief: Brief) -> tuple[str, str]:
     """The kind and the operation, as :class:`reenact.engine.call.Call` has them."""
-    if type == "nondeterministic":
-        return text(brief.source), text(brief.op)
     if type == "tool_call":
         return "tool", text(brief.name)
     if type == "llm_request":

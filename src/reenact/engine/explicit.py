@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import Plain, owned
 from reenact.engine.call import CAPABILITIES, PAIRS, SOURCES, Call, Entry
+from reenact.engine.late import late_module
 from reenact.engine.recorder import Opened
 from reenact.engine.requests import BOOKKEEPING
-from reenact.engine.streams import stream_async, stream_sync
 from reenact.errors import UsageError
 from reenact.format.event import TYPES, Data
-from reenact.format.payloads import PAYLOADS
 from reenact.policy.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from reenact.engine import streams
     from reenact.engine.session import Session
+    from reenact.format import payloads
+else:
+    streams = late_module("reenact.engine.streams")
+    payloads = late_module("reenact.format.payloads")
 
 __all__ = ["AsyncCalls", "Explicit", "make_call"]
 
@@ -98,7 +102,7 @@ class Explicit:
     ) -> Iterator[Any]:
         """The same for an iterator: each item is handed over when it arrives, and recorded."""
         call = make_call(operation, request, capability, source, streams=True)
-        return stream_sync(self._me(), call, live or _not_live(operation))
+        return streams.stream_sync(self._me(), call, live or _not_live(operation))
 
     # The capture context
 
@@ -199,7 +203,7 @@ class AsyncCalls:
     ) -> AsyncIterator[Any]:
         """See :meth:`Explicit.stream`; ``live`` makes an asynchronous iterator."""
         call = make_call(operation, request, capability, source, streams=True)
-        return stream_async(self._session, call, live or _not_live(operation))
+        return streams.stream_async(self._session, call, live or _not_live(operation))
 
     async def record_event(self, kind: str, data: Data) -> None:
         """See :meth:`Explicit.record_event`."""
@@ -339,7 +343,9 @@ def _check_fields(request: Data, names: tuple[str, ...]) -> None:
 def _check_event(kind: str, data: Data) -> None:
     if kind not in TYPES:
         raise UsageError(f"{kind!r} is not an event type", hint=did_you_mean(kind, TYPES))
-    PAYLOADS[kind].from_data(data)  # refuses what would not verify: a minimum field is missing
+    payloads.PAYLOADS[kind].from_data(
+        data
+    )  # refuses what would not verify: a minimum field is missing
 
 
 class _Pairs:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from reenact.engine.assembling import make_script
 from reenact.engine.jobs import job_patches
 from reenact.engine.lanes import Lane
-from reenact.engine.patches import Patches
-from reenact.engine.spawning import spawn_patches
-from reenact.engine.tasks import OrderedCoroutines
-from reenact.engine.timers import timer_patches
+from reenact.engine.patches import Installable, LatePatches, Patches
+from reenact.engine.threads import thread_patches
 from reenact.engine.under_way import UnderWay
 from reenact.engine.waits import wait_patches
 
 __all__ = ["Forked"]
 
+
+def _of_asyncio(module: ModuleType) -> list[Installable]:
+    from reenact.engine.spawning import task_patches
+    from reenact.engine.tasks import OrderedCoroutines
+    from reenact.engine.timers import timer_patches
+
+    return [*task_patches(), *timer_patches(), OrderedCoroutines()]
+
+
 _PATCHES = Patches(
     lambda: [
-        *spawn_patches(),
+        *thread_patches(),
         *job_patches(),
-        *timer_patches(),
         *wait_patches(),
-        OrderedCoroutines(),
+        LatePatches("asyncio", _of_asyncio),
     ]
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,8 @@ from reenact.engine.answers import PLAIN, Codec, error_fields
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Refuse, Serve
 from reenact.engine.current import OUTSIDE, enter, leave
 from reenact.engine.derive import derived
-from reenact.engine.desk import Desk
 from reenact.engine.failures import failure_data
-from reenact.engine.living import live_call, take_turns
+from reenact.engine.late import late_module
 from reenact.engine.order import Token
 from reenact.engine.recorder import Opened
 from reenact.engine.room import fills
@@ -21,7 +19,13 @@ from reenact.errors import BudgetExceeded, PolicyRefused
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from reenact.engine import living
+    from reenact.engine.desk import Desk
     from reenact.engine.session import Session
+else:
+    asyncio, living = late_module("asyncio"), late_module("reenact.engine.living")
 
 __all__ = ["Gateway"]
 
@@ -40,8 +44,6 @@ class Gateway:
 
     def call(self, call: Call, live: Live, codec: Codec = PLAIN) -> Any:
         """Answer ``call`` from the recording, or make it and record it, or refuse it."""
-        if call.nests and self._session.settings.only is not None:
-            return live()  # what is inside may be of the source that counts
         if self._session.mode == "off" or self._session.is_late():
             return self._outside(live)
         decision, opened = self._session.decide(call, blocks=True)
@@ -55,7 +57,7 @@ class Gateway:
         if isinstance(decision, GoLive):
             return self._go_live(opened, live, codec)
         if isinstance(decision, Pass):
-            return self._outside(live)
+            return live() if decision.inside else self._outside(live)
         if isinstance(decision, Reexecute):
             return self._run_again(opened, decision.entry, live, codec)
         return self.refuse(opened, decision)
@@ -193,7 +195,7 @@ class Gateway:
         session = self._session
         if refusal.entry is not None:
             self._step_over(opened, refusal.entry)
-        elif session.writes and session.is_recorded(refusal):
+        elif session.writes and session.is_recorded(opened.call, refusal):
             session.begin(opened, brief=fills(error))
             session.complete(opened, self._refused(opened, error))
 
@@ -231,8 +233,6 @@ class Gateway:
 
     async def acall(self, call: Call, live: AsyncLive, codec: Codec = PLAIN) -> Any:
         """The same for a coroutine. ``live`` runs in a task of its own, in no session."""
-        if call.nests and self._session.settings.only is not None:
-            return await live()
         if self._session.mode == "off" or self._session.is_late():
             return await live()
         decision, opened = self._session.decide(call, blocks=False)
@@ -248,7 +248,8 @@ class Gateway:
         if isinstance(decision, GoLive):
             return await self._go_live_async(opened, live, codec)
         if isinstance(decision, Pass):
-            return await _pass_by(self._session.running_desk(), live)
+            inside = decision.inside
+            return await (live() if inside else _pass_by(self._session.running_desk(), live))
         if isinstance(decision, Reexecute):
             return await self._run_again_async(opened, decision.entry, live, codec)
         return self.refuse(opened, decision)
@@ -276,7 +277,7 @@ class Gateway:
             await session.running_desk().wait(self._waiter(opened, token))
         except asyncio.CancelledError:
             if token is None:
-                await take_turns(_turns(entry))
+                await living.take_turns(_turns(entry))
             else:  # it was answered in the recording, and not cancelled
                 session.cancelled_early(opened, entry)
             raise
@@ -305,7 +306,7 @@ class Gateway:
             session.complete(opened, session.unanswered(opened, "cancelled", turns=turns))
 
         paced = session.paces and not opened.call.instant
-        return await live_call(session.running_desk(), live, finish, cancelled, paced=paced)
+        return await living.live_call(session.running_desk(), live, finish, cancelled, paced=paced)
 
     async def _run_tool_async(self, opened: Opened, live: AsyncLive, codec: Codec) -> Any:
         """A tool runs in its caller's task, in a lane of its own."""
@@ -382,7 +383,9 @@ def _is_cancelled(error: BaseException) -> bool:
 
 
 async def _pass_by(desk: Desk, live: AsyncLive) -> Any:
-    return await live_call(desk, live, lambda inner: inner.result(), lambda _: None, paced=False)
+    return await living.live_call(
+        desk, live, lambda inner: inner.result(), lambda _: None, paced=False
+    )
 
 
 def _turns(entry: Entry) -> int:

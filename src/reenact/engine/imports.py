@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # its ten milliseconds would be every process's
 
 __all__ = ["ImportWatch"]
 
 
-class ImportWatch(MetaPathFinder):
+class ImportWatch:
     """``act(module)`` right after ``name`` was imported; at once if it is already there."""
 
     def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
@@ -44,11 +46,11 @@ class ImportWatch(MetaPathFinder):
             self._looking = False
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _Acting(spec.loader, self._act)
+        spec.loader = cast("Loader", _Acting(spec.loader, self._act))
         return spec
 
 
-class _Acting(Loader):
+class _Acting:
     """A loader that acts on the module when it has been loaded, and then is gone."""
 
     def __init__(self, loader: Any, act: Callable[[ModuleType], None]) -> None:

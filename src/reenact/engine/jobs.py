@@ -1,45 +1,39 @@
-"""Jobs of executors: each in a lane of its own, taken when it is submitted.
+"""Jobs of thread pools: each in a lane of its own, taken when it is submitted.
 
-Covered are ``ThreadPoolExecutor`` (and with it ``to_thread`` and ``run_in_executor``), anyio's
-worker threads and ``multiprocessing.pool.ThreadPool``. Their workers are plumbing.
+Covered are ``ThreadPoolExecutor`` (in :mod:`reenact.engine.executors`), anyio's worker threads and
+``multiprocessing.pool.ThreadPool``. Their workers are plumbing.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
+from reenact.engine.current import current, enter, leave
 from reenact.engine.lanes import Lane
-from reenact.engine.patches import LatePatch, Patch
-from reenact.engine.tasks import lane_hash
+from reenact.engine.patches import LatePatch, LatePatches, Patch
 from reenact.format.schedule import DROPPED
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["is_telling", "job_patches", "telling"]
+__all__ = ["Job", "called_back", "is_telling", "job_patches", "telling"]
 
 _local = threading.local()
 """``tells``: a callback of a job's future runs here. ``told``: anyio's worker is about to tell the
 result of this job, in no context of ours."""
 
 
-def job_patches() -> list[Patch | LatePatch]:
+def job_patches() -> list[LatePatch | LatePatches]:
     """The patches of this module."""
     anyio = "anyio._backends._asyncio"
     return [
-        Patch(ThreadPoolExecutor, "submit", _submit),
-        LatePatch(
-            "concurrent.futures.process",
-            lambda module: module.ProcessPoolExecutor,
-            "submit",
-            _submit_to_processes,
-        ),
+        LatePatches("concurrent.futures.thread", _of_threads),
+        LatePatches("concurrent.futures.process", _of_processes),
         LatePatch(
             anyio, lambda module: module.AsyncIOBackend, "run_sync_in_worker_thread", _anyio_worker
         ),
@@ -50,7 +44,19 @@ def job_patches() -> list[Patch | LatePatch]:
     ]
 
 
-class _Job:
+def _of_threads(module: ModuleType) -> list[Patch]:
+    from reenact.engine.executors import submit
+
+    return [Patch(module.ThreadPoolExecutor, "submit", submit)]
+
+
+def _of_processes(module: ModuleType) -> list[Patch]:
+    from reenact.engine.executors import submit_to_processes
+
+    return [Patch(module.ProcessPoolExecutor, "submit", submit_to_processes)]
+
+
+class Job:
     """``fn`` in a lane of its own. It is known from when it is spawned until it has ended."""
 
     def __init__(self, session: Session, lane: Lane, fn: Callable[..., Any]) -> None:
@@ -102,125 +108,20 @@ class _Job:
         self.session.conductor.job_ends(goes_on=True)
 
 
-# ThreadPoolExecutor
-
-
-def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        session = current()
-        if session is None:
-            if VARIABLE.get() is OUTSIDE:
-                fn = _called_outside(fn)
-            return original(self, fn, *args, **kwargs)
-        job = _Submitted(session, session.lanes.spawn(), fn, self)
-        try:
-            future = original(self, job, *args, **kwargs)
-        except BaseException:
-            job.drop()
-            raise
-        job.attach(future)
-        return future
-
-    return submit
-
-
-def _called_outside(fn: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        token = enter(OUTSIDE)
-        try:
-            return fn(*args, **kwargs)
-        finally:
-            leave(token)
-
-    return call
-
-
-class _Submitted(_Job):
-    """A job with a future. It has ended when everybody has been told its result."""
-
-    def __init__(
-        self, session: Session, lane: Lane, fn: Callable[..., Any], executor: ThreadPoolExecutor
-    ) -> None:
-        super().__init__(session, lane, fn)
-        self._queue = executor._work_queue
-        self._attached = threading.Lock()
-        self._attached.acquire()
-
-    def attach(self, future: Any) -> None:
-        """``future`` is this job's. Nobody else has seen it yet."""
-        future.job = self
-        future.__class__ = _JobFuture
-        self._attached.release()
-        if future.cancelled():
-            self.drop()
-
-    def _done(self) -> None:
-        self._attached.acquire()  # the worker must not tell the result before the future is ours
-
-    def tell(self, fn: Callable[[Any], Any], future: Any) -> None:
-        """Call ``fn``, which wants to know the result, in the lane of the job, wherever that is."""
-        if not self.begun:
-            fn(future)
-            return
-        before = is_telling()
-        _local.tells = True
-        try:
-            with self.inside():
-                fn(future)
-        finally:
-            _local.tells = before
-
-    def told(self) -> None:
-        """Everybody knows the result, or that there will be none."""
-        if self.begun:
-            self.session.conductor.job_ends(goes_on=not self._queue.empty())
-        else:
-            self.drop()
-
-
-class _JobFuture(Future[Any]):
-    """A future whose callbacks run in the lane of its job, also when they come too late for it.
-    Sets of them iterate by lane."""
-
-    job: _Submitted
-
-    def __hash__(self) -> int:
-        return lane_hash(self.job.lane.name)
-
-    def add_done_callback(self, fn: Callable[[Any], Any]) -> None:
-        job = self.job  # not ourselves: that would be a circle
-        super().add_done_callback(lambda future: job.tell(fn, future))
-
-    def _invoke_callbacks(self) -> None:
-        try:
-            super()._invoke_callbacks()  # type: ignore[misc]
-        finally:
-            self.job.told()
-
-
-_JobFuture.__name__ = _JobFuture.__qualname__ = "Future"  # as people see it in a repr
-
-
 def is_telling() -> bool:
     """Is this a callback of a job's future? What it posts to a loop comes from the job."""
     return getattr(_local, "tells", False)
 
 
-def _submit_to_processes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A job in another process is in no lane of ours; its end wakes who waits for it."""
-
-    @wraps(original)
-    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        future = original(self, fn, *args, **kwargs)
-        session = current()
-        if session is not None:
-            conductor = session.conductor
-            conductor.helper_comes()
-            future.add_done_callback(lambda _: conductor.helper_goes())
-        return future
-
-    return submit
+@contextmanager
+def called_back() -> Iterator[None]:
+    """A callback of a job's future runs here."""
+    before = is_telling()
+    _local.tells = True
+    try:
+        yield
+    finally:
+        _local.tells = before
 
 
 # anyio
@@ -243,7 +144,7 @@ def _anyio_worker(original: Callable[..., Any]) -> Callable[..., Any]:
     return run_sync_in_worker_thread
 
 
-class _Told(_Job):
+class _Told(Job):
     """A job whose result is told right after it, by the same thread."""
 
     def _done(self) -> None:
@@ -283,7 +184,7 @@ def _apply_async(original: Callable[..., Any]) -> Callable[..., Any]:
         if session is None:
             return original(self, func, args, kwds, callback, error_callback)
         lane = session.lanes.spawn()
-        job = _Job(session, lane, func)
+        job = Job(session, lane, func)
         told = [_called_back(session, lane, fn) for fn in (callback, error_callback)]
         return _given(job, put=lambda: original(self, job, args, kwds, *told))
 
@@ -338,7 +239,7 @@ _POOL = {
 }
 
 
-def _given(*jobs: _Job, put: Callable[[], Any]) -> Any:
+def _given(*jobs: Job, put: Callable[[], Any]) -> Any:
     """Give ``jobs`` to the pool, which may be closed."""
     try:
         return put()
@@ -366,17 +267,17 @@ def _called_back(session: Session, lane: Lane, fn: Callable[..., Any] | None) ->
 
 def _work_of(
     session: Session, lane: Lane, func: Callable[..., Any], iterable: Iterable[Any]
-) -> Iterator[tuple[_Job, Any]]:
+) -> Iterator[tuple[Job, Any]]:
     for item in iterable:
-        yield _Job(session, lane.child(), func), item
+        yield Job(session, lane.child(), func), item
 
 
-def _run(work: tuple[_Job, Any]) -> Any:
+def _run(work: tuple[Job, Any]) -> Any:
     job, item = work
     return job(item)
 
 
-def _run_starred(work: tuple[_Job, Any]) -> Any:
+def _run_starred(work: tuple[Job, Any]) -> Any:
     job, items = work
     return job(*items)
 

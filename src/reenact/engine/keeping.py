@@ -6,6 +6,8 @@ anew, at the places where they happen now.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reenact.engine.call import CUT_OFF, Call, Decision, Entry, GoLive, Pass
 from reenact.engine.machine import Machine
 from reenact.engine.recorder import Opened, Recorder
@@ -13,7 +15,9 @@ from reenact.engine.requests import request_of
 from reenact.engine.script import Script
 from reenact.format.event import Data, Event
 from reenact.policy.matching import Comparer
-from reenact.store.copying import LateSink
+
+if TYPE_CHECKING:
+    from reenact.store.copying import LateSink
 
 __all__ = ["Keeper"]
 

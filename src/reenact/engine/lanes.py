@@ -6,21 +6,38 @@ A context variable would not do: ``to_thread`` and anyio carry it into workers.
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
-from asyncio import Task
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+from zlib import crc32
 
 from reenact.format import lane as lane_names
 
-__all__ = ["Lane", "Lanes", "running_loop"]
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task
 
-running_loop = asyncio._get_running_loop
-_current_task = asyncio.current_task
+__all__ = ["Lane", "Lanes", "lane_hash", "running_loop"]
+
 _ident = threading.get_ident
+
+
+def running_loop() -> AbstractEventLoop | None:
+    """The asyncio loop that runs in this thread. Before the program imports asyncio none can."""
+    ask = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
+    return None if ask is None else ask()
+
+
+def _current_task(loop: AbstractEventLoop) -> Task[Any] | None:
+    task: Task[Any] | None = sys.modules["asyncio"].current_task(loop)
+    return task
+
+
+def lane_hash(lane: str) -> int:
+    """The hash of what is in ``lane``: sets of such things iterate the same every time."""
+    return crc32(lane.encode())
 
 
 class Lane:
@@ -113,6 +130,10 @@ class Lanes:
     def _numbered_apart(self) -> Lane:
         with self._lock:
             return self._strangers.child()
+
+    def spawn_apart(self) -> Lane:
+        """The lane of something that nobody spawned in a certain place: it shifts no other."""
+        return self._numbered_apart()
 
     def spawn(self) -> Lane:
         """The lane of the task, thread or job that is being spawned now."""

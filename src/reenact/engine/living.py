@@ -13,16 +13,14 @@ from typing import Any
 
 from reenact.engine import loops
 from reenact.engine.answers import Whole
-from reenact.engine.desk import Desk, outside
+from reenact.engine.current import outside
+from reenact.engine.desk import Desk
+from reenact.engine.pieces import END
 
-__all__ = ["END", "Pump", "live_call", "take_turns"]
+__all__ = ["Pump", "live_call", "take_turns"]
 
 _MOST_TURNS = 100
 """More are not counted: something else than the loop is waited for."""
-
-
-END = object()
-"""What a pump gives after the last piece."""
 
 
 async def live_call(

@@ -26,10 +26,13 @@ class Order:
     """Deliveries in the order of their events, read as far as somebody looks.
 
     ``read_on`` reads one more event of the recording and returns False at its end; ``passed_over``
-    says whether a lane is none of ours (inside a stubbed tool, or in another process).
+    says whether a lane is none of ours (inside a stubbed tool, or in another process); it is asked
+    once there are ``some_apart``.
     """
 
     def __init__(self, read_on: Callable[[], bool], passed_over: Callable[[str], bool]) -> None:
+        self.some_apart = False
+        """Is any lane passed over?"""
         self._read_on = read_on
         self._passed_over = passed_over
         self._left_out: set[tuple[str, str]] = set()
@@ -55,7 +58,7 @@ class Order:
             first = queue[0]
             if first.token in self._ahead:
                 left_out = self._left_out and self._is_left_out(first.token)
-                if not left_out and not self._passed_over(first.lane):
+                if not left_out and not (self.some_apart and self._passed_over(first.lane)):
                     return first
                 self._ahead.discard(first.token)
             queue.popleft()

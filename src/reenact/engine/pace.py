@@ -6,17 +6,21 @@ standstill, however long it lasts.
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reenact._system import monotonic, pause
-from reenact.engine import loops
+from reenact.engine.late import late_module
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
+    from reenact.engine import loops
     from reenact.engine.session import Session
+else:
+    loops = late_module("reenact.engine.loops")
 
 __all__ = ["Pace"]
 

@@ -14,12 +14,19 @@ from typing import Any, Protocol
 
 from reenact.engine.imports import ImportWatch
 
-__all__ = ["Installable", "LatePatch", "Patch", "Patches"]
+__all__ = ["Installable", "LatePatch", "LatePatches", "Patch", "Patches"]
 
 Wrap = Callable[[Any], Any]
 """From what stood there to what shall stand there."""
 
 _ABSENT = object()
+
+
+class Installable(Protocol):
+    """Something that is put in place, and taken away again."""
+
+    def install(self) -> None: ...
+    def remove(self) -> None: ...
 
 
 class Patch:
@@ -106,11 +113,27 @@ class LatePatch:
             self._patch.remove()
 
 
-class Installable(Protocol):
-    """Something that is put in place, and taken away again."""
+class LatePatches:
+    """``make(module)`` makes patches as soon as the program has imported the module ``name``."""
 
-    def install(self) -> None: ...
-    def remove(self) -> None: ...
+    def __init__(self, name: str, make: Callable[[ModuleType], Sequence[Installable]]) -> None:
+        self._make = make
+        self._installed: list[Installable] = []
+        self._watch = ImportWatch(name, self._imported)
+
+    def _imported(self, module: ModuleType) -> None:
+        for patch in self._make(module):
+            patch.install()
+            self._installed.append(patch)
+
+    def install(self) -> None:
+        self._watch.install()
+
+    def remove(self) -> None:
+        self._watch.remove()
+        for patch in reversed(self._installed):
+            patch.remove()
+        self._installed = []
 
 
 class Patches:

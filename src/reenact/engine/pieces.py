@@ -7,13 +7,15 @@ from typing import Any
 
 from reenact.engine.answers import StreamCodec
 from reenact.engine.call import CHUNK, Call
-from reenact.engine.desk import outside
-from reenact.engine.living import END
+from reenact.engine.current import outside
 from reenact.engine.recorder import Opened
 from reenact.errors import UsageError
 from reenact.format.event import Data
 
-__all__ = ["Source", "check_sent", "chunk_name", "raise_recorded", "returned"]
+__all__ = ["END", "Source", "check_sent", "chunk_name", "raise_recorded", "returned"]
+
+END = object()
+"""What comes after the last piece."""
 
 
 def chunk_name(position: int, number: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,9 +17,11 @@ from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
 from reenact.policy.redaction import Redactor
 from reenact.policy.screen import Screen
-from reenact.store.copying import LateSink
-from reenact.store.journal import Note
-from reenact.store.sink import Sink, watch_forks
+
+if TYPE_CHECKING:
+    from reenact.store.copying import LateSink
+    from reenact.store.journal import Note
+    from reenact.store.sink import Sink
 
 __all__ = ["Opened", "Recorder"]
 
@@ -66,6 +68,8 @@ class Recorder:
         self._late = late
         self._lock = lock or threading.RLock()
         self._run: _Run | None = None
+        from reenact.store.sink import watch_forks  # there is one, if there is a sink
+
         watch_forks(self)
 
     def after_fork(self) -> None:

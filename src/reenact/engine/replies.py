@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import StreamCodec, Whole
-from reenact.engine.call import Call, Decision, GoLive, Pass, Serve
+from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Serve
 from reenact.engine.pace import Pace
 from reenact.engine.streams import follow, follow_async, outside_stream
 from reenact.engine.wholes import WholeCodec
@@ -28,14 +28,18 @@ AsyncLive = Callable[[], AsyncIterator[Any]]
 
 def fetch(
     session: Session, call: Call, live: Live, codec: StreamCodec, *, whole: bool
-) -> Iterator[Any]:
-    """The pieces of the answer to ``call``. Raises at once what a call that has no answer raises;
-    what breaks off an answer is raised after its last piece.
+) -> Iterator[Any] | Whole:
+    """The pieces of the answer to ``call``, as a :class:`Whole` if they come at once. Raises at once
+    what a call that has no answer raises; what breaks off an answer is raised after its last piece.
 
     With ``whole`` the program does not go on before it has all of it.
     """
     if session.mode == "off" or session.is_late():
         return outside_stream(live)
+    if session.settings.pace != "recorded":
+        entry = session.at_once(call)
+        if entry is not None:
+            return _load(codec, call, entry)
     decision, opened = session.decide(call, blocks=whole)
     recorded = _recorded(session, decision)
     if _is_stream(decision, recorded, whole=whole):
@@ -45,16 +49,20 @@ def fetch(
     answer: Whole = session.gateway.carry_out(
         decision, opened, lambda: _collect(live), WholeCodec(codec)
     )
-    return answer.again()
+    return answer
 
 
 async def fetch_async(
     session: Session, call: Call, live: AsyncLive, codec: StreamCodec, *, whole: bool
 ) -> AsyncIterator[Any] | Whole:
-    """The same for a coroutine. What comes at once comes as a :class:`Whole`, which may also be the
-    only thing that the iterator gives."""
+    """The same for a coroutine. A :class:`Whole` may also be the only thing that the iterator
+    gives."""
     if session.mode == "off" or session.is_late():
         return live()
+    if session.settings.pace != "recorded":
+        entry = await session.running_desk().at_once(call)
+        if entry is not None:
+            return _load(codec, call, entry)
     decision, opened = session.decide(call, blocks=False)
     recorded = _recorded(session, decision)
     if _is_stream(decision, recorded, whole=whole):
@@ -65,6 +73,11 @@ async def fetch_async(
         decision, opened, lambda: _collect_async(live), WholeCodec(codec)
     )
     return answer
+
+
+def _load(codec: StreamCodec, call: Call, entry: Entry) -> Whole:
+    assert entry.closing is not None
+    return WholeCodec(codec).load(call, entry.closing.data)
 
 
 def _recorded(session: Session, decision: Decision) -> Data | None:

@@ -1,14 +1,16 @@
 """Rest: nobody is busy any more with what was handed to the program last.
 
 Whoever gets a delivery is busy with it: a thread until it makes its next call, waits for another
-thread, or ends; a loop until nothing of the session is ready to run in it. Whom it wakes or spawns
-on the way is busy, too. What a thread waits for beyond that (a lock, a file) cannot be seen: when
+thread, or ends; a loop until nothing of the session is ready to run in it. Whom it wakes or starts
+on the way has its turn when it is at rest itself, one after the other: who of them is first must
+not be a matter of chance. What a thread waits for beyond that (a lock, a file) cannot be seen: when
 it has not wanted the processor for a few milliseconds, it counts as at rest.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -19,7 +21,7 @@ from reenact.engine.processor import wants_processor
 if TYPE_CHECKING:
     from reenact.engine.desk import Desk
 
-__all__ = ["GRACE", "Rest"]
+__all__ = ["GRACE", "Rest", "Turn"]
 
 GRACE = 0.005
 """Seconds after which whoever is busy counts as at rest."""
@@ -32,6 +34,30 @@ _MOST_LOOKS = 100
 """After so many even a thread counts as at rest that computes."""
 
 _NOBODY = 0
+
+_allocate = threading.Lock
+_ident = threading.get_ident
+
+
+class Turn:
+    """A thread that has been woken or started, and goes on when it is its turn."""
+
+    __slots__ = ("_gate", "_rest", "runner")
+
+    def __init__(self, rest: Rest, runner: Hashable) -> None:
+        self.runner = runner
+        self._rest = rest
+        self._gate = _allocate()
+        self._gate.acquire()
+
+    def come(self) -> None:
+        """Now it is."""
+        self._gate.release()
+
+    def wait(self) -> None:
+        """Block this thread until then."""
+        while not self._gate.acquire(timeout=self._rest.step):
+            self._rest.look()
 
 
 class Rest:
@@ -50,14 +76,16 @@ class Rest:
         of its own, which a fork takes after ours."""
         self._lock = lock
         self._busy: set[Hashable] = set()
-        self._step = grace / _LOOKS
+        self._turns: deque[Turn] = deque()
+        self.step = grace / _LOOKS
+        """Seconds between two looks."""
         self._looked = 0.0
         self._looks = 0
         self._quiet_looks = 0
         self._sleepers: list[Any] = []
         self._curious: set[Desk] = set()
 
-    def give(self, runner: int) -> None:
+    def give(self, runner: Hashable) -> None:
         """``runner`` has just been given something."""
         self._busy = {runner}
         self._start()
@@ -66,6 +94,46 @@ class Rest:
         """``runner`` was woken or spawned, and acts on the last delivery as well."""
         self._busy.add(runner)
         self._start()
+
+    def wake(self, runner: Hashable) -> Turn:
+        """``runner`` goes on when those are at rest who are busy now, and those who were woken
+        before; at once if whoever wakes it is none of them."""
+        turn = Turn(self, runner)
+        if _ident() not in self._busy:
+            self.add(runner)
+            turn.come()
+        else:
+            self._turns.append(turn)
+        return turn
+
+    def drop(self, runner: Hashable) -> bool:
+        """It will not go on, whether it was its turn or not. True when now all is at rest."""
+        self._turns = deque(turn for turn in self._turns if turn.runner != runner)
+        return self.remove(runner)
+
+    def _next(self) -> bool:
+        """Nobody is busy: is it somebody's turn?"""
+        if not self._turns:
+            return False
+        turn = self._turns.popleft()
+        self.give(turn.runner)
+        turn.come()
+        return True
+
+    def free(self) -> None:
+        """The order does not matter any more: whoever waits for its turn goes on."""
+        turns, self._turns = self._turns, deque()
+        for turn in turns:
+            turn.come()
+
+    def look(self) -> None:
+        """Somebody has waited for its turn in vain. Not under the lock."""
+        with self._lock:
+            self.prod()
+            if self._busy and self.left() <= 0 and self._has_looked_enough(_NOBODY):
+                self._busy.clear()
+            if not self._busy and not self._next():
+                self._tell()
 
     def _start(self) -> None:
         self._looked = monotonic()
@@ -76,7 +144,7 @@ class Rest:
         if runner not in self._busy:
             return False
         self._busy.remove(runner)
-        if self._busy:
+        if self._busy or self._next():
             return False
         if self._sleepers or self._curious:
             self._tell()
@@ -89,11 +157,13 @@ class Rest:
     def holds_for(self, runner: int) -> bool:
         """May ``runner`` be given something?"""
         busy = self._busy
-        if not busy or (len(busy) == 1 and runner in busy):
+        if not self._turns and (not busy or (len(busy) == 1 and runner in busy)):
             return True
         if self.left() > 0 or not self._has_looked_enough(runner):
             return False
-        busy.clear()
+        self._busy.clear()
+        if self._next():
+            return False
         self._tell()
         return True
 
@@ -110,7 +180,7 @@ class Rest:
 
     def left(self) -> float:
         """Seconds until it is worth looking again whether there is rest; 0 when there is."""
-        return max(0.0, self._looked + self._step - monotonic()) if self._busy else 0.0
+        return max(0.0, self._looked + self.step - monotonic()) if self._busy else 0.0
 
     def sleep(self) -> None:
         """Give the lock up until there is rest, or may be. For threads."""
@@ -150,5 +220,6 @@ class Rest:
         self.desks.clear()
         self.starting = set()
         self._busy = set()
+        self._turns = deque()
         self._sleepers = []
         self._curious = set()

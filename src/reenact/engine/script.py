@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
-from reenact.engine.entries import belongs, look, make_entry, text
+from reenact.engine.entries import Brief, belongs, look, make_entry, text
 from reenact.engine.order import Order
 from reenact.format import lane as lanes
 from reenact.format.event import Event
@@ -154,14 +154,14 @@ class Script:
     def upcoming(self, name: str) -> Entry | None:
         """The next call of lane ``name``; None when there is no more, or when the one that was
         made here is lost (a stream that was open when the recording program was killed)."""
-        lane = self.lane(name)
-        ahead = lane.ahead
-        while not ahead or (self._by_lane and ahead[0].position > lane.cursor):
+        lane = self._lanes.get(name) or self.lane(name)
+        while True:
+            ahead = lane.ahead
             # Calls that take long stand in the log behind those that came after them.
+            if ahead and (ahead[0].position <= lane.cursor or not self._by_lane):
+                return ahead[0]
             if not self.read_on():
                 return None
-            ahead = lane.ahead
-        return ahead[0]
 
     def never_began(self, name: str) -> bool:
         """Was the job of lane ``name`` given up before it began?"""
@@ -184,6 +184,7 @@ class Script:
         if entry.inner is not None:
             self._passed.add(entry.inner)
         self.order.leave_out(entry.lane, f"{CHUNK}:{entry.position}")
+        self.order.some_apart = True
 
     def mark(self, kind: str) -> Entry | None:
         """The next ``run_start`` or ``run_end``, or None."""
@@ -214,16 +215,16 @@ class Script:
         if event is None:
             self.whole = True
             return False
-        if not self.is_passed_over(event.lane):
+        if not (self.order.some_apart and self.is_passed_over(event.lane)):
             self._place(event)
         return True
 
     def _place(self, event: Event) -> None:
         kind = event.type
-        if kind in _OPENINGS:
-            self._close(event)
-        elif kind == "nondeterministic":
+        if kind == "nondeterministic":
             self._add_single(event)
+        elif kind in _OPENINGS:
+            self._close(event)
         elif kind in PAIRS:
             self._open_pair(event)
         elif kind == "state_mutation" or kind in _MARKS:
@@ -236,12 +237,8 @@ class Script:
 
     def _add_single(self, event: Event) -> None:
         brief = look(event)
-        if brief.source == SCHEDULE and brief.key == DROPPED:
-            self._dropped.add(event.lane)
-            return
         if brief.source == SCHEDULE:
-            for name in run_names(text(brief.key), brief.count):
-                self.order.add((event.lane, name), event.lane, event.seq)
+            self._add_deliveries(event, brief)
             return
         entry = make_entry(event, brief)
         entry.closing = event
@@ -251,6 +248,14 @@ class Script:
             seq = event.seq
             self.order.add(seq, event.lane, seq)
 
+    def _add_deliveries(self, event: Event, brief: Brief) -> None:
+        lane = event.lane
+        if brief.key == DROPPED:
+            self._dropped.add(lane)
+            return
+        for name in run_names(text(brief.key), brief.count):
+            self.order.add((lane, name), lane, event.seq)
+
     def _open_pair(self, event: Event) -> None:
         brief = look(event)
         entry = make_entry(event, brief)
@@ -259,7 +264,8 @@ class Script:
         self._add(entry)
 
     def _add(self, entry: Entry) -> None:
-        lane = self.lane(entry.lane)
+        name = entry.opening.lane
+        lane = self._lanes.get(name) or self.lane(name)
         if entry.position < 0 or not self._by_lane:
             entry.position = lane.read
         lane.read += 1
@@ -297,16 +303,19 @@ class Script:
         if self._ledger is not None:
             self._ledger.stub(lane)
         self._stubbed.add(lane)
+        self.order.some_apart = True
         self._forget(lane)
 
     def leave_to_child(self, lane: str) -> None:
         """Another process does what is under ``lane``."""
         self._elsewhere.add(lane)
+        self.order.some_apart = True
         self._forget(lane)
 
     def keep_to(self, lane: str) -> None:
         """We are the process that does what is under ``lane``, and nothing else."""
         self._only = lane
+        self.order.some_apart = True
 
     def is_passed_over(self, lane: str) -> bool:
         """Is ``lane`` inside a stubbed tool, or the business of another process?"""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from reenact.engine.assembling import make_comparer, make_machine, make_script
-from reenact.engine.call import Call, Decision, GoLive, Pass, Refuse, Serve
+from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.conductor import Conductor
 from reenact.engine.current import VARIABLE, enter, set_process_session
 from reenact.engine.forked import Forked
@@ -28,6 +27,9 @@ from reenact.errors import (
 from reenact.format.manifest import Manifest
 
 __all__ = ["Session"]
+
+_SPECIAL: Final = frozenset({"ended", "error", "redacted"})
+"""Answers that are more than a value: streams, failures, and what is sealed."""
 
 
 class Session(Forked):
@@ -76,6 +78,7 @@ class Session(Forked):
         if self.mode == "record_missing" and script is not None and parts.late is not None:
             self._keeper = Keeper(script, parts.late, self.machine, self.comparer)
         self.paces = policy.match == "lane" and self.mode != "off"
+        self._enacts = self.paces and self.mode == "replay"
         order = script.order if script is not None and self.mode == "replay" else None
         self.conductor = Conductor(self.lock, order, self._stalled, patience=settings.patience)
         self.recorder: Recorder
@@ -132,7 +135,7 @@ class Session(Forked):
             self._flush()
             self._end_what_is_under_way()
             self._state = "closed"
-            self.paces = False
+            self.paces = self._enacts = False
             self.conductor.close(self._closed)
         if self.mode != "off":
             for patches in self._patches():
@@ -166,34 +169,63 @@ class Session(Forked):
             if self.writes and isinstance(decision, GoLive):
                 refusal = self.recorder.room.admit(call.request)
                 decision = decision if refusal is None else Refuse(error=refusal)
-            if isinstance(decision, Serve) or self.is_recorded(decision):
+            if isinstance(decision, Serve) or self.is_recorded(call, decision):
                 lane.calls += 1  # what is not recorded has no position
-            if call.nests:
+            if call.nests and self.machine.covers(call):
                 inner = lane.child().name
                 if self._keeper is not None:
                     inner = self._keeper.free_lane(inner)
                 opened.inner = opened.inner or inner
-            if blocks and self.paces and _is_waited_for(call, decision):
+            if blocks and self.paces and self._is_waited_for(call, decision):
                 self.conductor.arrive(self.runner())
         return decision, opened
+
+    def at_once(self, call: Call) -> Entry | None:
+        """The recorded call that answers ``call`` with a value, if everything is as it was: it is
+        the next of this lane, the same to the letter, and it is its turn. Else None, and nothing
+        has happened: :meth:`decide` says what is to be done."""
+        if not self._enacts or self.poison is not None or self._deferred or self.full is not None:
+            return None
+        lane = self.lanes.current()
+        with self.lock:
+            entry = self.machine.express(call, lane.name)
+            if entry is None or entry.closing is None:
+                return None
+            if not _SPECIAL.isdisjoint(entry.closing.data):
+                return None
+            if not self.conductor.try_now(self.runner(), entry.closing.seq):
+                return None
+            self.machine.take(entry, call)
+            lane.calls += 1
+            return entry
 
     def _decide(self, call: Call, lane: str) -> tuple[Decision, str]:
         """What the machine says; but a recording that was full took no more calls."""
         script = self.machine.script
-        if script is not None and self.paces and self.mode == "replay" and script.never_began(lane):
+        if self._enacts and script is not None and script.never_began(lane):
+            from concurrent.futures import CancelledError
+
             # In the recording it was cancelled in time: nobody waits for what it would come to.
             raise CancelledError
-        only = self.settings.only
-        if only is not None and call.source != only:
-            return Pass(), call.key
-        if self.full is not None:
+        if self.full is not None and self.machine.covers(call):
             action = self.settings.policy.action_for(call.capability, call.operation)
             if action != "pass":
                 return Refuse(error=again(self.full)), self.machine.key(call)
         return self.machine.decide(call, lane)
 
-    def is_recorded(self, decision: Decision) -> bool:
+    def _is_waited_for(self, call: Call, decision: Decision) -> bool:
+        """Does the thread do nothing until it gets the answer? Inside a tool it goes on; and where
+        a recorded order is enacted, it says so itself if it is not its turn at once."""
+        if call.instant or call.observed:
+            return False
+        if isinstance(decision, Serve):
+            return not self._enacts
+        return isinstance(decision, GoLive) and not call.nests
+
+    def is_recorded(self, call: Call, decision: Decision) -> bool:
         """Is there an event for it, or will there be one?"""
+        if not self.machine.covers(call):
+            return False
         if isinstance(decision, Refuse) and decision.error is not None and decision.entry is None:
             return self.writes and self.recorder.room.full in (None, decision.error)
         return not isinstance(decision, Pass)
@@ -202,10 +234,3 @@ class Session(Forked):
         """Is there a recorded answer for ``call``?"""
         with self.lock:
             return self.machine.has_recorded(call, self.lanes.current().name)
-
-
-def _is_waited_for(call: Call, decision: Decision) -> bool:
-    """Does the thread do nothing until it gets the answer? Inside a tool it goes on."""
-    if call.instant or call.observed:
-        return False
-    return isinstance(decision, Serve) or (isinstance(decision, GoLive) and not call.nests)

@@ -16,13 +16,11 @@ from reenact.engine.patches import Patches
 from reenact.errors import UsageError
 from reenact.policy.access import check_mode
 from reenact.policy.capabilities import KNOWN
-from reenact.policy.index import load_index, load_policy, named_worlds
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.places import cassette_path, find_root, world
+from reenact.policy.places import cassette_path, find_root, has_policies, world
 from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import BoundaryRule, Ignore, Mode, Pinned, Policy
-from reenact.store.recording import default_profile
-from reenact.store.sink import Warn
+from reenact.policy.rules import DEFAULT, BoundaryRule, Ignore, Mode, Pinned, Policy
+from reenact.store.warning import Warn, print_warning
 
 __all__ = ["MODES", "Pace", "Settings", "Unused", "is_under_pytest", "mode_named", "settle"]
 
@@ -79,15 +77,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def redactor(self, profile: Profile | None = None) -> Redactor:
         """The redactor of a new recording; with ``profile`` that of one which has it already."""
+        return self._redactor(profile).comparing(self.policy.key_headers)
+
+    def _redactor(self, profile: Profile | None) -> Redactor:
         if isinstance(self.redaction, Redactor):
             return self.redaction if profile is None else self.redaction.under(profile)
         said = self.redaction if isinstance(self.redaction, str) else self.policy.redaction
         environ = dict(os.environ)
         if self.pinned.sanitizer is None:
-            return Redactor(profile or said or default_profile(), environ=environ)
+            return Redactor(profile or said or _default_profile(), environ=environ)
         arguments = self.pinned.sanitizer.arguments(environ)
         arguments["profile"] = profile or said or arguments["profile"]
         return Redactor(**arguments)
+
+
+def _default_profile() -> Profile:
+    from reenact.store.recording import default_profile  # a replay has the recorded one
+
+    return default_profile()
 
 
 def mode_named(mode: str | int) -> Mode:
@@ -116,19 +123,19 @@ def _is_strict(environ: Mapping[str, str]) -> bool:
 
 
 def settle(
-    name: str | None,
+    name: str | None = None,
     *,
-    capture: str | Path | None,
-    tape: str | Path | None,
-    mode: str | int | None,
-    policy: str | Policy | None,
-    strict: bool | None,
-    unused: Unused | None,
-    match: Literal["lane", "transcript", "lookup"] | None,
-    ignore: Ignore | None,
-    root: str | Path | None,
-    fixture_root: str | Path | None,
-    warn: Warn,
+    capture: str | Path | None = None,
+    tape: str | Path | None = None,
+    mode: str | int | None = None,
+    policy: str | Policy | None = None,
+    strict: bool | None = None,
+    unused: Unused | None = None,
+    match: Literal["lane", "transcript", "lookup"] | None = None,
+    ignore: Ignore | None = None,
+    root: str | Path | None = None,
+    fixture_root: str | Path | None = None,
+    warn: Warn = print_warning,
     allow: Sequence[str] = (),
     **rest: Any,
 ) -> Settings:
@@ -138,7 +145,7 @@ def settle(
     top = Path(root).absolute() if root is not None else find_root(Path.cwd(), environ)
     pinned = _passing(_pinned(top, policy, match=match, ignore=ignore), allow)
     chosen = mode_named(mode) if mode is not None else pinned.policy.mode or "replay"
-    check_mode(pinned, chosen, world(environ, is_under_pytest(), named_worlds(load_index(top))))
+    check_mode(pinned, chosen, world(environ, is_under_pytest(), _named_worlds(top)))
     is_strict = _said_strict(strict, pinned.policy.strictness, environ)
     _check_flags(chosen, rest)
     place, as_tape = _place(top, name, capture, tape, chosen, fixture_root)
@@ -166,12 +173,28 @@ def _pinned(
     if isinstance(policy, Policy):
         pinned = Pinned.of(policy)
     else:
-        pinned = load_policy(root) if policy is None else load_policy(root, policy)
+        pinned = _loaded(root, policy)
     said = {"match": match, "ignore": ignore}
     changes = {field: value for field, value in said.items() if value is not None}
     if not changes:
         return pinned
     return msgspec.structs.replace(pinned, policy=msgspec.structs.replace(pinned.policy, **changes))
+
+
+def _loaded(root: Path, policy: str | None) -> Pinned:
+    if policy is None and not has_policies(root):
+        return Pinned.of(DEFAULT)
+    from reenact.policy.index import load_policy  # few have policies, and all would pay for it
+
+    return load_policy(root) if policy is None else load_policy(root, policy)
+
+
+def _named_worlds(root: Path) -> tuple[str, ...]:
+    if not has_policies(root):
+        return ()
+    from reenact.policy.index import load_index, named_worlds
+
+    return named_worlds(load_index(root))
 
 
 def _passing(pinned: Pinned, allow: Sequence[str]) -> Pinned:

@@ -1,8 +1,7 @@
-"""Giving every task and thread its lane when it is spawned.
+"""Giving every task its lane when it is spawned.
 
-Wrapped are the places where all of them pass: ``BaseEventLoop.create_task`` and ``Thread.start``.
-Threads that are plumbing (the workers of an executor, asyncio's own helpers) take no number: how
-many there are depends on timing.
+Wrapped is the place where all of them pass, ``BaseEventLoop.create_task``; and the places where a
+loop makes tasks that the program has not asked for.
 """
 
 from __future__ import annotations
@@ -10,39 +9,41 @@ from __future__ import annotations
 import sys
 import threading
 from asyncio import BaseEventLoop, Runner, Task, ensure_future, isfuture, wait_for
-from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context
 from functools import wraps
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine import loops
-from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
-from reenact.engine.desk import outside
+from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave, outside
 from reenact.engine.lanes import Lane, Lanes, running_loop
-from reenact.engine.patches import LatePatch, Patch
+from reenact.engine.patches import Patch
 from reenact.engine.tasks import make_task
-from reenact.engine.waits import starting
+from reenact.engine.threads import PLUMBING, is_within
 
 if TYPE_CHECKING:
-    from reenact.engine.conductor import Conductor
     from reenact.engine.session import Session
 
-__all__ = ["spawn_patches", "stay"]
+__all__ = ["stay", "task_patches"]
 
-_OURS = ("reenact",)
-_PLUMBING = (
-    "asyncio",
-    "concurrent.futures",
-    "multiprocessing",
-    "anyio._backends",
-    "logging",
-    *_OURS,
-)
+
+async def _forgotten() -> AsyncGenerator[None, None]:
+    yield
+
+
+def _closing() -> type:
+    closing: Any = _forgotten().aclose()
+    closing.close()
+    return type(closing)
+
+
+_CLOSING = _closing()
+"""What a loop makes a task of when a generator was forgotten."""
+
 _LIBRARIES = (
     *("httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "websockets", "anyio"),
-    *_PLUMBING,
+    *PLUMBING,
 )
 """Whose asynchronous generators are not the program's own."""
 
@@ -55,7 +56,7 @@ _main = threading.local()
 """``asyncio.run`` is about to make its main task, which stays in its caller's lane."""
 
 
-def spawn_patches() -> list[Patch | LatePatch]:
+def task_patches() -> list[Patch]:
     """The patches of this module."""
     return [
         Patch(BaseEventLoop, "create_task", _create_task),
@@ -63,7 +64,6 @@ def spawn_patches() -> list[Patch | LatePatch]:
         Patch(BaseEventLoop, "_asyncgen_finalizer_hook", _finalizer),
         Patch(BaseEventLoop, "shutdown_asyncgens", _shutdown),
         Patch(Runner, "run", _run),
-        Patch(threading.Thread, "start", _start),
     ]
 
 
@@ -100,6 +100,10 @@ def _in_own_lane(
         lane = lanes.current()
     elif _is_waited_for() or _stays(coro):
         lane = lanes.current()
+    elif isinstance(coro, _CLOSING):
+        # When a generator is found forgotten, and how long it takes to close what it had open, is
+        # not the same in a replay: the numbers of the program's own tasks must not depend on it.
+        lane = lanes.spawn_apart()
     else:
         lane = lanes.spawn()
     with lanes.spawning(lane):
@@ -243,107 +247,4 @@ async def _close(loop: Any, generator: Any) -> None:
 def _is_a_librarys(generator: Any) -> bool:
     frame = generator.ag_frame
     module = "" if frame is None else frame.f_globals.get("__name__", "")
-    return _is_within(module, _LIBRARIES)
-
-
-# Threads
-
-
-def _start(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def start(self: Any) -> None:
-        session = current()
-        apart = VARIABLE.get() is OUTSIDE
-        if (session is None and not apart) or not _can_start(self):
-            original(self)
-        elif session is None or _is_of(self, _PLUMBING):
-            _start_outside(original, self, session)
-        else:
-            _start_in_lane(original, self, session, session.lanes.spawn())
-
-    return start
-
-
-def _can_start(thread: Any) -> bool:
-    """Otherwise starting it raises, and nothing is spawned."""
-    return getattr(thread, "_initialized", False) and thread.ident is None
-
-
-def _is_of(thread: Any, packages: tuple[str, ...]) -> bool:
-    """Does ``thread`` run code of one of ``packages``?"""
-    target = getattr(thread, "_target", None)
-    modules = (type(thread).__module__, getattr(target, "__module__", None) or "")
-    return any(_is_within(module, packages) for module in modules)
-
-
-def _is_within(module: str, packages: tuple[str, ...]) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in packages)
-
-
-def _start_outside(original: Callable[..., Any], thread: Any, session: Session | None) -> None:
-    """``thread`` is in no session, whatever the process has. Who joins it may be."""
-    conductor = None if session is None or _is_of(thread, _OURS) else session.conductor
-    # A loop that waits for one of its own threads is not cut off.
-    helps = conductor is not None and _is_of(thread, ("asyncio",))
-
-    def run_outside(run: Callable[[], None]) -> None:
-        VARIABLE.set(OUTSIDE)
-        try:
-            run()
-        finally:
-            if conductor is not None:
-                conductor.thread_ended(thread)
-                if helps:
-                    conductor.helper_goes()
-
-    if conductor is not None and helps:
-        conductor.helper_comes()
-    _start_as(original, thread, run_outside, conductor)
-
-
-def _start_in_lane(original: Callable[..., Any], thread: Any, session: Session, lane: Lane) -> None:
-    conductor = session.conductor
-
-    def run_in_lane(run: Callable[[], None]) -> None:
-        conductor.job_begins(lane)
-        VARIABLE.set(session)
-        try:
-            with session.lanes.inside(lane):
-                run()
-        finally:
-            conductor.job_ends(thread)
-
-    conductor.job_waits(lane, thread)
-    try:
-        _start_as(original, thread, run_in_lane, conductor)
-    except BaseException:
-        conductor.job_dropped(lane, thread)
-        raise
-
-
-def _start_as(
-    original: Callable[..., Any],
-    thread: Any,
-    run: Callable[[Callable[[], None]], None],
-    conductor: Conductor | None,
-) -> None:
-    """Start ``thread`` with ``run(its own run)``. Nothing of that stays with it."""
-    own, had = thread.run, vars(thread).get("run")
-
-    def restore() -> None:
-        if had is None:
-            vars(thread).pop("run", None)
-        else:
-            thread.run = had
-
-    def run_once() -> None:
-        restore()
-        run(own)
-
-    thread.run = run_once
-    try:
-        with starting(), nullcontext() if conductor is None else conductor.thread_starts():
-            original(thread)
-    except BaseException:
-        restore()
-        raise
+    return is_within(module, _LIBRARIES)

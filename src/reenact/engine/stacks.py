@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import traceback
 
 from reenact.engine.lanes import Lanes
 
@@ -24,4 +23,6 @@ def stack_of(lanes: Lanes, name: str) -> str:
     frame = sys._current_frames().get(ident) if ident is not None else None
     if frame is None:
         return ""
+    import traceback
+
     return "".join(traceback.format_stack(frame, limit=_FRAMES))

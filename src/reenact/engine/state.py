@@ -6,10 +6,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reenact.engine.conductor import Conductor
-from reenact.engine.desk import Desk
 from reenact.engine.divergence import Divergence
 from reenact.engine.ending import Ending
 from reenact.engine.explicit import Explicit
@@ -24,6 +23,9 @@ from reenact.engine.settings import Settings
 from reenact.errors import BudgetExceeded, DivergenceError, PolicyRefused, SessionClosed, UsageError
 from reenact.format.manifest import Flag
 from reenact.policy.matching import Comparer
+
+if TYPE_CHECKING:
+    from reenact.engine.desk import Desk
 
 __all__ = ["State"]
 
@@ -40,6 +42,8 @@ class State(Explicit):
     recorder: Recorder
     writes: bool
     paces: bool
+    _enacts: bool
+    """Is a recorded order of deliveries enacted?"""
     run_seed: str
 
     def __init__(self, settings: Settings, parts: Parts | None = None) -> None:
@@ -116,6 +120,8 @@ class State(Explicit):
         """The desk of ``loop``."""
         found = self._desks.get(id(loop))
         if found is None or found.loop is not loop:
+            from reenact.engine.desk import Desk  # with asyncio, which not every program has
+
             with self.lock:
                 self._desks = {
                     key: desk for key, desk in self._desks.items() if not desk.loop.is_closed()
@@ -146,9 +152,16 @@ class State(Explicit):
         """``text`` without secrets."""
         return text if self._parts is None else self._parts.redactor.text(text)
 
-    def suspects(self, text: bytes) -> bool:
-        """May there be a secret in ``text``?"""
-        return self._parts is not None and self._parts.redactor.suspects(text)
+    def redacts(self, text: bytes) -> bool:
+        """Is there a secret in ``text``, the bytes of a leaf?"""
+        if self._parts is None or not self._parts.redactor.suspects(text):
+            return False
+        return bool(self._parts.redactor.redact(text).marks)
+
+    @property
+    def keeps_secrets(self) -> bool:
+        """May anything be written as it is?"""
+        return self._parts is not None and self._parts.redactor.profile == "none"
 
     def warn(self, text: str) -> None:
         """Say something to the person at the screen; secrets are taken out."""

@@ -6,20 +6,24 @@ stopping early, or by being forgotten. What it has seen when it is killed is on 
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import PIECES, StreamCodec, Whole
 from reenact.engine.call import Call, Decision, GoLive, Pass, Refuse, Serve
-from reenact.engine.living import END, Pump
-from reenact.engine.pieces import Source
+from reenact.engine.late import late_module
+from reenact.engine.pieces import END, Source
 from reenact.engine.recorder import Opened
 from reenact.engine.streams_recorded import Kept, Recorded
 from reenact.engine.streams_replayed import Replayed
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from reenact.engine import living
     from reenact.engine.session import Session
+else:
+    asyncio, living = late_module("asyncio"), late_module("reenact.engine.living")
 
 __all__ = [
     "follow",
@@ -55,7 +59,7 @@ def follow(
     if isinstance(decision, GoLive):
         return Recorded(session, opened, codec).pieces(live)
     if isinstance(decision, Pass):
-        return outside_stream(live)
+        return live() if decision.inside else outside_stream(live)
     assert isinstance(decision, Refuse)
     result: Iterator[Any] = session.gateway.refuse(opened, decision)
     return result
@@ -87,7 +91,7 @@ def follow_async(
     if isinstance(decision, GoLive):
         return Recorded(session, opened, codec).pieces_async(live)
     if isinstance(decision, Pass):
-        return outside_stream_async(session, live)
+        return live() if decision.inside else outside_stream_async(session, live)
     assert isinstance(decision, Refuse)
     result: AsyncIterator[Any] = session.gateway.refuse(opened, decision)
     return result
@@ -108,9 +112,9 @@ async def outside_stream_async(
     session: Session, live: Callable[[], AsyncIterator[Any]]
 ) -> AsyncIterator[Any]:
     """The same, in a task of its own."""
-    pump = Pump(session.running_desk(), live, paced=False)
+    pump = living.Pump(session.running_desk(), live, paced=False)
     try:
-        while (piece := await pump.next(Future.result, _nothing)) is not END:
+        while (piece := await pump.next(asyncio.Future.result, _nothing)) is not END:
             yield piece
             if isinstance(piece, Whole):
                 break

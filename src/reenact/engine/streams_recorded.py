@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact._system import monotonic
 from reenact.engine.answers import StreamCodec, Whole
 from reenact.engine.call import Entry
-from reenact.engine.living import END, Pump
-from reenact.engine.pieces import Source, check_sent, chunk_name, raise_recorded, returned
+from reenact.engine.late import late_module
+from reenact.engine.pieces import END, Source, check_sent, chunk_name, raise_recorded, returned
 from reenact.engine.recorder import Opened
 from reenact.engine.wholes import WholeCodec
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
+    from reenact.engine import living
     from reenact.engine.session import Session
+else:
+    living = late_module("reenact.engine.living")
 
 __all__ = ["Kept", "Recorded"]
 
@@ -79,7 +83,7 @@ class Recorded:
             act()
 
     async def pieces_async(self, live: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
-        pump = Pump(self._session.running_desk(), live, paced=self._session.paces)
+        pump = living.Pump(self._session.running_desk(), live, paced=self._session.paces)
         try:
             while True:
                 self._session.is_late()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import StreamCodec
 from reenact.engine.call import CUT_OFF, Entry
-from reenact.engine.living import take_turns
+from reenact.engine.late import late_module
 from reenact.engine.order import Token
 from reenact.engine.pace import Pace
 from reenact.engine.pieces import check_sent, chunk_name, raise_recorded, returned
@@ -16,7 +15,12 @@ from reenact.engine.recorder import Opened
 from reenact.engine.waiter import Waiter
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from reenact.engine import living
     from reenact.engine.session import Session
+else:
+    asyncio, living = late_module("asyncio"), late_module("reenact.engine.living")
 
 __all__ = ["Replayed"]
 
@@ -58,10 +62,10 @@ class Replayed:
             self._check_end()
             cancelled = self._data.get("ended") == "cancelled"
             await self._wait_async(None if cancelled else self._end)
-        except CancelledError:
+        except asyncio.CancelledError:
             timing = self._data.get("timing")
             turns = timing.get("turns") if isinstance(timing, dict) else 0
-            await take_turns(turns if isinstance(turns, int) else 0)
+            await living.take_turns(turns if isinstance(turns, int) else 0)
             self._left()
             raise
         except BaseException:

@@ -11,11 +11,11 @@ import builtins
 from asyncio import coroutines
 from collections.abc import Iterable
 from typing import Any
-from zlib import crc32
 
 from reenact.engine.current import current
+from reenact.engine.lanes import lane_hash
 
-__all__ = ["OrderedCoroutines", "lane_hash", "make_task"]
+__all__ = ["OrderedCoroutines", "make_task"]
 
 
 class _Task(asyncio.Task[Any]):
@@ -26,11 +26,6 @@ class _Task(asyncio.Task[Any]):
 
 
 _Task.__name__ = _Task.__qualname__ = "Task"  # as people see it in a repr
-
-
-def lane_hash(lane: str) -> int:
-    """The hash of what is in ``lane``."""
-    return crc32(lane.encode())
 
 
 def make_task(loop: Any, coro: Any, lane: str, **kwargs: Any) -> Any:

@@ -18,7 +18,7 @@ from reenact.engine import loops
 from reenact.engine.current import current
 from reenact.engine.desk import Desk
 from reenact.engine.jobs import is_telling, telling
-from reenact.engine.patches import LatePatch, Patch
+from reenact.engine.patches import Patch
 from reenact.engine.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = ["timer_patches"]
 _ident = threading.get_ident
 
 
-def timer_patches() -> list[Patch | LatePatch]:
+def timer_patches() -> list[Patch]:
     """The patches of this module."""
     return [
         Patch(BaseEventLoop, "call_at", _call_at),

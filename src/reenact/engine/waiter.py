@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.diagnosis import Ask
 from reenact.engine.order import Token
 
 if TYPE_CHECKING:
     from reenact.engine.desk import Desk
+    from reenact.engine.requests import Ask
 
 __all__ = ["Runner", "Waiter"]
 

@@ -8,8 +8,6 @@ handed from one thread to another is not.
 
 from __future__ import annotations
 
-import concurrent.futures._base as futures
-import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reenact._system import monotonic
 from reenact.engine.current import current
 from reenact.engine.patches import LatePatch, Patch
+from reenact.engine.rest import Turn
 from reenact.engine.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ def wait_patches() -> list[Patch | LatePatch]:
         Patch(threading.Thread, "join", _join),
         # They compute what is left of a time-out.
         Patch(threading, "_time", _own_clock),
-        Patch(queue, "time", _own_clock),
-        Patch(futures, "time", _OwnTime),
+        LatePatch("queue", lambda module: module, "time", _own_clock),
+        LatePatch("concurrent.futures._base", lambda module: module, "time", _OwnTime),
     ]
 
 
@@ -144,6 +143,8 @@ def _behind(gate: Any, condition: Any, sleeper: _Sleep | _TimedWait) -> Iterator
         saved = condition._release_save()
         try:
             yield
+            if sleeper.turn is not None:
+                sleeper.turn.wait()
         finally:
             condition._acquire_restore(saved)
     finally:
@@ -156,6 +157,7 @@ class _Sleep:
     """A thread that waits for a condition, for as long as it takes."""
 
     def __init__(self, session: Session) -> None:
+        self.turn: Turn | None = None
         self._conductor = session.conductor
         self._ident = threading.get_ident()
 
@@ -165,7 +167,7 @@ class _Sleep:
 
     def notified(self) -> None:
         """Somebody is about to open its gate."""
-        self._conductor.awaken(self._ident)
+        self.turn = self._conductor.wake(self._ident)
 
     def wait(self, condition: Any) -> bool:
         """Wait for ``condition``, and return True."""
@@ -180,7 +182,7 @@ class _TimedWait(Waiter):
     """A thread in a timed wait. The program wakes it by notifying; in vain it waits until its time
     is up, while recording, or until its turn, in a replay."""
 
-    __slots__ = ("_lane", "_session", "_since", "_timeout", "in_vain", "woken")
+    __slots__ = ("_lane", "_session", "_since", "_timeout", "in_vain", "turn", "woken")
 
     def __init__(self, session: Session, timeout: float) -> None:
         self._session = session
@@ -192,6 +194,7 @@ class _TimedWait(Waiter):
         )
         self.polls = True
         self.in_vain = False
+        self.turn: Turn | None = None
         self.woken = False
 
     def _name(self) -> str:
@@ -211,7 +214,7 @@ class _TimedWait(Waiter):
         with conductor.lock:
             self.woken = True
             conductor.forget(self)
-            conductor.awaken(self.ident)
+            self.turn = conductor.wake(self.ident)
 
     def wait(self, condition: Any) -> bool:
         """Wait for ``condition``; False if that was in vain."""

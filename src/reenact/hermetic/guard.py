@@ -19,12 +19,12 @@ import threading
 from collections.abc import Callable, Collection
 from contextvars import Context
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reenact.engine.current import current, in_context
+from reenact.engine.late import late_module
 from reenact.engine.patches import Installable, LatePatch, Patch
 from reenact.engine.session import Session
-from reenact.hermetic import refusal
 from reenact.hermetic.addresses import (
     is_answered_here,
     is_reverse_answered_here,
@@ -37,6 +37,11 @@ from reenact.hermetic.kinship import begin
 from reenact.hermetic.origin import importer
 from reenact.hermetic.processes import STARTS, Start, asks_the_machine, goes_out, is_ours
 from reenact.hermetic.stacks import Stack, StackWatch, imported, is_covered
+
+if TYPE_CHECKING:
+    from reenact.hermetic import refusal
+else:
+    refusal = late_module("reenact.hermetic.refusal")
 
 __all__ = ["Guard", "is_isolated", "listens_here"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Final, Literal
@@ -147,8 +146,8 @@ def imported(covered: Collection[str], modules: Iterable[str] | None = None) -> 
     )
 
 
-class StackWatch(MetaPathFinder):
-    """Finds nothing; says when a known stack is imported. The audit event of an import misses
+class StackWatch:
+    """Finds nothing; says when a known stack is imported that is there. The audit event of an import misses
     ``importlib.import_module``."""
 
     def __init__(self, act: Callable[[Stack], None]) -> None:
@@ -158,7 +157,10 @@ class StackWatch(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> None:
         stack = STACKS.get(fullname)
-        if stack is not None and is_importing(fullname):
+        if stack is None or not is_importing(fullname):
+            return
+        others = [finder for finder in sys.meta_path if finder is not self]
+        if any(one.find_spec(fullname, path, target) is not None for one in others):
             self._act(stack)
 
     def install(self) -> None:

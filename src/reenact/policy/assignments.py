@@ -73,9 +73,12 @@ class Assignments:
                 yield from argument(text, flag.end(), flag[1])[0]
 
     def _parts(self, text: str) -> Iterator[Finding]:
+        done = 0
         for part in _PART.finditer(text):
-            if self._names.secret(part[1]) and (found := part_body(text, part.end())):
-                yield from found[0]
+            if part.start() < done or not self._names.secret(part[1]):
+                continue
+            findings, done = part_body(text, part.end()) or ([], done)
+            yield from findings
 
 
 def _quoted_name(text: str, match: re.Match[str]) -> tuple[str, int]:

@@ -39,12 +39,14 @@ _PART_HEADERS = late(r"[^\r\n]{0,400}(?:\r?\n[^\r\n]{1,400}){0,8}\r?\n\r?\n")
 _PART_END = late(r"\r?\n--|\Z")
 _CLOSING = late(r"(?P<quote>\\*[\"'])(?:[\s,}\]):;\"'\\+]|\Z)")
 _REACH = 10_000
+_LONGEST_TEMPLATE = 256
 _CODE = late(
     r"[A-Za-z_]\w*(?:\.\w+)*[(\[]|(?:self|this|os|process|settings|config|args|ctx|env)\.[A-Za-z_]",
     re.ASCII,
 )
 _HTML_VALUE = late(r"[ \t\r\n]{1,8}value=", CASELESS)
-_LINE = late(r"[ \t]{0,8}(?P<value>[^\r\n]*)")
+# Up to a quote: the rest of a long line is not looked at again for each name in it.
+_LINE = late(r"[ \t]{0,8}(?P<value>[^\r\n\"']*)")
 _WORD = late(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
 _LINE_NAMES = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie", "xapikey"})
 
@@ -91,10 +93,11 @@ def _bare_colon(text: str, opening: int, place: int, name: str) -> Found | None:
         return _secret(text, found, name)
     whole_line = normalise(name) in _LINE_NAMES
     value = (_LINE if whole_line else _WORD).match(text, place)
-    if value is None or _NOT_A_VALUE.match(value["value"]):
+    if value is None or _is_no_value(text, *value.span("value")):
         return None
     start, end = value.span("value")
-    end = _before_quote(text, start, end)
+    while end > start and text[end - 1] in "\\ \t":  # the quote behind it is escaped
+        end -= 1
     return _secret(text, Literal(start, end, end), name)
 
 
@@ -147,7 +150,7 @@ def argument(text: str, place: int, name: str) -> Found:
     if found is not None:
         return _secret(text, found, name)
     value = _BARE.match(text, place)
-    if value is None or _NOT_A_VALUE.match(value[0]):
+    if value is None or _is_no_value(text, *value.span()):
         return [], 0
     return [Finding(value.start(), value.end(), "name", bare=True)], value.end()
 
@@ -215,16 +218,14 @@ def _is_closing(text: str, place: int) -> bool:
     return (before.count(quote) - before.count("\\" + quote)) % 2 == 1
 
 
+def _is_no_value(text: str, start: int, end: int) -> bool:
+    """Is this a word for nothing, or the place of a value in a template?"""
+    if end - start > _LONGEST_TEMPLATE:
+        return False
+    return _NOT_A_VALUE.match(text, start, end) is not None
+
+
 def _skip(text: str, place: int, blanks: str = " \t") -> int:
     while place < len(text) and text[place] in blanks:
         place += 1
     return place
-
-
-def _before_quote(text: str, start: int, end: int) -> int:
-    """The end of a header inside a quoted string: ``-H 'Cookie: a=b'``, a line of JSON."""
-    ends = [place for quote in "\"'" if (place := text.find(quote, start, end)) >= 0]
-    end = min(ends, default=end)
-    while end > start and text[end - 1] in "\\ \t":
-        end -= 1
-    return end

@@ -19,28 +19,35 @@ from reenact.policy.patterns import late
 __all__ = ["View", "fold", "unquote"]
 
 # A run of backslashes of any length: text that was written as JSON several times over. It is
-# tried once, from its start: millions of backslashes must not cost their square.
+# tried once, from its start: millions of backslashes must not cost their square. A text in another
+# script may have nothing but wide escapes: a row of them is one match. Those of surrogates and of
+# the backslash itself stay as they are.
+_WIDE = r"u(?!005[cC]|[dD][89a-fA-F])[0-9A-Fa-f]{4}"
 _ESCAPE = late(
-    r"(?<!\\)(?P<run>\\++)(?:(?P<short>[nrtbf/])|u(?P<wide>[0-9A-Fa-f]{4})|x(?P<byte>[0189A-Fa-f][0-9A-Fa-f]))"
+    rf"(?<!\\)(?:(?P<row>(?:\\(?!u0022){_WIDE})++)|(?P<run>\\++)"
+    rf"(?:(?P<short>[nrtbf/])|(?P<wide>{_WIDE})|(?P<byte>x[0189A-Fa-f][0-9A-Fa-f])))"
 )
 _SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
-_BACKSLASH = 0x5C
-_QUOTE = 0x22
-_PERCENT = late(r"%([2-7][0-9A-Fa-f])")
+_QUOTE = "u0022"
+_ROW_STEP = len(r"\u0000")
+_PERCENT = late(r"(?:%[2-7][0-9A-Fa-f])++")
+_PERCENT_STEP = len("%20")
 
 
 class View(msgspec.Struct):
-    """``text``, and for each piece of it where the piece starts in the original."""
+    """``text``, and for each piece of it where the piece starts in the original, and how many
+    characters there each of its own stands for."""
 
     text: str
     _here: list[int] = msgspec.field(default_factory=lambda: [0])
     _there: list[int] = msgspec.field(default_factory=lambda: [0])
+    _steps: list[int] = msgspec.field(default_factory=lambda: [1])
     _below: View | None = None
 
     def original(self, place: int) -> int:
         """The place in the original text of a place in this one (an end is a place, too)."""
         piece = bisect_right(self._here, place) - 1
-        there = self._there[piece] + place - self._here[piece]
+        there = self._there[piece] + (place - self._here[piece]) * self._steps[piece]
         if piece + 1 < len(self._there):
             there = min(there, self._there[piece + 1])
         return self._below.original(there) if self._below else there
@@ -61,22 +68,31 @@ def unquote(view: View) -> View | None:
     """``view`` with percent-encoded ASCII undone, or None when there is none."""
     if "%" not in view.text or not _PERCENT.search(view.text):
         return None
-    plain = _rewrite(view.text, _PERCENT, lambda match: chr(int(match[1], 16)))
+    plain = _rewrite(view.text, _PERCENT, _unquoted)
     plain._below = view
     return plain
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    if match["short"]:
-        return _SHORT[match["short"]]
-    if match["byte"]:
-        return "\0"
-    code = int(match["wide"], 16)
-    if code == _QUOTE:
-        return "\\" * _escaped(len(match["run"])) + '"'
-    if code == _BACKSLASH or 0xD800 <= code < 0xE000:
-        return match[0]
-    return chr(code)
+_Plain = tuple[str, int]
+"""What a match stands for, and how many characters of it each character of that is made of."""
+
+
+def _unquoted(match: re.Match[str]) -> _Plain:
+    return bytes.fromhex(match[0].replace("%", " ")).decode("ascii"), _PERCENT_STEP
+
+
+def _unescaped(match: re.Match[str]) -> _Plain:
+    kind = match.lastgroup
+    if kind == "row":
+        codes = match[0].replace("\\u", "")
+        return bytes.fromhex(codes).decode("utf-16-be"), _ROW_STEP
+    if kind == "short":
+        return _SHORT[match["short"]], 1
+    if kind == "byte":
+        return "\0", 1
+    if match["wide"] == _QUOTE:
+        return "\\" * _escaped(len(match["run"])) + '"', 1
+    return chr(int(match["wide"][1:], 16)), 1
 
 
 def _escaped(run: int) -> int:
@@ -84,18 +100,20 @@ def _escaped(run: int) -> int:
     return run if run % 2 else 2 * _escaped(run // 2) + 1
 
 
-def _rewrite(text: str, pattern: re.Pattern[str], plain: Callable[[re.Match[str]], str]) -> View:
+def _rewrite(text: str, pattern: re.Pattern[str], plain: Callable[[re.Match[str]], _Plain]) -> View:
     pieces: list[str] = []
     view = View("")
     here = done = 0
     for match in pattern.finditer(text):
-        before, new = text[done : match.start()], plain(match)
-        pieces += (before, new)
-        here += len(before)
+        start, end = match.span()
+        new, step = plain(match)
+        pieces += (text[done:start], new)
+        here += start - done
         view._here += (here, here + len(new))
-        view._there += (match.start(), match.end())
+        view._there += (start, end)
+        view._steps += (step, 1)
         here += len(new)
-        done = match.end()
+        done = end
     pieces.append(text[done:])
     view.text = "".join(pieces)
     return view

@@ -11,7 +11,9 @@ it. An escaped ASCII letter could spell anything: it always fires.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -24,6 +26,7 @@ import msgspec
 from reenact.errors import ExtraMissing
 from reenact.policy.names import Names, Stem
 from reenact.policy.shapes import SHAPES, Shape
+from reenact.policy.shelf import shelf_of
 from reenact.policy.streams import CHUNKS
 
 __all__ = ["Engine", "Gate", "Pattern", "Verdict"]
@@ -75,7 +78,7 @@ class Gate:
     def __init__(
         self, names: Names | None = None, *, engine: Engine = "auto", shapes_only: bool = False
     ) -> None:
-        self._patterns = _shape_patterns() if shapes_only else _patterns(names or Names())
+        self._names = None if shapes_only else names or Names()
         self._engine = engine
         self._scan: _Scanner | None = None
 
@@ -90,7 +93,8 @@ class Gate:
 
     def _scanner(self) -> _Scanner:
         if self._scan is None:
-            self._scan = _ENGINES[self._engine](self._patterns)
+            patterns = _shape_patterns() if self._names is None else _patterns(self._names)
+            self._scan = _ENGINES[self._engine](patterns)
         return self._scan
 
     def suspects(self, data: bytes) -> bool:
@@ -175,16 +179,30 @@ def _hyperscan(patterns: tuple[Pattern, ...]) -> _Scanner:
     hyperscan = _import_hyperscan()
     if hyperscan is None:
         raise ExtraMissing("the hyperscan engine", "fast")
+    return _Hyperscan(_database(hyperscan, patterns), hyperscan.ScanTerminated)
+
+
+def _database(hyperscan: Any, patterns: tuple[Pattern, ...]) -> Any:
+    """The compiled patterns: of an earlier process, if it kept them."""
     once = hyperscan.HS_FLAG_SINGLEMATCH
     caseless = hyperscan.HS_FLAG_CASELESS | once
+    expressions = [*(pattern.source.encode() for pattern in patterns), re.escape(_STREAM)]
+    ids = [*(_SUSPECT_ID for _ in patterns), _STREAM_ID]
+    flags = [*(caseless if pattern.caseless else once for pattern in patterns), once]
+    made_of = repr((hyperscan.__version__, expressions, ids, flags)).encode()
+    name, shelf = hashlib.sha256(made_of).hexdigest(), shelf_of(os.environ)
+    kept = shelf.get(name)
+    if kept is not None:
+        try:
+            database = hyperscan.loadb(kept, hyperscan.HS_MODE_BLOCK)
+            database.scratch = hyperscan.Scratch(database)
+            return database
+        except hyperscan.error:
+            pass  # made on a processor that can do more than this one
     database = hyperscan.Database()
-    database.compile(
-        expressions=[*(pattern.source.encode() for pattern in patterns), re.escape(_STREAM)],
-        ids=[*(_SUSPECT_ID for _ in patterns), _STREAM_ID],
-        elements=len(patterns) + 1,
-        flags=[*(caseless if pattern.caseless else once for pattern in patterns), once],
-    )
-    return _Hyperscan(database, hyperscan.ScanTerminated)
+    database.compile(expressions=expressions, ids=ids, elements=len(ids), flags=flags)
+    shelf.keep(name, hyperscan.dumpb(database))
+    return database
 
 
 def _fastest(patterns: tuple[Pattern, ...]) -> _Scanner:

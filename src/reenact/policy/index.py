@@ -16,7 +16,7 @@ from reenact.errors import PolicyInvalid
 from reenact.policy.files import Finding, Loaded, load_file, raise_first
 from reenact.policy.lint import policy_findings
 from reenact.policy.nearest import did_you_mean, nearest
-from reenact.policy.places import FOLDER, WORLDS
+from reenact.policy.places import FOLDER, INDEX, WORLDS, has_policies
 from reenact.policy.rules import (
     DEFAULT,
     POLICY_SCHEMA,
@@ -40,7 +40,6 @@ __all__ = [
     "named_worlds",
 ]
 
-INDEX = "index.json"
 INDEX_SCHEMA = "reenact.index@1"
 
 _LONGEST_ID = 128
@@ -101,7 +100,7 @@ class Index(_Part, frozen=True, kw_only=True):
 
 def load_index(root: Path) -> Index | None:
     """The index of this root; None when it has no policies. Raises :class:`PolicyInvalid`."""
-    if not _has_policies(root):
+    if not has_policies(root):
         return None
     index, findings = _indexed(root)
     raise_first(findings)
@@ -155,12 +154,6 @@ def check_all(root: Path) -> list[Finding]:
         _, found = _pinned(root, index, entry)
         findings.extend(found)
     return [*findings, *_strays(root, index)]
-
-
-def _has_policies(root: Path) -> bool:
-    """An index that was deleted must not free the policies beside it from their pins."""
-    folder = root / FOLDER
-    return any((folder / name).exists() for name in (INDEX, "policies"))
 
 
 def _indexed(root: Path) -> tuple[Index | None, list[Finding]]:

@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 
 from reenact.errors import UsageError
 from reenact.policy.names import Names
+from reenact.policy.patterns import late
 from reenact.policy.placeholder import PLACEHOLDER
 
 __all__ = ["SHORTEST_DECLARED", "SHORTEST_VARIABLE", "Known"]
@@ -29,7 +30,7 @@ _WORDS = frozenset(
 
 _ESCAPED = len("\\\\u0020")
 _ESCAPABLE = {'"': r"\\*\"", "'": r"\\*'", "\\": r"\\+"}
-_PLAIN_RUN = re.compile(r"[A-Za-z0-9]+")
+_PLAIN_RUN = late(r"[A-Za-z0-9]+")
 
 
 class Known:

@@ -10,6 +10,7 @@ from reenact.format.paths import join
 from reenact.policy.capabilities import BUILT_IN
 from reenact.policy.files import Finding
 from reenact.policy.ignoring import Paths
+from reenact.policy.names import Names
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.rules import Mode, Policy, Sanitizer, stays_inside
 
@@ -36,6 +37,7 @@ def policy_findings(
         *_paths(policy, file),
         *_rules(policy, file),
         *_names(policy, file),
+        *_key_headers(policy, file, sanitizer),
     ]
 
 
@@ -110,6 +112,17 @@ def _names(policy: Policy, file: str) -> Iterator[Finding]:
             message = f"no known capability fits {rule.capability}"
             path = f"$.boundaries[{number}].capability"
             yield Finding("warning", file, path, message, _meant(rule.capability))
+
+
+def _key_headers(policy: Policy, file: str, sanitizer: Sanitizer | None) -> Iterator[Finding]:
+    own = () if sanitizer is None else sanitizer.secret_names
+    not_secret = () if sanitizer is None else sanitizer.not_secret_names
+    names = Names(own, not_secret)
+    for number, header in enumerate(policy.key_headers):
+        if names.secret(header):
+            message = f"{header} is redacted before calls are compared, so its value cannot count"
+            hint = "leave it out; a replay matches with other credentials, or none"
+            yield Finding("warning", file, f"$.keyHeaders[{number}]", message, hint)
 
 
 def _meant(name: str) -> str:

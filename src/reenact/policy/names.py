@@ -106,14 +106,18 @@ _NOT_SECRET = frozenset(
     """.split()
 )
 
-# A token that is a place in a list, a unit of text, or a price, not a credential.
-_NOT_SECRET_ENDINGS = tuple(
-    f"{word}token"
-    for word in """
-    page next prev previous continuation sync pagination cursor skip resume start starting end
-    stop eos bos eot pad unk sep cls mask special image audio video first last max min num per
-    each every by top input output prompt completion cached reasoning sampled decoded text
-    """.split()
+# A token that is a place in a list, a unit of text, or a price, not a credential. No stem ends in
+# a path, and to know that without a pattern saves every process one.
+_NOT_SECRET_ENDINGS = (
+    "path",
+    *(
+        f"{word}token"
+        for word in """
+        page next prev previous continuation sync pagination cursor skip resume start starting end
+        stop eos bos eot pad unk sep cls mask special image audio video first last max min num per
+        each every by top input output prompt completion cached reasoning sampled decoded text
+        """.split()
+    ),
 )
 
 _COOKIE_HEADERS = frozenset({"cookie", "setcookie", "cookie2", "setcookie2"})
@@ -165,17 +169,20 @@ class Names:
         # Most names have no such word in them, and then no pattern needs to be compiled.
         if not any(all(need in low for need in stem.needs) for stem in self.stems):
             return False
+        plain = normalise(name)
+        if plain in self._not_secret or (plain not in self._own and _only_looks_it(name, plain)):
+            return False
         end = name[-120:]
         if not self._ending.search(end):
             return False
-        plain = normalise(name)
-        if plain in self._not_secret:
-            return False
         if plain in self._own:
             return True
-        if plain in _NOT_SECRET or plain.endswith(_NOT_SECRET_ENDINGS) or name == "PWD":
-            return False
         return bool(self._default.search(end) or self._only_whole.fullmatch(plain))
+
+
+def _only_looks_it(name: str, plain: str) -> bool:
+    """Asked before any pattern is compiled: every process has the variables ``PWD`` and ``PATH``."""
+    return plain in _NOT_SECRET or plain.endswith(_NOT_SECRET_ENDINGS) or name == "PWD"
 
 
 def _spelled(plain: str) -> Stem:

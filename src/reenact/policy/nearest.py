@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 __all__ = ["did_you_mean", "nearest"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The one of ``known`` that looks most like ``name``, whatever its case; None if none does."""
+    from difflib import get_close_matches  # most programs make no mistakes
+
     spelled = {one.lower(): one for one in known}
     found = get_close_matches(name[:120].lower(), spelled, 1, 0.6)
     return spelled[found[0]] if found else None

@@ -8,6 +8,7 @@ from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from reenact.errors import PolicyRefused
+from reenact.policy.patterns import late
 from reenact.policy.rules import NetRules
 
 __all__ = ["address_refusal", "keeps_credentials", "net_refusal"]
@@ -15,7 +16,7 @@ __all__ = ["address_refusal", "keeps_credentials", "net_refusal"]
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Clients do not agree on what these mean in a host, so none of them is taken for an allowed one.
-_DOUBTFUL = re.compile(r"[\x00-\x20\x7f\\%<>^`{|}\"]")
+_DOUBTFUL = late(r"[\x00-\x20\x7f\\%<>^`{|}\"]")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 _CLOSED = tuple(

@@ -7,15 +7,17 @@ import hmac
 import re
 from typing import Any
 
+from reenact.policy.patterns import late
+
 __all__ = ["PLACEHOLDER", "blind", "essence", "is_mark", "pseudonym"]
 
 PLACEHOLDER = "***REDACTED***"
 
-_MARK = re.compile(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
-_PSEUDONYM = re.compile(r"\*\*\*REDACTED:[0-9a-f]{12}\*\*\*")
+_MARK = late(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
+_PSEUDONYM = late(r"\*\*\*REDACTED:[0-9a-f]{12}\*\*\*")
 _PSEUDONYM_BYTES = re.compile(_PSEUDONYM.pattern.encode())
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
-_SCHEME = re.compile(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.ASCII)
+_SCHEME = late(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.ASCII)
 
 
 def is_mark(text: str) -> bool:

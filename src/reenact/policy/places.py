@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from reenact.errors import PathRefused, UsageError
 from reenact.policy.nearest import did_you_mean
+from reenact.policy.patterns import late
 
-__all__ = ["FOLDER", "WORLDS", "cassette_path", "find_root", "unsafe", "world"]
+__all__ = [
+    "FOLDER",
+    "INDEX",
+    "WORLDS",
+    "cassette_path",
+    "find_root",
+    "has_policies",
+    "unsafe",
+    "world",
+]
 
 FOLDER = ".reenact"
 """The folder of policies and cassettes below the root."""
+
+INDEX = "index.json"
+"""The file in it that names the policies."""
 
 WORLDS = ("ci", "local", "production", "staging", "test")
 """The worlds that have a meaning without an index that names them."""
 
 _TAPE = ".jsonl"
 _OURS = (".reenact", ".x07_")
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = late(r"[A-Za-z]:")
 
 
 def find_root(start: Path, environ: Mapping[str, str]) -> Path:
@@ -38,6 +50,12 @@ def find_root(start: Path, environ: Mapping[str, str]) -> Path:
             hint="set it to the folder that holds .reenact, or unset it",
         )
     return start / said
+
+
+def has_policies(root: Path) -> bool:
+    """An index that was deleted must not free the policies beside it from their pins."""
+    folder = root / FOLDER
+    return any((folder / name).exists() for name in (INDEX, "policies"))
 
 
 def world(environ: Mapping[str, str], under_pytest: bool, known: Iterable[str] = ()) -> str:

@@ -88,6 +88,18 @@ class Redactor:
         self._gate = Gate(self._names, engine=engine)
         self._shape_gate = Gate(engine=engine, shapes_only=True)
         self._texts = Texts(self._names, self._known, strict=profile == "strict")
+        self._compared: frozenset[str] = frozenset()
+
+    def comparing(self, headers: Iterable[str]) -> Redactor:
+        """The same, for calls that are compared by these headers, too: under ``strict`` they keep
+        their values as headers on the list of harmless ones do, and may look random. A secret is
+        one all the same, by its name or by its shape."""
+        names = frozenset(name.lower() for name in headers)
+        if names == self._compared:
+            return self
+        other = copy(self)
+        other._compared = names
+        return other
 
     def under(self, profile: Profile) -> Redactor:
         """The same names and values under another profile."""
@@ -136,7 +148,14 @@ class Redactor:
         """
         if self.profile == "none":
             return Redacted(value, ())
-        walk = Walk(self._names, self._known, self._texts, self._salt, gate=self._leaf_gate())
+        walk = Walk(
+            self._names,
+            self._known,
+            self._texts,
+            self._salt,
+            gate=self._leaf_gate(),
+            compared=self._compared,
+        )
         new = walk.value(value)
         return Redacted(new, tuple(Mark(*change) for change in walk.changes))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from reenact.policy.names import is_log_probability, normalise
+from reenact.policy.patterns import late
 from reenact.policy.streams import decoded
 
 __all__ = [
@@ -28,7 +28,7 @@ SCHEMA_VALUES = frozenset({"default", "const", "example", "examples"})
 
 _SCHEMA_TYPES = frozenset("string integer number boolean object array null".split())
 _SCHEMA_KEYS = ("$ref", "anyOf", "oneOf", "allOf")
-_FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9_.\-]*\Z")
+_FLAG = late(r"--[A-Za-z][A-Za-z0-9_.\-]*\Z")
 
 
 def is_argument(flag: Any, value: Any) -> bool:

@@ -39,6 +39,7 @@ class Walk:
     """One pass. ``changes`` grows by (path, rule, original leaf) for each leaf that is replaced.
 
     ``gate`` says whether some text, encoded, needs a search at all; None means always.
+    ``compared`` are the headers, in lower case, that ``strict`` leaves as they are.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class Walk:
         salt: bytes | None,
         *,
         gate: Callable[[bytes], bool] | None,
+        compared: frozenset[str] = frozenset(),
     ) -> None:
         self._names = names
         self._known = known
         self._texts = texts
         self._salt = salt
         self._gate = gate
+        self._compared = compared
         self.changes: list[tuple[str, str, Leaf]] = []
 
     def value(self, value: Any, path: Path = ()) -> Any:
@@ -70,9 +73,9 @@ class Walk:
             return self._cover(value, path, "", rule) if rule else value
         return value
 
-    def _text(self, value: str | bytes, path: Path) -> Any:
+    def _text(self, value: str | bytes, path: Path, *, opaque: bool = False) -> Any:
         text, encoding = leaf_text(value)
-        opaque = self._texts.strict and bool(path) and is_protocol_id(str(path[-1]))
+        opaque = opaque or (self._texts.strict and bool(path) and is_protocol_id(str(path[-1])))
         found = self._search(text, opaque=opaque)
         if not found:
             return value
@@ -161,8 +164,11 @@ class Walk:
     def _header(self, name: str, item: Any, path: Path) -> Any:
         if is_allowed_header(name):
             return self.value(item, path)
-        secret = self._names.secret(name)
-        return self._cover(item, path, name if secret else "", "name" if secret else "header")
+        if self._names.secret(name):
+            return self._cover(item, path, name)
+        if name.lower() in self._compared and isinstance(item, (str, bytes)):
+            return self._text(item, path, opaque=True)
+        return self._cover(item, path, "", "header")
 
     def _chunks(self, chunks: list[Any] | tuple[Any, ...], path: Path) -> Any:
         parts = pieces(chunks)

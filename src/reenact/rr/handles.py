@@ -15,7 +15,7 @@ from reenact.rr.cassette import Cassette
 from reenact.rr.cfg import Cfg, read_cfg
 from reenact.rr.entries import Entry
 from reenact.rr.opening import prepare_cassette
-from reenact.store.sink import print_warning
+from reenact.store.warning import print_warning
 
 __all__ = [
     "Scope",

@@ -23,7 +23,7 @@ from reenact.policy.rules import Budgets, Mode, Pinned
 from reenact.rr.cfg import Config, MatchMode
 from reenact.rr.meter import tighter
 from reenact.rr.numbers import CFG_INVALID, OPEN_FAILED, TRUNCATED
-from reenact.store.sink import print_warning
+from reenact.store.warning import print_warning
 
 __all__ = ["Ready", "failed", "prepare_cassette"]
 

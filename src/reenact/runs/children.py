@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from reenact.engine.current import current
-from reenact.engine.patches import LatePatch, Patch
+from reenact.engine.patches import LatePatch
 from reenact.runs.plan import LANE, RUN
 
 __all__ = ["INJECT", "child_patches", "is_multiprocessing", "joining_patch", "with_injection"]
@@ -30,11 +28,16 @@ def with_injection(environ: dict[str, str], folder: str) -> dict[str, str]:
     return {**environ, RUN: folder, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def child_patches(folder: str) -> list[Patch | LatePatch]:
+def child_patches(folder: str) -> list[LatePatch]:
     """The patches that tell children of this process, which is one of the run of ``folder``, who
     they are."""
     return [
-        Patch(subprocess.Popen, "__init__", lambda original: _popen(original, folder)),
+        LatePatch(
+            "subprocess",
+            lambda module: module.Popen,
+            "__init__",
+            lambda original: _popen(original, folder),
+        ),
         LatePatch(
             "multiprocessing.spawn", lambda module: module, "get_preparation_data", _preparing
         ),
@@ -42,7 +45,9 @@ def child_patches(folder: str) -> list[Patch | LatePatch]:
 
 
 def _popen(original: Callable[..., Any], folder: str) -> Callable[..., Any]:
-    signature = inspect.signature(original)
+    from inspect import signature
+
+    parameters = signature(original)
 
     @wraps(original)
     def start(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -50,7 +55,7 @@ def _popen(original: Callable[..., Any], folder: str) -> Callable[..., Any]:
         if session is None:
             original(self, *args, **kwargs)
             return
-        bound = signature.bind(self, *args, **kwargs)
+        bound = parameters.bind(self, *args, **kwargs)
         given = bound.arguments.get("env")
         environ = with_injection(dict(os.environ if given is None else given), folder)
         bound.arguments["env"] = {**environ, LANE: _child_lane(session)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from reenact.engine.assembling import make_comparer, make_machine, make_script
 from reenact.engine.divergence import Divergence
@@ -15,15 +15,14 @@ __all__ = ["Leftovers", "look_for"]
 _SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Leftovers:
+class Leftovers(msgspec.Struct, frozen=True):
     """``served`` calls of ``lanes`` lanes were used; ``first`` are the first of ``unused`` that
     were not."""
 
     served: int = 0
     lanes: int = 0
     unused: int = 0
-    first: list[Divergence] = field(default_factory=list)
+    first: list[Divergence] = msgspec.field(default_factory=list)
 
 
 def look_for(settings: Settings, ledger: Ledger) -> Leftovers:

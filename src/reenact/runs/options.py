@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from reenact.errors import RecordingMissing, UsageError
 from reenact.policy.places import FOLDER
@@ -17,8 +18,7 @@ Job = Literal["record", "replay", "live"]
 LAST = "last"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """``path`` is the recording; None for a capture at a place of our choosing."""
 
     command: tuple[str, ...]

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import msgspec
@@ -105,9 +106,9 @@ def _names(wish: str | None) -> Iterator[str]:
 
 
 def tell(folder: Path, told: Told) -> None:
-    """Write the report of this process, in place of an earlier one."""
+    """Write the report of this process, in place of an earlier one. Any thread may."""
     place = folder / _REPORTS / f"{told.lane}-{told.pid}.json"
-    beside = place.with_name(f"{place.name}.new")
+    beside = place.with_name(f"{place.name}.{get_ident()}.new")
     beside.write_bytes(msgspec.json.encode(told))
     beside.replace(place)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from reenact.boundaries.table import PATCHES, covered, uncovered
 from reenact.engine.ledger import Ledger
-from reenact.engine.opening import open_guest
+from reenact.engine.opening import Opened
 from reenact.engine.patches import Patch, Patches
 from reenact.engine.rendering import render
 from reenact.engine.session import Session
@@ -25,7 +24,7 @@ from reenact.policy.rules import Mode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.plan import LANE, RUN, Plan, Told, claim, read_plan, tell
 from reenact.runs.telling import for_the_command
-from reenact.store.sink import print_warning
+from reenact.store.warning import print_warning
 
 __all__ = ["start"]
 
@@ -65,8 +64,7 @@ class _Program:
         self._error: BaseException | None = None
         self._problem: ReenactError | None = None
         settings = _settings(folder, plan, lane, self._told)
-        parts = open_guest(settings) if plan.mode == "record" and not plan.owner else None
-        self._session = Session(settings, parts)
+        self._session = Session(settings, _joined(plan, settings))
 
     def begin(self) -> None:
         if self._plan.verbose:
@@ -117,31 +115,46 @@ class _Program:
         self._tell(ended=True)
 
     def _tell(self, *, ended: bool) -> None:
-        session = self._session
         try:
-            report = session.report()
-            poison = session.poison
-            # What comes after the one that ended a strict replay only follows from it.
-            found = report.divergences if poison is None else [poison]
-            told = Told(
-                pid=os.getpid(),
-                lane=self._lane,
-                served=report.served,
-                live=report.live,
-                passed=report.passed,
-                divergences=[one.to_json() for one in found],
-                texts=[for_the_command(render(one)) for one in found],
-                problem=None if self._problem is None else self._problem.to_json(),
-                approximate=session.approximate,
-                ended=ended,
-            )
-            tell(self._folder, told)
+            # One thread at a time: the last report is the one that knows most.
+            with self._session.lock:
+                tell(self._folder, self._report(ended=ended))
         except OSError as error:
             print_warning(f"the report of process {os.getpid()} cannot be written: {error}")
+
+    def _report(self, *, ended: bool) -> Told:
+        session = self._session
+        report = session.report()
+        poison = session.poison
+        # What comes after the one that ended a strict replay only follows from it.
+        found = report.divergences if poison is None else [poison]
+        return Told(
+            pid=os.getpid(),
+            lane=self._lane,
+            served=report.served,
+            live=report.live,
+            passed=report.passed,
+            divergences=[one.to_json() for one in found],
+            texts=[for_the_command(render(one)) for one in found],
+            problem=None if self._problem is None else self._problem.to_json(),
+            approximate=session.approximate,
+            ended=ended,
+        )
+
+
+def _joined(plan: Plan, settings: Settings) -> Opened | None:
+    """The recording that all processes write to, if there is one."""
+    if plan.mode != "record" or plan.owner:
+        return None
+    from reenact.engine.writing import open_guest
+
+    return open_guest(settings)
 
 
 def _print_place(trace: TracebackType | None) -> None:
     """Where the program was: its own lines, without those of libraries."""
+    import traceback
+
     whole = traceback.extract_tb(trace)
     frames = [one for one in whole if not _is_librarys(one.filename)] or whole
     shown = [(_short(one.filename), one.lineno or 0, one.name, one.line) for one in frames]
@@ -173,18 +186,13 @@ def _settings(
     mode: Mode = plan.mode
     guest = not plan.owner
     return settle(
-        None,
         capture=place.get("capture"),
         tape=place.get("tape"),
         mode=mode,
         policy=plan.policy,
         strict=plan.strict,
         unused="allow" if guest else None,
-        match=None,
-        ignore=None,
         root=plan.root,
-        fixture_root=None,
-        warn=print_warning,
         allow=plan.allow,
         append=plan.append and plan.owner,
         seal=plan.seal,

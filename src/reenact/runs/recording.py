@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from reenact._system import entropy
 from reenact.engine.opening import Opened, open_parts
@@ -21,21 +18,18 @@ from reenact.engine.script import Script
 from reenact.engine.settings import Settings, settle
 from reenact.errors import RecordingExists, ReenactError
 from reenact.format import lane as lanes
-from reenact.format.event import Data, Draft, Event
+from reenact.format.event import Data, Draft
 from reenact.format.manifest import Flag
 from reenact.policy.rules import Mode
 from reenact.runs.options import Options, runs_folder
 from reenact.runs.plan import Plan, Told, reports
+from reenact.runs.seeds import HASH_SEED, new_seed, recorded_seed
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
 from reenact.store.directory import DirectorySink
 from reenact.store.reading import open_recording
-from reenact.store.rewrite import to_tape
-from reenact.store.sink import print_warning
 from reenact.store.tape import part_path
 
-__all__ = ["HASH_SEED", "Recording", "recorded_seed"]
-
-HASH_SEED = "PYTHONHASHSEED"
+__all__ = ["Recording"]
 
 _WAYS_OUT = "choose another place, or say --overwrite, --append or --mode record_missing"
 
@@ -55,19 +49,7 @@ class Recording:
         self._replaces = options.overwrite or self._mode == "rewrite"
         self._parts: Opened | None = None
         recorded = _read_seed(self._place) if self._owned else None
-        self.environ = {HASH_SEED: recorded or os.environ.get(HASH_SEED) or _seed()}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None and self._parts is not None:
-            self._parts.give_up()
+        self.environ = {HASH_SEED: recorded or os.environ.get(HASH_SEED) or new_seed()}
 
     def plan(self) -> Plan:
         """Start the recording. Everything that can be refused is refused here."""
@@ -89,23 +71,22 @@ class Recording:
     def begin(self, folder: Path) -> None:
         """Nothing is shared but the recording."""
 
+    def give_up(self) -> None:
+        """Leave no recording behind, if one was started."""
+        if self._parts is not None:
+            self._parts.give_up()
+
     def _settings(self) -> Settings:
         options = self._options
         tape = options.net and self._owned
         captures = not options.net or self._owned
         return settle(
-            None,
             capture=None if tape else self._place if captures else _beside(self._place),
             tape=self._place if tape else None,
             mode=self._mode if captures else "record",
             policy=options.policy,
             strict=options.strict,
-            unused=None,
-            match=None,
-            ignore=None,
             root=self._root,
-            fixture_root=None,
-            warn=print_warning,
             allow=options.allow,
             overwrite=options.overwrite and captures,
             append=options.append and self._owned,
@@ -142,6 +123,10 @@ class Recording:
         self._sink.append(Draft(type=kind, data=data, ts=clock(), lane=lanes.ROOT, op=kind))
 
     # The end
+
+    def doomed(self, folder: Path) -> list[int] | None:
+        """A program that is recorded may take as long as it likes."""
+        return None
 
     def conclude(self, folder: Path, code: int) -> int:
         """Close the recording, say what it holds, and return the exit code."""
@@ -182,6 +167,8 @@ class Recording:
         return True
 
     def _to_tape(self) -> None:
+        from reenact.store.rewrite import to_tape
+
         assert self._parts is not None
         beside = _beside(self._place)
         to_tape(beside, self._place, self._parts.clock, replace=self._replaces)
@@ -215,22 +202,6 @@ def _is_recorded(place: Path) -> bool:
 def _read_seed(place: Path) -> str | None:
     with open_recording(place) as source:
         return recorded_seed(source)
-
-
-def recorded_seed(source: Iterable[Event]) -> str | None:
-    """The hash seed of the recorded program, if it says."""
-    start = next((event for event in source if event.type == "run_start"), None)
-    seed = None if start is None else start.data.get("hashSeed")
-    return seed if isinstance(seed, str) and _is_seed(seed) else None
-
-
-def _is_seed(text: str) -> bool:
-    return text == "random" or (text.isascii() and text.isdecimal() and int(text) < 2**32)
-
-
-def _seed() -> str:
-    """A hash seed: a replay starts Python with the same one."""
-    return str(int.from_bytes(entropy(4), "big"))
 
 
 def _new_place(root: Path) -> Path:

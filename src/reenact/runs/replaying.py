@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from reenact.engine.ledger import Ledger
 from reenact.engine.rendering import render, render_many
@@ -12,7 +10,7 @@ from reenact.engine.settings import Settings, settle
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
 from reenact.runs.plan import Plan, Told, reports
-from reenact.runs.recording import HASH_SEED, recorded_seed
+from reenact.runs.seeds import HASH_SEED, recorded_seed
 from reenact.runs.telling import (
     Summary,
     check_report,
@@ -22,7 +20,6 @@ from reenact.runs.telling import (
     write_report,
 )
 from reenact.store.reading import open_recording
-from reenact.store.sink import print_warning
 
 __all__ = ["Replaying"]
 
@@ -47,33 +44,16 @@ class Replaying:
         # Sets are iterated in the recorded order when Python hashes with the recorded seed.
         self.environ = {} if seed is None else {HASH_SEED: seed}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
     def _settle(self, root: Path) -> Settings:
         options = self._options
         tape = self._path.is_file()
         return settle(
-            None,
             capture=None if tape else self._path,
             tape=self._path if tape else None,
             mode="replay",
             policy=options.policy,
             strict=options.strict,
-            unused=None,
-            match=None,
-            ignore=None,
             root=root,
-            fixture_root=None,
-            warn=print_warning,
             allow=options.allow,
         )
 
@@ -96,6 +76,17 @@ class Replaying:
     def begin(self, folder: Path) -> None:
         """What is used is noted where all processes see it."""
         self._ledger = Ledger.make(folder, self._events)
+
+    def give_up(self) -> None:
+        """A replay leaves nothing behind."""
+
+    def doomed(self, folder: Path) -> list[int] | None:
+        """A strict replay is over with the first difference, whoever waits for whom."""
+        if not self._settings.strict:
+            return None
+        told = reports(folder)
+        over = any(one.texts or one.problem is not None for one in told)
+        return [one.pid for one in told if not one.ended] if over else None
 
     def conclude(self, folder: Path, code: int) -> int:
         """Say what differed, and return the exit code."""

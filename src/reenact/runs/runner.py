@@ -10,20 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol
 
 from reenact._version import __version__
 from reenact.errors import UsageError
-from reenact.hermetic import isolate
-from reenact.hermetic.isolate import why_not
 from reenact.policy.places import find_root
 from reenact.runs.children import with_injection
 from reenact.runs.command import check_command
 from reenact.runs.options import Options
 from reenact.runs.plan import Plan, write_plan
 from reenact.runs.process import exit_code, flush, run_program
-from reenact.runs.recording import Recording
-from reenact.runs.replaying import Replaying
 
 __all__ = ["Work", "run"]
 
@@ -37,17 +33,20 @@ class Work(Protocol):
     environ: dict[str, str]
     """What the program finds in its environment besides ours."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *failure: Any) -> None: ...
-
     def plan(self) -> Plan:
         """What the processes of the program are to do. Refuses here what can be refused."""
 
     def begin(self, folder: Path) -> None:
         """Put into the folder of the run what the processes share."""
 
+    def doomed(self, folder: Path) -> list[int] | None:
+        """The processes of a program that has failed, so that it has to come to its end."""
+
     def conclude(self, folder: Path, code: int) -> int:
         """The program has ended with ``code``. Returns the exit code."""
+
+    def give_up(self) -> None:
+        """Something failed before that: leave nothing behind that is only begun."""
 
 
 def run(options: Options) -> int:
@@ -59,25 +58,46 @@ def run(options: Options) -> int:
     check_command(options.command, replays=replays, isolated=options.isolate)
     _check_isolation(options)
     root = find_root(Path.cwd(), os.environ)
-    work: Work = Replaying(options, root) if replays else Recording(options, root)
-    with work, _folder(work.plan()) as folder:
-        work.begin(folder)
-        environ = with_injection({**os.environ, **work.environ}, str(folder))
-        flush()
-        returned = run_program(_argv(options), environ)
-        return work.conclude(folder, exit_code(returned))
+    work = _work(options, root)
+    try:
+        with _folder(work.plan()) as folder:
+            work.begin(folder)
+            environ = with_injection({**os.environ, **work.environ}, str(folder))
+            flush()
+            returned = run_program(_argv(options), environ, lambda: work.doomed(folder))
+            return work.conclude(folder, exit_code(returned))
+    except BaseException:
+        work.give_up()
+        raise
+
+
+def _work(options: Options, root: Path) -> Work:
+    """Only what is needed is loaded: the program waits for it."""
+    if options.job == "replay":
+        from reenact.runs.replaying import Replaying
+
+        return Replaying(options, root)
+    from reenact.runs.recording import Recording
+
+    return Recording(options, root)
 
 
 def _check_isolation(options: Options) -> None:
-    why = why_not() if options.isolate else ""
+    if not options.isolate:
+        return
+    from reenact.hermetic.isolate import HINT, why_not
+
+    why = why_not()
     if why:
-        raise UsageError(why, hint=isolate.HINT)
+        raise UsageError(why, hint=HINT)
 
 
 def _argv(options: Options) -> list[str]:
     """The command; isolated, it is started by a launcher that becomes it."""
     if not options.isolate:
         return list(options.command)
+    from reenact.hermetic import isolate
+
     return [sys.executable, "-I", isolate.__file__, "--", *options.command]
 
 

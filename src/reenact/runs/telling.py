@@ -6,9 +6,10 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from reenact.engine.report import VERSION
 from reenact.errors import ReenactError, UsageError
@@ -17,8 +18,7 @@ from reenact.runs.plan import Told
 __all__ = ["Summary", "check_report", "for_the_command", "say", "say_error", "write_report"]
 
 
-@dataclass(slots=True, kw_only=True)
-class Summary:
+class Summary(msgspec.Struct, kw_only=True):
     """What all processes of a run did together."""
 
     mode: str
@@ -28,8 +28,8 @@ class Summary:
     lanes: int = 0
     live: int = 0
     unused: int = 0
-    passed: dict[str, int] = field(default_factory=dict)
-    divergences: list[dict[str, Any]] = field(default_factory=list)
+    passed: dict[str, int] = msgspec.field(default_factory=dict)
+    divergences: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
     def add(self, reports: Iterable[Told]) -> None:
         """Take in what processes said."""

@@ -17,8 +17,9 @@ from reenact.policy.redaction import Mark
 from reenact.store.journal import Note
 from reenact.store.seal import Seal
 from reenact.store.sealed import Restored
-from reenact.store.sink import CopySink, Status, Warn, print_warning, watch_forks
+from reenact.store.sink import CopySink, Status, watch_forks
 from reenact.store.source import SeekableSource
+from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Copier", "LateSink"]
 

@@ -42,6 +42,23 @@ _short_head = msgspec.json.Decoder(_TapeHead)
 
 _BATCH = 1 << 16
 
+_NO_DATA = msgspec.Raw()
+
+
+def _long(ids: tuple[str, str], short: _TapeHead, data: msgspec.Raw = _NO_DATA) -> Envelope:
+    """A line of a tape with what its header says for all lines."""
+    return Envelope(
+        version=VERSION,
+        capture_id=ids[0],
+        run_id=ids[1],
+        seq=short.seq,
+        ts=short.ts,
+        type=short.type,
+        data=data,
+        lane=short.lane,
+        parent=short.parent,
+    )
+
 
 class Lines:
     """Event lines of one file, from ``start`` to ``stop``; with ``ids`` (captureId, runId) the
@@ -161,34 +178,12 @@ class Lines:
         if self._ids is None:
             return _full.decode(line)
         short = _short.decode(line)
-        capture_id, run_id = self._ids
-        return Envelope(
-            version=VERSION,
-            capture_id=capture_id,
-            run_id=run_id,
-            seq=short.seq,
-            ts=short.ts,
-            type=short.type,
-            data=short.data,
-            lane=short.lane,
-            parent=short.parent,
-        )
+        return _long(self._ids, short, short.data)
 
     def _decode_head(self, start: bytes) -> Head:
         if self._ids is None:
             return _head.decode(start)
-        short = _short_head.decode(start)
-        capture_id, run_id = self._ids
-        return Head(
-            version=VERSION,
-            capture_id=capture_id,
-            run_id=run_id,
-            seq=short.seq,
-            ts=short.ts,
-            type=short.type,
-            lane=short.lane,
-            parent=short.parent,
-        )
+        return _long(self._ids, _short_head.decode(start))
 
     def event(self, found: Envelope) -> Event:
         """The event of an envelope of this log; its payload is loaded when it is looked at."""

@@ -29,11 +29,12 @@ from reenact.policy.redaction import Profile, Redactor
 from reenact.store.directory import DirectorySink
 from reenact.store.layout import EVENTS
 from reenact.store.log import Durability
-from reenact.store.seal import Seal, key_path, load_key, make_key
-from reenact.store.sink import Options, Sink, Warn, print_warning
+from reenact.store.seal import own_seal
+from reenact.store.sink import Options, Sink
 from reenact.store.tape_sink import TapeSink
+from reenact.store.warning import Warn, print_warning
 
-__all__ = ["Recording", "default_profile", "make_seed", "own_seal", "start_recording"]
+__all__ = ["Recording", "default_profile", "make_seed", "start_recording"]
 
 
 class Recording:
@@ -157,16 +158,6 @@ def default_profile() -> Profile:
 
 def _redactor(profile: Profile | None) -> Redactor:
     return Redactor(profile or default_profile(), environ=dict(os.environ))
-
-
-def own_seal() -> Seal | None:
-    """The user's own key, made on first use. Without the extra, values are not sealed."""
-    try:
-        import cryptography  # noqa: F401
-    except ImportError:
-        return None
-    path = key_path(dict(os.environ))
-    return Seal(load_key(path) or make_key(path))
 
 
 def make_seed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,16 +100,18 @@ def read_sealed(path: Path, *, skip_damage: bool = False) -> Iterator[SealedLine
             ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True):
     """The data of an event with its sealed values back in place.
 
     ``absent`` are the paths where the placeholder had to stay, because the key (or the sealed
     file) is not at hand.
     """
 
-    data: Data = field(repr=False)
+    data: Data
     absent: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Restored(absent={self.absent!r})"
 
 
 def restore(event: Event, lines: Iterable[SealedLine], seal: Seal | None) -> Restored:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -25,11 +24,11 @@ from reenact.store.redact import Prepared, prepare
 from reenact.store.seal import Seal
 from reenact.store.sealed import SealedValues
 from reenact.store.sums import Sums
+from reenact.store.warning import Warn, print_warning
 
-__all__ = ["CopySink", "Options", "Sink", "Warn", "Writer", "print_warning", "values_to_seal"]
+__all__ = ["CopySink", "Options", "Sink", "Writer", "values_to_seal"]
 
 Status = Literal["ok", "error", "recovered"]
-Warn = Callable[[str], None]
 
 
 class Sink(Protocol):
@@ -81,12 +80,6 @@ class CopySink(Sink, Protocol):
         ``received`` are the values that were taken out of it then. They are sealed with it, if
         the sink seals, and written nowhere else.
         """
-
-
-def print_warning(text: str) -> None:
-    """The default for warnings: one line on stderr."""
-    if sys.stderr is not None:
-        print(f"reenact: warning: {text}", file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+
+import msgspec
 
 from reenact.format.content import ContentHash
 from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Seed
@@ -16,14 +17,13 @@ from reenact.store.resolving import is_delta
 __all__ = ["Sums", "blob_totals", "close_manifest", "encode_manifest", "scan"]
 
 
-@dataclass(slots=True)
-class Sums:
+class Sums(msgspec.Struct):
     """What a manifest says about a log. ``tally`` also counts header lines, ``events`` does not."""
 
-    tally: Tally = field(default_factory=Tally)
-    content: ContentHash = field(default_factory=ContentHash)
+    tally: Tally = msgspec.field(default_factory=Tally)
+    content: ContentHash = msgspec.field(default_factory=ContentHash)
     events: int = 0
-    flags: set[Flag] = field(default_factory=set)
+    flags: set[Flag] = msgspec.field(default_factory=set)
     sealed_key: str = ""
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.content import ContentHash
@@ -25,8 +26,7 @@ from reenact.store.source import LogSource
 __all__ = ["Report", "check_blob_sizes", "check_event", "verify"]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """A recording that is whole. ``notes`` are facts worth knowing, not faults."""
 
     path: Path

@@ -19,7 +19,8 @@ from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import DEFAULT, Ignore, Mode, Pinned, Policy
 from reenact.store.copying import LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
-from reenact.store.sink import Options, Warn
+from reenact.store.sink import Options
+from reenact.store.warning import Warn
 from reenact.testing.clock import VirtualClock
 
 __all__ = ["MemorySession", "memory_session"]
@@ -136,10 +137,11 @@ def _parts(
 
 def _redactor(settings: Settings, old: MemorySource | None) -> Redactor:
     """That of the recording, where there is one; otherwise as was said. Knows no environment."""
-    if old is not None:
-        return Redactor(old.manifest().redaction.profile)
     said = settings.redaction or settings.policy.redaction or "default"
-    return said if isinstance(said, Redactor) else Redactor(said)
+    if old is not None:
+        said = old.manifest().redaction.profile
+    redactor = said if isinstance(said, Redactor) else Redactor(said)
+    return redactor.comparing(settings.policy.key_headers)
 
 
 def _is_delivery(event: Event) -> bool:

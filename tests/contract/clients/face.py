@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 __all__ = [
     "FIELD",
@@ -62,7 +62,6 @@ class Client(ABC):
 
     name: str
 
-    @abstractmethod
     def fetch(
         self,
         method: str,
@@ -73,12 +72,16 @@ class Client(ABC):
         timeout: float = PATIENT,
     ) -> Answer:
         """One request with a client of its own. Redirects are not followed."""
+        return self._fetch(method, url, headers, body, timeout)
+
+    @abstractmethod
+    def _fetch(self, method: str, url: str, headers: Pairs, body: Any, timeout: float) -> Answer:
+        """The same."""
 
     @abstractmethod
     def fetch_all(self, urls: list[str]) -> list[Answer]:
         """One after another, with one client."""
 
-    @abstractmethod
     def read(
         self,
         url: str,
@@ -92,6 +95,19 @@ class Client(ABC):
 
         With ``raw`` as it came over the wire, else decoded.
         """
+        found: list[bytes] = []
+
+        def goes_on(piece: bytes) -> bool:
+            found.append(piece)
+            seen(piece)
+            return len(found) != stop
+
+        self._read(url, goes_on, raw, timeout)
+        return found
+
+    @abstractmethod
+    def _read(self, url: str, goes_on: Callable[[bytes], bool], raw: bool, timeout: float) -> None:
+        """Piece by piece, until the end or until ``goes_on`` says no."""
 
     @abstractmethod
     def glance(self, url: str) -> int:

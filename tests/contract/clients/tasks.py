@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, BinaryIO
 
-from tests.contract.clients.face import OCTETS, PATIENT, Answer, Client, Pairs, nothing
+from tests.contract.clients.face import OCTETS, PATIENT, Answer, Client, Pairs
 
 __all__ = ["Tasks"]
 
@@ -50,15 +50,7 @@ class Tasks(Client):
 
         return asyncio.run(main())
 
-    def fetch(
-        self,
-        method: str,
-        url: str,
-        headers: Pairs = (),
-        body: bytes | None = None,
-        *,
-        timeout: float = PATIENT,
-    ) -> Answer:
+    def _fetch(self, method: str, url: str, headers: Pairs, body: Any, timeout: float) -> Answer:
         return self._run(lambda client: self.ask(client, method, url, headers, body), timeout)
 
     def fetch_all(self, urls: list[str]) -> list[Answer]:
@@ -70,27 +62,14 @@ class Tasks(Client):
     def _get(self, client: Any, url: str) -> Coroutine[Any, Any, Answer]:
         return self.ask(client, "GET", url, (), None)
 
-    def read(
-        self,
-        url: str,
-        seen: Callable[[bytes], None] = nothing,
-        *,
-        stop: int | None = None,
-        raw: bool = False,
-        timeout: float = PATIENT,
-    ) -> list[bytes]:
-        found: list[bytes] = []
-
-        async def do(client: Any) -> list[bytes]:
+    def _read(self, url: str, goes_on: Callable[[bytes], bool], raw: bool, timeout: float) -> None:
+        async def do(client: Any) -> None:
             async with self.streamed(client, url, raw) as response:
                 async for piece in self.pieces(response, raw):
-                    found.append(piece)
-                    seen(piece)
-                    if len(found) == stop:
+                    if not goes_on(piece):
                         break
-            return found
 
-        return self._run(do, timeout)
+        self._run(do, timeout)
 
     def glance(self, url: str) -> int:
         async def do(client: Any) -> int:

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, BinaryIO
 
-from tests.contract.clients.face import OCTETS, PATIENT, Answer, Client, Pairs, nothing
+from tests.contract.clients.face import OCTETS, PATIENT, Answer, Client, Pairs
 
 __all__ = ["Threads"]
 
@@ -41,15 +41,7 @@ class Threads(Client):
     @abstractmethod
     def ask_conveniently(self, client: Any, url: str) -> list[bytes]: ...
 
-    def fetch(
-        self,
-        method: str,
-        url: str,
-        headers: Pairs = (),
-        body: bytes | None = None,
-        *,
-        timeout: float = PATIENT,
-    ) -> Answer:
+    def _fetch(self, method: str, url: str, headers: Pairs, body: Any, timeout: float) -> Answer:
         with self.opened(timeout) as client:
             return self.ask(client, method, url, headers, body)
 
@@ -57,23 +49,11 @@ class Threads(Client):
         with self.opened(PATIENT) as client:
             return [self.ask(client, "GET", url, (), None) for url in urls]
 
-    def read(
-        self,
-        url: str,
-        seen: Callable[[bytes], None] = nothing,
-        *,
-        stop: int | None = None,
-        raw: bool = False,
-        timeout: float = PATIENT,
-    ) -> list[bytes]:
-        found = []
+    def _read(self, url: str, goes_on: Callable[[bytes], bool], raw: bool, timeout: float) -> None:
         with self.opened(timeout) as client, self.streamed(client, url, raw) as response:
             for piece in self.pieces(response, raw):
-                found.append(piece)
-                seen(piece)
-                if len(found) == stop:
+                if not goes_on(piece):
                     break
-        return found
 
     def glance(self, url: str) -> int:
         with self.opened(PATIENT) as client, self.streamed(client, url) as response:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import json
+import zlib
 from typing import Any
 
 import aiohttp
@@ -14,6 +16,7 @@ import requests
 import urllib3
 
 from reenact.boundaries.bodies import Pairs, describe
+from reenact.boundaries.coding import MOST
 
 VALUE = {"b": [1, 2.5, None, True], "a": {"text": "grün ✓"}}
 JSON = (("Content-Type", "application/json"),)
@@ -157,6 +160,35 @@ def test_an_encoded_body_is_described_by_what_is_in_it() -> None:
     assert describe(headers, gzip.compress(b'{"a":1}')) == {"type": "json", "body": {"a": 1}}
     assert describe(headers, gzip.compress(b"")) == {}
     assert describe(headers, b'{"a":1}') == {"type": "json", "body": {"a": 1}}
+
+
+def _bomb() -> bytes:
+    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    parts = [packer.compress(bytes(1 << 20)) for _ in range((MOST >> 20) + 1)]
+    return b"".join([*parts, packer.flush()])
+
+
+UNREAD = {
+    "too long": (_bomb(), "gzip"),
+    "too long behind another": (gzip.compress(_bomb()), "gzip, gzip"),
+    "broken": (gzip.compress(b"some text")[:-4] + b"oops", "gzip"),
+}
+
+
+@pytest.mark.parametrize("body, coding", UNREAD.values(), ids=UNREAD.keys())
+def test_a_body_that_cannot_be_read_to_its_end_is_compared_by_its_digest(
+    body: bytes, coding: str
+) -> None:
+    """What is in it might be a secret."""
+    found = describe((*JSON, ("Content-Encoding", coding)), body)
+    digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+    assert found == {"type": "unread", "body": {"digest": digest, "size": len(body)}}
+
+
+def test_a_coding_may_be_said_in_several_headers() -> None:
+    headers = (*JSON, ("Content-Encoding", "gzip"), ("Content-Encoding", "deflate"))
+    body = zlib.compress(gzip.compress(b'{"a":1}'))
+    assert describe(headers, body) == {"type": "json", "body": {"a": 1}}
 
 
 def test_no_body_has_no_description() -> None:

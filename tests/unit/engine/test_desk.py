@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.current import OUTSIDE, VARIABLE, current
-from reenact.engine.desk import MOST_TURNS, Desk, outside
+from reenact.engine.current import OUTSIDE, VARIABLE, current, outside
+from reenact.engine.desk import MOST_TURNS, Desk
 from reenact.engine.session import Session
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reenact.engine.patches import LatePatch, Patch, Patches
+from reenact.engine.patches import LatePatch, LatePatches, Patch, Patches
 
 
 class Base:
@@ -203,4 +204,31 @@ def test_a_module_that_is_never_imported_leaves_no_trace(late_module: str) -> No
     patch = LatePatch(late_module, lambda module: module.Owner, "speak", _loud)
     patch.install()
     patch.remove()
+    assert sys.meta_path == before
+
+
+def test_patches_are_made_when_their_module_is_imported(late_module: str) -> None:
+    made: list[ModuleType] = []
+
+    def make(module: ModuleType) -> list[Patch]:
+        made.append(module)
+        return [Patch(module.Owner, "speak", _loud)]
+
+    patches = LatePatches(late_module, make)
+    for _ in range(2):
+        patches.install()
+        try:
+            module = import_module(late_module)
+            assert module.Owner().speak() == "WORD"
+        finally:
+            patches.remove()
+        assert module.Owner().speak() == "word"
+    assert made == [module, module] == [sys.modules.pop(late_module)] * 2
+
+
+def test_patches_of_a_module_that_is_never_imported_are_never_made(late_module: str) -> None:
+    before = list(sys.meta_path)
+    patches = LatePatches(late_module, lambda module: pytest.fail("nobody imports it"))
+    patches.install()
+    patches.remove()
     assert sys.meta_path == before

@@ -70,12 +70,11 @@ async def _read(session: Session, world: World, *, whole: bool) -> Any:
     seen: list[Any] = []
     try:
         answer = await fetch_async(session, CALL, world.alive, PIECES, whole=whole)
-        pieces = answer.again_async() if isinstance(answer, Whole) else answer
-        async for piece in pieces:
-            if isinstance(piece, Whole):
-                seen.extend(piece.again())
-            else:
-                seen.append(piece)
+        if not isinstance(answer, Whole):
+            async for piece in answer:
+                seen.extend(piece if isinstance(piece, Whole) else [piece])
+        else:
+            seen.extend(answer)
     except OSError as error:
         return seen, repr(error)
     return seen, None
@@ -304,7 +303,7 @@ def test_a_live_side_may_say_that_all_is_there(whole: bool) -> None:
         answer = await fetch_async(session, CALL, _at_once, PIECES, whole=whole)
         if not isinstance(answer, Whole):
             [answer] = [piece async for piece in answer]
-        return list(answer.again())
+        return list(answer)
 
     with memory_session(mode="record") as session:
         assert asyncio.run(program(session)) == PIECES_OF_IT

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.current import OUTSIDE, VARIABLE, current
-from reenact.engine.desk import outside
+from reenact.engine.current import OUTSIDE, VARIABLE, current, outside
 from reenact.engine.session import Session
 from reenact.engine.spawning import stay
 

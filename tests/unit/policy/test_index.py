@@ -232,6 +232,14 @@ def test_pass_is_fine_where_it_is_allowed_or_stays_inside(
     assert load_policy(tmp_path).policy.boundaries[0].action == "pass"
 
 
+def test_a_secret_that_should_be_compared_is_a_warning(tmp_path: Path) -> None:
+    put_set(tmp_path, {**POLICY, "keyHeaders": ["x-tenant", "authorization"]})
+    [found] = _warnings(tmp_path)
+    assert found.place == ".reenact/policies/default.policy.json $.keyHeaders[1]"
+    assert "cannot count" in found.message
+    assert _errors(tmp_path) == []
+
+
 def test_odd_names_are_warnings_that_stop_nobody(tmp_path: Path) -> None:
     policy = {
         **POLICY,

@@ -76,5 +76,22 @@ def test_headers_off_the_list_go(headers: Any, kept: Any) -> None:
     assert Redactor("strict").redact(result.value).marks == ()
 
 
+def test_headers_that_are_compared_stay() -> None:
+    headers = [["X-Tenant", "acme"], ["x-tenant", "a b@example.org"], ["X-Other", "acme"]]
+    redactor = Redactor("strict").comparing(["X-TENANT"])
+    kept = redactor.redact({"headers": headers}).value["headers"]
+    assert kept == [["X-Tenant", "acme"], ["x-tenant", f"a {P}"], ["X-Other", P]]
+    assert redactor.under("default").under("strict").redact({"headers": headers}).value == {
+        "headers": kept
+    }
+
+
+def test_a_secret_stays_one_when_it_is_compared() -> None:
+    redactor = Redactor("strict").comparing(["Authorization"])
+    assert redactor.redact({"headers": {"Authorization": "x"}}).value == {
+        "headers": {"Authorization": P}
+    }
+
+
 def test_strict_never_trusts_the_gate() -> None:
     assert Redactor("strict").suspects(b'{"a":1}')

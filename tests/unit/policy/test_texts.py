@@ -174,6 +174,10 @@ HOSTILE = {
     "percent": "%25" * 300_000 + "token%3D1",
     "cookies": "Cookie: " + "a=b;" * 200_000,
     "mail": "a.@" * 300_000,
+    "parts": "form-data; name=password\r\n\r\n" * 30_000,
+    "templates": "{{password=" * 80_000,
+    "quoted headers": '\\"Set-Cookie: a=' * 50_000,
+    "wide escapes": '"token": "' + "\\u4e2d" * 200_000,
 }
 
 

@@ -28,18 +28,7 @@ def settings(tmp_path: Path) -> Settings:
         thread.join()
         ask("two")
     return settle(
-        None,
-        capture=tmp_path / "c",
-        tape=None,
-        mode="replay",
-        policy=None,
-        strict=True,
-        unused=None,
-        match=None,
-        ignore=None,
-        root=tmp_path,
-        fixture_root=None,
-        warn=pytest.fail,
+        capture=tmp_path / "c", mode="replay", strict=True, root=tmp_path, warn=pytest.fail
     )
 
 

@@ -79,6 +79,18 @@ def test_the_last_report_of_a_process_counts(folder: Path) -> None:
     assert reports(folder)[0] == last
 
 
+def test_threads_of_one_process_report_at_the_same_time(folder: Path) -> None:
+    def report(number: int) -> None:
+        tell(folder, Told(pid=7, lane="0", served=number))
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(report, number) for number in range(200)]:
+            done.result()
+    (told,) = reports(folder)
+    assert told.served in range(200)
+    assert [place.name for place in (folder / "reports").iterdir()] == ["0-7.json"]
+
+
 def test_a_torn_report_is_not_there(folder: Path) -> None:
     tell(folder, Told(pid=7, lane="0"))
     (folder / "reports" / "0.1-8.json").write_bytes(b'{"pid": 8, "la')

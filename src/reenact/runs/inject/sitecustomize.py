@@ -1,12 +1,12 @@
 """Found by every Python that starts below ``reenact run``, because its folder is on the path.
 
 Takes itself off the path, starts Reenact, and hands over to the ``sitecustomize`` that would have
-been found without it. Standard library only: Reenact itself may not be there.
+been found without it. Standard library only: Reenact itself may not be there. Outside of a run it
+does next to nothing, and imports nothing that Python has not imported by itself.
 """
 
 import os
 import sys
-from importlib import import_module
 
 
 def _refuse(message: str) -> None:
@@ -18,7 +18,6 @@ def _refuse(message: str) -> None:
 
 def _lend(folder: str) -> None:
     """Let this interpreter find Reenact, and what it needs, where ``reenact run`` found it."""
-    from importlib.abc import MetaPathFinder
     from importlib.machinery import ModuleSpec, PathFinder
 
     homes: dict[str, str] = {}
@@ -33,7 +32,7 @@ def _lend(folder: str) -> None:
         name, _, home = line.partition("=")
         homes[name] = home
 
-    class Lender(MetaPathFinder):
+    class Lender:
         def find_spec(
             self, fullname: str, path: object, target: object = None
         ) -> "ModuleSpec | None":
@@ -45,6 +44,11 @@ def _lend(folder: str) -> None:
 
 
 def _start(folder: str) -> None:
+    import gc
+    from importlib import import_module
+
+    collects = gc.isenabled()
+    gc.disable()  # what is loaded stays: looking through it again and again takes a while
     try:
         try:
             reenact = import_module("reenact")
@@ -63,24 +67,18 @@ def _start(folder: str) -> None:
         start()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run live
         _refuse(f"cannot start in this program: {type(error).__name__}: {error}")
+    gc.freeze()  # nor does the program look through it
+    if collects:
+        gc.enable()
 
 
-def _hand_over() -> None:
-    """The program's own ``sitecustomize``, if it has one."""
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
-
-    spec = PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is None or spec.loader is None:
-        return
-    module = module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
-
-
-_here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [place for place in sys.path if os.path.abspath(place) != _here]
-_folder = os.environ.get("REENACT_RUN")
-if _folder:
-    _start(_folder)
-_hand_over()
+if __name__ == "sitecustomize":
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place) != _here]
+    _folder = os.environ.get("REENACT_RUN")
+    if _folder:
+        _start(_folder)
+    # Python imports this name once more, without us: what it finds, or that there is none, is what
+    # site goes on with.
+    del sys.modules[__name__]
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401

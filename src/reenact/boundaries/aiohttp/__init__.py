@@ -1,0 +1,1 @@
+"""aiohttp: its exchanges and its websockets."""

@@ -1,0 +1,251 @@
+"""One exchange of aiohttp: a connection that takes what is sent and asks the session for the rest.
+
+What aiohttp does around it (redirects, retries, middlewares, cookies, traces, time-outs of the
+whole) is aiohttp's own, recording and replaying: it writes its request into a connection that leads
+nowhere, and waits for the response there. Then the session is asked; a live call writes the same
+bytes into a real connection of the same connector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+from aiohttp import ClientTimeout
+from aiohttp.client_exceptions import ClientConnectionResetError, ConnectionTimeoutError
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp.connector import BaseConnector, Connection
+from aiohttp.streams import EMPTY_PAYLOAD
+
+from reenact.boundaries.aiohttp.body import PARTIAL, Body
+from reenact.boundaries.aiohttp.errors import HopErrors
+from reenact.boundaries.aiohttp.stand_in import Nowhere
+from reenact.boundaries.bodies import Pairs
+from reenact.boundaries.http import Head, Request, Whole, ask_async
+from reenact.boundaries.http1 import head_bytes
+from reenact.engine.session import Session
+
+__all__ = ["Hop", "raw_pairs", "raw_reason"]
+
+Connect = Callable[..., Awaitable[Connection]]
+"""``BaseConnector.connect``, as it is without us."""
+
+_NO_BODY = frozenset({204, 304})
+
+
+class Hop(ResponseHandler):
+    """One request and its response, on ``connector``."""
+
+    def __init__(
+        self,
+        session: Session,
+        connector: BaseConnector,
+        connect: Connect,
+        request: ClientRequest,
+        timeout: ClientTimeout,
+    ) -> None:
+        super().__init__(request.loop)
+        self._session = session
+        self._connector = connector
+        self._connect = connect
+        self._request = request
+        self._timeout = timeout
+        self._params: dict[str, Any] = {}
+        self._outbox = Nowhere()
+        self.transport = self._outbox
+        self._connection_lost_called = True  # a connector that closes does not wait for us
+        self._answered = False
+        self._body: Body | None = None
+        self.was_live = False
+
+    # What aiohttp does with a connection
+
+    def set_response_params(self, **params: Any) -> None:
+        self._params = params
+        # Of the parser only the head is wanted, as after a request of the method HEAD.
+        super().set_response_params(**{**params, "skip_payload": True, "read_timeout": None})
+
+    def start_timeout(self) -> None:
+        """Time-outs of the socket are those of the live connection."""
+
+    def pause_reading(self) -> None:
+        """Nothing comes that was not asked for."""
+
+    def resume_reading(self, *_: Any, **__: Any) -> None:
+        """The same."""
+
+    def is_reusable(self) -> bool:
+        """Would a connection that has come so far be used again?"""
+        is_open = self._answered and not self._should_close and not self._upgraded
+        return is_open and (self._body is None or self._body.is_eof())
+
+    @property
+    def has_diverged(self) -> bool:
+        """Has the session come to its end before its program?"""
+        return self._session.poison is not None
+
+    def close(self) -> None:
+        self.transport = None
+        if self._body is not None:
+            self._body.abandon()
+
+    async def read(self) -> Any:
+        """The response: its head as the parser of aiohttp reads it, and its body."""
+        await self._uploaded()
+        errors = HopErrors(self._request)
+        reply = await ask_async(self._session, self._asked(), self._live, errors=errors)
+        self.data_received(head_bytes(reply.head))
+        message, _ = await super().read()
+        self._answered = True
+        if self._params["skip_payload"] or message.code in _NO_BODY:
+            async for _ in reply:
+                pass
+            return message, EMPTY_PAYLOAD
+        self._body = Body(reply, self, message, self._params)
+        if reply.whole:
+            await self._body.take_all()
+        return message, self._body
+
+    async def _uploaded(self) -> None:
+        """All of the request is in the outbox. Raises what its body raised."""
+        request = self._request
+        if request._continue is not None and not request._continue.done():
+            request._continue.set_result(True)
+        writer = request._writer
+        if writer is not None:
+            await asyncio.wait([writer])
+            if not writer.cancelled() and (error := writer.exception()) is not None:
+                raise error
+        if self._exception is not None:
+            raise self._exception
+
+    # To data
+
+    def _asked(self) -> Request:
+        request = self._request
+        return Request(
+            method=request.method,
+            url=str(request.url),
+            headers=tuple((str(name), value) for name, value in request.headers.items()),
+            body=self._outbox.sent.body,
+        )
+
+    # Live
+
+    async def _live(self) -> AsyncIterator[Any]:
+        connection = await self._connected()
+        try:
+            message, payload = await self._exchange(connection)
+            payload.on_eof(connection.release)  # kept alive for the next one, read or not
+            head = _head(message)
+            if payload.is_eof():
+                yield Whole([head, *[piece async for piece in _arrived(payload, message)]])
+                return
+            yield head
+            async for piece in self._read(payload):
+                yield piece
+        finally:
+            connection.close()
+
+    async def _connected(self) -> Connection:
+        """A real connection. Raises what aiohttp raises."""
+        self.was_live = True
+        request = self._request
+        try:
+            return await self._connect(self._connector, request, traces=[], timeout=self._timeout)
+        except TimeoutError as error:
+            raise ConnectionTimeoutError(f"Connection timeout to host {request.url}") from error
+
+    async def _exchange(self, connection: Connection) -> Any:
+        """Send the request, and wait for the head of the response."""
+        protocol = connection.protocol
+        assert protocol is not None
+        protocol.set_response_params(**{**self._params, "timer": None, "auto_decompress": False})
+        head, blank, body = b"".join(self._outbox.sent.parts).partition(b"\r\n\r\n")
+        waits = self._request.headers.get("Expect", "").lower() == "100-continue"
+        sending = await _send(protocol, head + blank if waits else head + blank + body)
+        try:
+            while True:
+                message, payload = await protocol.read()
+                if not 100 <= message.code < 200 or message.code == 101:
+                    return message, payload
+                if waits:
+                    waits = False
+                    sending = await _send(protocol, body)
+        finally:
+            if sending is not None:
+                sending.cancel()
+
+    async def _read(self, payload: Any) -> AsyncIterator[bytes]:
+        """The pieces as they arrive; by chunk where the program reads by chunk."""
+        try:
+            while True:
+                if self._body is not None and self._body.by_chunk:
+                    piece, ends = await payload.readchunk()
+                    if piece and not ends:
+                        yield PARTIAL
+                else:
+                    piece, ends = await payload.readany(), False
+                if piece:
+                    yield piece
+                elif not ends:
+                    return
+        except Exception:
+            if payload._size:  # it came before the connection broke, and nobody had asked yet
+                yield payload._read_nowait(-1)
+            raise
+
+
+async def _arrived(payload: Any, message: Any) -> AsyncIterator[bytes]:
+    """The pieces of a body that has arrived: the chunks of the transfer coding where there is one."""
+    if message.chunked:
+        while (read := await payload.readchunk()) != (b"", False):
+            if read[0]:
+                yield read[0]
+    elif piece := payload.read_nowait():
+        yield piece
+
+
+async def _send(protocol: ResponseHandler, data: bytes) -> asyncio.Task[None] | None:
+    """Write ``data``; the time-out for reading begins when it has gone out. The task that waits for
+    that, if it takes time: a server may answer before it has read all."""
+    if protocol.transport is None or protocol.transport.is_closing():
+        raise ClientConnectionResetError("Cannot write to closing transport")
+    protocol.transport.write(data)
+    if not protocol.writing_paused:
+        protocol.start_timeout()
+        return None
+
+    async def drained() -> None:
+        try:
+            await protocol._drain_helper()
+        except OSError:
+            return  # who reads is told as well
+        protocol.start_timeout()
+
+    return asyncio.get_running_loop().create_task(drained())
+
+
+# From data
+
+
+def _head(message: Any) -> Head:
+    return Head(
+        status=message.code,
+        reason=raw_reason(message),
+        version=f"HTTP/{message.version.major}.{message.version.minor}",
+        headers=raw_pairs(message.raw_headers),
+    )
+
+
+def raw_reason(message: Any) -> str:
+    """The reason as it came: aiohttp reads it as UTF-8, whatever it is."""
+    text: str = message.reason
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def raw_pairs(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
+    """Headers as they came."""
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

@@ -1,0 +1,242 @@
+"""httpx and httpx2: every transport of a client, whatever it is made of.
+
+The seam is the choice of a transport for a request: what the client does around it (cookies,
+redirects, authentication, logging, hooks) is the client's own, recording and replaying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextvars import ContextVar
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from reenact.boundaries.coding import encode
+from reenact.boundaries.http import AsyncReply, Head, Reply, Request, ask, ask_async
+from reenact.engine.current import current
+from reenact.engine.patches import Patch
+from reenact.engine.session import Session
+
+__all__ = ["seams"]
+
+_whole: ContextVar[bool] = ContextVar("reenact.httpx.whole", default=False)
+"""Does the client read the body before the program gets the response?"""
+
+
+# To data and back
+
+
+class _Headers:
+    """The headers of a request: decoded when somebody looks at all of them."""
+
+    __slots__ = ("_raw", "content", "upgrades")
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        kind = coding = b""
+        self.upgrades = False
+        """A connection that is to become something else is no request with an answer: it is none
+        of ours, and the guard sees it."""
+        for name, value in raw:
+            lower = name.lower()
+            if lower == b"content-type":
+                kind = kind or value
+            elif lower == b"content-encoding":
+                coding = coding + b", " + value if coding else value
+            elif lower == b"upgrade":
+                self.upgrades = True
+        self.content = kind.decode("latin-1"), coding.decode("latin-1")
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(_pairs(self._raw))
+
+
+def _as_data(request: Any, headers: _Headers, body: bytes) -> Request:
+    return Request(
+        method=request.method,
+        url=str(request.url),
+        headers=headers,
+        body=body,
+        content=headers.content,
+    )
+
+
+def _pairs(raw: Any) -> tuple[tuple[str, str], ...]:
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
+
+
+def _again(library: ModuleType, request: Any, body: bytes) -> Any:
+    """``request`` for the live call. A stream has been read; a program must not see that, so its
+    own request stays as it is."""
+    if isinstance(request.stream, library.ByteStream):
+        return request
+    return library.Request(
+        request.method,
+        request.url,
+        headers=request.headers,
+        stream=library.ByteStream(body),
+        extensions=request.extensions,
+    )
+
+
+def _head(response: Any) -> Head:
+    reason: bytes | None = response.extensions.get("reason_phrase")
+    return Head(
+        status=response.status_code,
+        reason=response.reason_phrase if reason is None else reason.decode("latin-1"),
+        version=response.http_version,
+        headers=_pairs(response.headers.raw),
+    )
+
+
+def _response(library: ModuleType, head: Head, stream: Any) -> Any:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
+    said = {"http_version": head.version.encode(), "reason_phrase": head.reason.encode("latin-1")}
+    return library.Response(head.status, headers=headers, stream=stream, extensions=said)
+
+
+# Live
+
+
+def _live(library: ModuleType, transport: Any, request: Any) -> Iterator[Any]:
+    response = transport.handle_request(request)
+    try:
+        yield _head(response)
+        yield from _stream(library, response)
+    finally:
+        response.close()
+
+
+async def _live_async(library: ModuleType, transport: Any, request: Any) -> AsyncIterator[Any]:
+    response = await transport.handle_async_request(request)
+    try:
+        yield _head(response)
+        async for piece in _stream(library, response):
+            yield piece
+    finally:
+        await response.aclose()
+
+
+def _stream(library: ModuleType, response: Any) -> Any:
+    """The body as it came. Where a transport of the program has read it, there is nothing left to
+    read, and its coding is undone."""
+    read = getattr(response, "_content", None)
+    if read is None or isinstance(response.stream, library.ByteStream):
+        return response.stream
+    coding = response.headers.get("content-encoding", "")
+    try:
+        return library.ByteStream(encode(read, coding))
+    except (ImportError, KeyError):  # which the library could not undo either
+        return library.ByteStream(read)
+
+
+# Installing
+
+
+def seams(library: ModuleType) -> list[Patch]:
+    """The patches of httpx, or of httpx2."""
+    local = (library.MockTransport, library.ASGITransport, library.WSGITransport)
+    sync, asynchronous = _transports(library)
+
+    def covering(
+        transport: type[Any],
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def transport_for_url(client: Any, url: Any) -> Any:
+                chosen = original(client, url)
+                session = current()
+                if session is None or session.mode == "off" or isinstance(chosen, local):
+                    return chosen
+                return transport(session, chosen)
+
+            return transport_for_url
+
+        return wrap
+
+    return [
+        Patch(library.Client, "_transport_for_url", covering(sync)),
+        Patch(library.AsyncClient, "_transport_for_url", covering(asynchronous)),
+        Patch(library.Client, "send", _noting),
+        Patch(library.AsyncClient, "send", _noting_async),
+    ]
+
+
+def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    def send(client: Any, *args: Any, stream: bool = False, **kwargs: Any) -> Any:
+        before = _whole.get()
+        _whole.set(not stream)
+        try:
+            return original(client, *args, stream=stream, **kwargs)
+        finally:
+            _whole.set(before)
+
+    return send
+
+
+def _noting_async(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def send(client: Any, *args: Any, stream: bool = False, **kwargs: Any) -> Any:
+        before = _whole.get()
+        _whole.set(not stream)
+        try:
+            return await original(client, *args, stream=stream, **kwargs)
+        finally:
+            _whole.set(before)  # no reset: a forgotten coroutine ends in another context
+
+    return send
+
+
+def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
+    """The transports that ask the session, made of the library's own classes."""
+
+    class SyncBody(library.SyncByteStream):  # type: ignore[misc, name-defined]
+        def __init__(self, reply: Reply) -> None:
+            self._reply = reply
+
+        def __iter__(self) -> Iterator[bytes]:
+            return iter(self._reply)
+
+        def close(self) -> None:
+            self._reply.close()
+
+    class AsyncBody(library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __init__(self, reply: AsyncReply) -> None:
+            self._reply = reply
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return aiter(self._reply)
+
+        async def aclose(self) -> None:
+            await self._reply.aclose()
+
+    class Sync(library.BaseTransport):  # type: ignore[misc, name-defined]
+        def __init__(self, session: Session, transport: Any) -> None:
+            self._session = session
+            self._transport = transport
+
+        def handle_request(self, request: Any) -> Any:
+            headers = _Headers(request.headers.raw)
+            if headers.upgrades:
+                return self._transport.handle_request(request)
+            body = b"".join(request.stream)
+            live = partial(_live, library, self._transport, _again(library, request, body))
+            asked = _as_data(request, headers, body)
+            reply = ask(self._session, asked, live, whole=_whole.get())
+            return _response(library, reply.head, SyncBody(reply))
+
+    class Async(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+        def __init__(self, session: Session, transport: Any) -> None:
+            self._session = session
+            self._transport = transport
+
+        async def handle_async_request(self, request: Any) -> Any:
+            headers = _Headers(request.headers.raw)
+            if headers.upgrades:
+                return await self._transport.handle_async_request(request)
+            body = b"".join([piece async for piece in request.stream])
+            live = partial(_live_async, library, self._transport, _again(library, request, body))
+            asked = _as_data(request, headers, body)
+            reply = await ask_async(self._session, asked, live, whole=_whole.get())
+            return _response(library, reply.head, AsyncBody(reply))
+
+    return Sync, Async

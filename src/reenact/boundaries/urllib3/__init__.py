@@ -1,0 +1,1 @@
+"""urllib3, and with it whatever is built on it."""

@@ -1,0 +1,1 @@
+"""``websockets``: its clients for tasks and for threads."""

@@ -1,0 +1,119 @@
+"""Starting what a session writes. Loaded where one writes: few replays do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reenact.engine.call import SCHEDULE
+from reenact.engine.opening import Opened
+from reenact.engine.resuming import root_after
+from reenact.engine.room import Room
+from reenact.engine.settings import Settings
+from reenact.errors import SinkError
+from reenact.format.event import Event
+from reenact.format.manifest import Origin, PolicyRef, Seed
+from reenact.policy.capabilities import KNOWN
+from reenact.policy.redaction import Redactor
+from reenact.store.copying import Copier, LateSink
+from reenact.store.directory import DirectorySink
+from reenact.store.joining import GuestSink, read_open
+from reenact.store.layout import EVENTS
+from reenact.store.recording import make_seed
+from reenact.store.seal import own_seal
+from reenact.store.sink import CopySink, Options
+from reenact.store.tape_sink import TapeSink
+
+__all__ = ["open_guest", "start_writing"]
+
+
+def start_writing(settings: Settings, path: Path, parts: Opened) -> None:
+    """Put into ``parts`` what is written, at ``path`` or, of a replay, where it is recorded."""
+    mode = settings.mode
+    if mode == "replay":
+        if settings.into is not None:
+            parts.sink = _sink(settings, settings.into, parts, replace=False)
+            parts.sink.start(_seed(settings, parts, into=True))
+            assert parts.source is not None
+            parts.reader = parts.source.reopen()
+            parts.copier = Copier(parts.reader, parts.sink, parts.seal)
+        return
+    replace = mode in ("rewrite", "record_missing") or settings.overwrite or settings.append
+    sink = _sink(settings, path, parts, replace=replace)
+    if mode == "record_missing" or settings.append:
+        parts.late = LateSink(
+            sink,
+            parts.source,
+            seal=parts.seal,
+            warn=settings.warn,
+            is_kept=lambda event: settings.append or not _is_delivery(event),
+            rest_fields=None if settings.append else {"position": None},
+        )
+        parts.late.start(_seed(settings, parts))
+        parts.sink = parts.late
+        if settings.append and parts.source is not None:
+            parts.root = root_after(parts.source)
+            for seq in range(1, len(parts.source) + 1):
+                parts.late.copy(seq)
+        return
+    sink.start(_seed(settings, parts))
+    parts.sink = sink
+
+
+def _is_delivery(event: Event) -> bool:
+    """Deliveries are recorded anew, at the places where they happen now."""
+    return event.type == "nondeterministic" and event.data.get("source") == SCHEDULE
+
+
+def _is_tape(settings: Settings, path: Path) -> bool:
+    return settings.tape if path == settings.path else path.suffix == ".jsonl"
+
+
+def _sink(settings: Settings, path: Path, parts: Opened, *, replace: bool) -> CopySink:
+    tape = _is_tape(settings, path)
+    options = _options(settings, parts.redactor, tape=tape)
+    if tape:
+        return TapeSink(path, clock=parts.clock, options=options, replace=replace)
+    return DirectorySink(path, clock=parts.clock, options=options, replace=replace)
+
+
+def _options(settings: Settings, redactor: Redactor, *, tape: bool) -> Options:
+    seals = settings.seal and not tape and redactor.profile != "none"
+    return Options(
+        redactor=redactor,
+        seal=own_seal() if seals else None,
+        durability=settings.policy.durability,
+        warn=settings.warn,
+    )
+
+
+def open_guest(settings: Settings) -> Opened:
+    """The outside of a session for a process that writes to a capture which another one has
+    started."""
+    path = settings.path
+    begun = None if path is None else read_open(path)
+    if path is None or begun is None:
+        raise SinkError(
+            f"{path} is not being recorded", hint="a process joins while the recording is open"
+        )
+    redactor = settings.redactor(begun.seed.redaction.profile)
+    sink = GuestSink(path, _options(settings, redactor, tape=False))
+    sink.start(begun.seed)
+    return Opened(begun.clock, redactor, sink=sink, room=Room(settings.policy))
+
+
+def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:
+    path = settings.into if into else settings.path
+    assert path is not None
+    origin = None
+    if into and parts.source is not None:
+        manifest = parts.source.manifest()
+        origin = Origin(manifest.capture_id, manifest.event_count)
+    return make_seed(
+        clock=parts.clock,
+        redactor=parts.redactor,
+        log="tape" if _is_tape(settings, path) else EVENTS,
+        policy=PolicyRef(settings.policy.id, settings.pinned.digest),
+        parent=origin,
+        mode="replay" if into else "capture",
+        capability_set=KNOWN.capability_set_hash(),
+    )
