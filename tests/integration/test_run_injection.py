@@ -228,3 +228,16 @@ def test_a_program_that_clears_its_environment(theatre: Theatre) -> None:
         """,
     )
     assert theatre.check("program.py").summary.startswith("recorded 1 call in 1 lane")
+
+
+@pytest.mark.parametrize("job", ["--capture", "--record-net-to"])
+def test_a_boundary_that_is_not_on_the_path_is_an_error_and_nothing_runs(
+    job: str, theatre: Theatre
+) -> None:
+    theatre.write("program.py", "print('ran')\n")
+    ran = theatre.run(job, "c", "--boundary", "not_there", "--", sys.executable, "program.py")
+    assert (ran.code, ran.out) == (2, b"")
+    assert "the module not_there of --boundary cannot be imported" in ran.err
+    assert "hint: the folder it lies in has to be on the path" in ran.err
+    assert "live" not in ran.err
+    assert not (theatre.folder / "c").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from reenact.engine.assembling import make_script
+from reenact.engine.closing import closing_patches
 from reenact.engine.jobs import job_patches
 from reenact.engine.lanes import Lane
 from reenact.engine.patches import Installable, LatePatches, Patches
@@ -28,6 +29,7 @@ _PATCHES = Patches(
         *thread_patches(),
         *job_patches(),
         *wait_patches(),
+        *closing_patches(),
         LatePatches("asyncio", _of_asyncio),
     ]
 )

@@ -18,7 +18,7 @@ from reenact.engine.patches import Patch, Patches
 from reenact.engine.rendering import render
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
-from reenact.errors import DivergenceError, RecordingError, ReenactError
+from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
 from reenact.format import lane as lanes
 from reenact.policy.rules import Mode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
@@ -43,7 +43,7 @@ def start() -> None:
 
 def _begin(folder: Path, plan: Plan, wish: str | None) -> None:
     for module in plan.boundaries:
-        import_module(module)
+        _import_boundary(module)
     lane = claim(folder, wish)
     if plan.owner and lane != lanes.ROOT:
         print_warning(
@@ -52,6 +52,16 @@ def _begin(folder: Path, plan: Plan, wish: str | None) -> None:
         )
         return
     _Program(folder, plan, lane).begin()
+
+
+def _import_boundary(module: str) -> None:
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise UsageError(
+            f"the module {module} of --boundary cannot be imported: {error}",
+            hint="the folder it lies in has to be on the path: PYTHONPATH=FOLDER reenact run …",
+        ) from None
 
 
 class _Program:
@@ -70,6 +80,8 @@ class _Program:
         if self._plan.verbose:
             _say_what_is_covered()
         self._session.__enter__()
+        if self._session.writes:
+            self._session.redacts(b"")  # getting ready for that must not be a part of a call
         exiting = Patch(os, "_exit", self._telling)
         Patches(lambda: [*child_patches(str(self._folder)), exiting]).acquire()
         atexit.register(self._end)

@@ -27,6 +27,10 @@ _LENT = ("reenact", "msgspec", "orjson", "cryptography", "cffi", "_cffi_backend"
 """What a process whose own environment has no Reenact borrows from ours."""
 
 
+_REFUSED = "refused"
+"""Is there when a process could not be brought under Reenact."""
+
+
 class Work(Protocol):
     """One run, from its start to its end: recording or replaying."""
 
@@ -65,6 +69,9 @@ def run(options: Options) -> int:
             environ = with_injection({**os.environ, **work.environ}, str(folder))
             flush()
             returned = run_program(_argv(options), environ, lambda: work.doomed(folder))
+            if (folder / _REFUSED).exists():
+                work.give_up()  # it has said why, and has not run
+                return exit_code(returned)
             return work.conclude(folder, exit_code(returned))
     except BaseException:
         work.give_up()

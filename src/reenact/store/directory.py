@@ -26,6 +26,7 @@ from reenact.errors import (
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
+from reenact.store import descriptors
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_capture, is_open_as, not_removed
 from reenact.store.files import claimed, create_claimed, holding, replace_file, unwritable
@@ -104,7 +105,7 @@ class DirectorySink:
     def _undo_open(self) -> None:
         """Leave nothing behind at a place that turned out not to be writable."""
         if self._lock_fd >= 0:
-            os.close(self._lock_fd)
+            descriptors.close(self._lock_fd)
             self._lock_fd = -1
             for name in (EVENTS, OPEN):
                 (self._folder / name).unlink(missing_ok=True)
@@ -141,7 +142,7 @@ class DirectorySink:
             fd = create_claimed(folder / OPEN)
         except FileExistsError:
             raise _busy(folder) from None
-        self._lock_fd = fd
+        self._lock_fd = descriptors.hold(fd)
         begun = Open(seed, os.getpid(), self._clock)
         write_whole(fd, msgspec.json.encode(begun) + b"\n", 0)
         self._writer = new_writer(folder / EVENTS, folder, seed, self._options)
@@ -178,7 +179,7 @@ class DirectorySink:
         self._writer.release()
         self._writer = None
         if self._lock_fd >= 0:
-            os.close(self._lock_fd)
+            descriptors.close(self._lock_fd)
             self._lock_fd = -1
 
     def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
@@ -228,7 +229,7 @@ class DirectorySink:
         finally:
             if self._writer is not None:
                 self._writer.release()
-            os.close(self._lock_fd)
+            descriptors.close(self._lock_fd)
             self._lock_fd = -1
 
     def _await_segments(self) -> None:
@@ -274,7 +275,7 @@ class DirectorySink:
         replace_file(self._folder / MANIFEST, encode_manifest(manifest), sync=sync)
         drop_marks(self._folder)
         writer.release()
-        os.close(self._lock_fd)
+        descriptors.close(self._lock_fd)
         self._lock_fd = -1
         if self._folder != self.path:
             self._take_place(writer)

@@ -19,6 +19,7 @@ import msgspec
 from reenact.format.canonical import stored
 from reenact.format.event import Data, Draft
 from reenact.policy.redaction import Redactor
+from reenact.store import descriptors
 from reenact.store.log import whole_lines, write_whole
 from reenact.store.redact import prepare
 
@@ -107,7 +108,7 @@ class Journal:
         try:
             if self._fd < 0:
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-                self._fd = os.open(self.path, flags, 0o644)
+                self._fd = descriptors.hold(os.open(self.path, flags, 0o644))
             write_whole(self._fd, line + b"\n", self._size)
             self._size += len(line) + 1
             if head["id"] in self._open:
@@ -127,8 +128,8 @@ class Journal:
         except OSError:
             self._stop()
             return
-        os.close(self._fd)
-        self._fd, self._size = fd, sum(map(len, kept))
+        descriptors.close(self._fd)
+        self._fd, self._size = descriptors.hold(fd), sum(map(len, kept))
 
     def _empty(self) -> None:
         if self._size and not self._stopped:
@@ -152,7 +153,7 @@ class Journal:
         """Close the file, and leave it where it is; in a forked child, which has one thread."""
         self._stopped = True
         if self._fd >= 0:
-            os.close(self._fd)
+            descriptors.close(self._fd)
             self._fd = -1
 
 

@@ -13,6 +13,7 @@ import msgspec
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format import lane as lanes
 from reenact.format.event import VERSION, Envelope, Event, Head
+from reenact.store import descriptors
 from reenact.store.blobs import Blobs
 from reenact.store.resolving import Resolver
 
@@ -80,6 +81,7 @@ class Lines:
         self.blobs = blobs
         self._path = path
         self._file = path.open("rb", buffering=_BATCH)
+        descriptors.hold(self._file.fileno())
         self._is = os.fstat(self._file.fileno())
         self._file.seek(start)
         self._ends = array("Q", [start])
@@ -91,6 +93,8 @@ class Lines:
         self._whole = Resolver(blobs, self._stored).whole
 
     def close(self) -> None:
+        if not self._file.closed:
+            descriptors.forget(self._file.fileno())
         self._file.close()
 
     def reopen(self) -> Lines:

@@ -13,6 +13,7 @@ from typing import Literal
 from weakref import WeakSet
 
 from reenact.format.manifest import Checkpoints
+from reenact.store import descriptors
 
 __all__ = [
     "Durability",
@@ -90,7 +91,7 @@ class Log:
     """
 
     def __init__(self, fd: int, path: Path) -> None:
-        self.fd = fd
+        self.fd = descriptors.hold(fd)
         self.path = path
         self.tally = Tally()
 
@@ -104,7 +105,7 @@ class Log:
 
     def close(self) -> None:
         if self.fd >= 0:
-            os.close(self.fd)
+            descriptors.close(self.fd)
             self.fd = -1
 
 

@@ -13,6 +13,7 @@ from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.canonical import decode, digest_bytes, exact, plain
 from reenact.format.event import Data, Draft, Event
 from reenact.format.paths import lookup, parse
+from reenact.store import descriptors
 from reenact.store.log import whole_lines, write_whole
 
 if TYPE_CHECKING:  # reading a recording loads neither redaction nor keys
@@ -54,7 +55,7 @@ class SealedValues:
         """Seal what was taken out of ``event``, whose redacted payload has ``digest``."""
         if self._fd < 0:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._fd = os.open(self._path, flags, 0o600)
+            self._fd = descriptors.hold(os.open(self._path, flags, 0o600))
         of = (self._capture_id, event.lane, event.ts, f"sha256:{digest.hex()}")
         lines = b"".join(self._line(seq, of, mark) for mark in marks)
         write_whole(self._fd, lines, os.fstat(self._fd).st_size)
@@ -70,7 +71,7 @@ class SealedValues:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
+            descriptors.close(self._fd)
             self._fd = -1
 
 

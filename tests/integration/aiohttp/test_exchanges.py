@@ -122,6 +122,31 @@ def test_what_is_wrong_with_a_response_is_raised_by_the_program_itself(server: L
     assert told[2][0] is aiohttp.ContentTypeError
 
 
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        pytest.param("HTTP/1.1 200 grün".encode(), (200, "grün"), id="utf-8"),
+        pytest.param(b"HTTP/1.1 200 gr\xfcn", (200, "gr\udcfcn"), id="latin-1"),
+        pytest.param(b"HTTP/1.1 099 low", (99, "low"), id="below-100"),
+    ],
+)
+def test_an_unusual_status_line_is_read_alike(
+    server: Loopback, line: bytes, told: tuple[int, str]
+) -> None:
+    async def raw(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(line + b"\r\nContent-Length: 2\r\n\r\nok")
+        await writer.drain()
+
+    server.raw = raw
+
+    async def program() -> Any:
+        async with aiohttp.ClientSession() as client, client.get(server.raw_url) as response:
+            return (response.status, response.reason), await response.read()
+
+    assert server.check(program) == (told, b"ok")
+
+
 # Bodies
 
 

@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_exceptions import UnixClientConnectorError
+from aiohttp.http_exceptions import ContentEncodingError
 
 import reenact
 from reenact.boundaries.aiohttp.seams import seams
@@ -145,6 +146,21 @@ def test_what_is_not_http(server: Loopback) -> None:
 
     _answering(server, b"garbage\r\n\r\n", b"garbage\r\n\r\n")
     assert _told(server.check(program))[0] is aiohttp.ClientResponseError
+
+
+def test_a_coding_that_aiohttp_cannot_read_says_so_with_all_its_causes(server: Loopback) -> None:
+    async def program() -> Any:
+        async with aiohttp.ClientSession() as client:
+
+            async def read() -> None:
+                async with client.get(server.raw_url) as response:
+                    await response.read()
+
+            return await failure(read())
+
+    wrong = b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 5\r\n\r\nhello"
+    _answering(server, wrong, wrong)
+    assert ContentEncodingError in _told(server.check(program))
 
 
 @pytest.mark.parametrize(

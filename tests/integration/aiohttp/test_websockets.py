@@ -214,3 +214,19 @@ def test_another_message_is_a_divergence(server: Loopback) -> None:
     divergence = raised.value.divergence
     assert isinstance(divergence, Divergence)
     assert divergence.json_path == "$.request.body.say"
+
+
+def test_a_server_that_refuses_with_an_unusual_reason(server: Loopback) -> None:
+    async def raw(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 403 ver\xb7boten\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+
+    server.raw = raw
+
+    async def program() -> Any:
+        async with aiohttp.ClientSession() as client:
+            return [one[:2] for one in await failure(client.ws_connect(server.raw_url))]
+
+    assert server.check(program)[0][0] is aiohttp.WSServerHandshakeError
+    assert server.calls()[0].data["response"]["reason"] == "ver\xb7boten"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.boundaries.wire import Errors, Head, Request, Wire, call_of
+from reenact.boundaries.wire import Errors, Head, Partial, Request, Wire, call_of
 from reenact.engine.session import Session
 from reenact.policy.redaction import PLACEHOLDER
 from tests.integration.sessions import Studio
@@ -57,6 +57,29 @@ PIECES: dict[str, list[bytes]] = {
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES.keys())
 def test_pieces_come_back_as_they_were(wire: Wire, pieces: list[bytes]) -> None:
     assert _again(wire, *pieces) == [HEAD, *pieces]
+
+
+_MARKED = {
+    "a chunk in three parts": [b"a", Partial(5), b"bc", Partial(2), b"def", b"gh", b"i"],
+    "two chunks in parts": [Partial(1), b"a", b"b", Partial(2), b"c", b"de"],
+    "a chunk that has no end": [b"a", Partial(9), b"bc", Partial(6), b"def"],
+    "a chunk without the end of its line": [Partial(0), b"abc"],
+}
+
+
+@pytest.mark.parametrize("pieces", _MARKED.values(), ids=_MARKED.keys())
+def test_parts_of_a_chunk_come_back_with_what_is_missing(wire: Wire, pieces: list[bytes]) -> None:
+    def told(pieces: list[bytes]) -> list[Any]:
+        return [piece.left if isinstance(piece, Partial) else piece for piece in pieces]
+
+    assert told(_again(wire, *pieces)[1:]) == told(pieces)
+
+
+@pytest.mark.parametrize("left", [-1, "9", None])
+def test_a_forged_rest_of_a_chunk_is_none(wire: Wire, left: Any) -> None:
+    response = wire.dump([HEAD, Partial(9), b"abc"], None)
+    marker = wire.load({**response, "left": left})[1]
+    assert (marker, marker.left) == (b"", 0)
 
 
 def test_an_answer_that_never_began_has_no_pieces(wire: Wire) -> None:

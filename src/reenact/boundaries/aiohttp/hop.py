@@ -76,6 +76,12 @@ class Hop(ResponseHandler):
     def resume_reading(self, *_: Any, **__: Any) -> None:
         """The same."""
 
+    def set_exception(self, exc: Any, *cause: Any) -> None:
+        """aiohttp tells the cause to who waits already, and here nobody does."""
+        if cause and isinstance(exc, BaseException):
+            exc.__cause__ = cause[0]
+        super().set_exception(exc, *cause)
+
     def is_reusable(self) -> bool:
         """Would a connection that has come so far be used again?"""
         is_open = self._answered and not self._should_close and not self._upgraded

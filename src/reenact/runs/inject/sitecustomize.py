@@ -13,6 +13,8 @@ def _refuse(message: str) -> None:
     """Python would print a failure here and go on without us: the program would run live."""
     sys.stderr.write(f"reenact: error: {message}\n")
     sys.stderr.flush()
+    with open(os.path.join(os.environ["REENACT_RUN"], "refused"), "ab"):
+        pass  # so that `reenact run` knows that nothing ran
     os._exit(2)
 
 
@@ -66,7 +68,9 @@ def _start(folder: str) -> None:
 
         start()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run live
-        _refuse(f"cannot start in this program: {type(error).__name__}: {error}")
+        hint = getattr(error, "hint", "")
+        said = f"cannot start in this program: {type(error).__name__}: {error}"
+        _refuse(f"{said}\nhint: {hint}" if hint else said)
     gc.freeze()  # nor does the program look through it
     if collects:
         gc.enable()

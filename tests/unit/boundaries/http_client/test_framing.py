@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from reenact.boundaries.http_client.framing import (
     respond,
     target_url,
 )
+from reenact.boundaries.wire import Partial
 
 
 class _Received(io.BufferedReader):
@@ -127,35 +129,102 @@ def test_a_body_goes_to_the_wire_and_comes_back(pieces: list[bytes], framing: st
     assert framing != "chunked" or came == pieces
 
 
+class _Dribbling(io.RawIOBase):
+    """A few bytes at a time."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self._data = io.BytesIO(data)
+        self._step = step
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._data.read(min(self._step, len(buffer)))
+        buffer[: len(part)] = part
+        return len(part)
+
+
+class _Trickle:
+    """A socket out of which little comes at once."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self._file = _Dribbling(data, step)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return _Received(self._file)
+
+
+_CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"5\r\nfirst\r\na;x=1\r\n0123456789\r\n0\r\nX-Sum: 1\r\n\r\n"
+)
+_BODY = _CHUNKED.index(b"5\r\n")
+
+
+def _again(data: bytes, step: int, *, whole: bool) -> http.client.HTTPResponse:
+    """What a client gets of what was read out of ``data``."""
+    live = http.client.HTTPResponse(_Trickle(data, step))  # type: ignore[arg-type]
+    live.begin()
+    pieces: list[bytes] = []
+    error = None
+    try:
+        pieces.extend(joined(body_of(live)) if whole else body_of(live))
+    except http.client.IncompleteRead as short:
+        error = short
+    return respond(_reply(head_of(live), *pieces, error=error), "GET")
+
+
+def _read(response: http.client.HTTPResponse, size: int | None) -> Any:
+    """All of it, or how it breaks, in parts of this size."""
+    parts: list[Any] = []
+    try:
+        while part := response.read(size):
+            parts.append(part)
+    except http.client.IncompleteRead as short:
+        parts += [repr(short), repr(short.__cause__)]
+    return parts
+
+
+@pytest.mark.parametrize("size", [None, 3, 64])
+@pytest.mark.parametrize("whole", [False, True], ids=["by-piece", "whole"])
+@pytest.mark.parametrize("step", [1, 4, 100])
+def test_what_is_cut_short_is_cut_short_again(step: int, whole: bool, size: int | None) -> None:
+    for end in range(_BODY, len(_CHUNKED) + 1):
+        data = _CHUNKED[:end]
+        with _again(data, step, whole=whole) as again:
+            assert _read(again, size) == _read(_live(data), size), data
+
+
 @pytest.mark.parametrize(
     "rest",
-    [
-        b"",
-        b"a\r\n0123",
-        b"what?\r\n",
-        b"5;x=1\r\nabcde\r\n",
-        b"5\r\nabcde\r\n0\r\nX-Sum: 1\r\n\r\n",
-    ],
-    ids=["between", "inside", "nonsense", "extended", "trailers"],
+    [b"what?\r\n", b"-5\r\n", b"3\r\nhello\r\n", b"5\nhello\n0\n\n"],
+    ids=["nonsense", "below-zero", "too-long", "no-carriage-return"],
 )
-def test_what_is_cut_short_is_cut_short_again(rest: bytes) -> None:
-    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    data = head + b"5\r\nfirst\r\n" + rest
+def test_a_framing_that_is_wrong_is_wrong_again(rest: bytes) -> None:
+    data = _CHUNKED[:_BODY] + b"5\r\nfirst\r\n" + rest
 
     def read(response: http.client.HTTPResponse) -> Any:
         try:
             return response.read()
-        except http.client.IncompleteRead as short:
-            return repr(short), short.partial, short.expected
+        except (http.client.IncompleteRead, ValueError) as error:
+            return repr(error)
 
-    pieces: list[bytes] = []
-    error = None
-    try:
-        pieces.extend(body_of(_live(data)))
-    except http.client.IncompleteRead as short:
-        error = short
-    with respond(_reply(head_of(_live(data)), *pieces, error=error), "GET") as again:
-        assert read(again) == read(_live(data))
+    with _again(data, 100, whole=False) as again:
+        told = read(again)
+    assert told == read(_live(data))
+    assert isinstance(told, str)
+
+
+def test_a_chunk_comes_in_the_parts_in_which_it_came() -> None:
+    """Before those that are not its end stands how much is missing."""
+    live = http.client.HTTPResponse(_Trickle(_CHUNKED, 4))  # type: ignore[arg-type]
+    live.begin()
+    came = list(body_of(live))
+    assert b"".join(came) == b"first0123456789"
+    marked = [(piece.left, after) for piece, after in pairwise(came) if isinstance(piece, Partial)]
+    assert marked
+    assert all(b"first0123456789".find(part) + len(part) + left in (5, 15) for left, part in marked)
 
 
 def test_a_length_that_is_not_reached() -> None:
