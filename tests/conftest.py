@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,11 @@ _COMMON = settings(
 settings.register_profile("ci", _COMMON, max_examples=60)
 settings.register_profile("soak", _COMMON, max_examples=3_000)
 settings.load_profile("soak" if SOAK else "ci")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A job in the background has it ignored, and so would every program that a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _foreign(name: str) -> bool:

@@ -15,7 +15,7 @@ def test_an_answer_that_comes_at_once_is_read_piece_by_piece() -> None:
 
 def test_what_broke_it_off_comes_after_the_last_piece() -> None:
     reply = Reply(Whole([Head(status=200), b"one"], OSError("gone")))
-    read = []
+    read: list[bytes] = []
     with pytest.raises(OSError, match="gone"):
         read.extend(reply)
     assert read == [b"one"]

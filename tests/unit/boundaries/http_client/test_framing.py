@@ -270,3 +270,18 @@ def test_other_failures_come_out_of_the_file() -> None:
 )
 def test_the_url_of_a_target(place: tuple[str, str, int | None], target: str, url: str) -> None:
     assert target_url(*place, target) == url
+
+
+class Mocked(http.client.HTTPResponse):
+    """As libraries that mock answers make them: what is public of a response, and nothing else."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def read(self, amount: int | None = None) -> bytes:
+        return self._body
+
+
+@pytest.mark.parametrize("body", [b"", b"mocked"], ids=["empty", "body"])
+def test_an_answer_that_never_came_over_a_connection_is_read_whole(body: bytes) -> None:
+    assert b"".join(body_of(Mocked(body))) == body
