@@ -83,7 +83,8 @@ def clip(text: str, width: int) -> str:
         if room < 0:
             break
         kept.append(char)
-    return ("".join(kept) + _CUT)[:width]
+    # Characters that take no cell are not without limit, either.
+    return ("".join(kept)[: max(0, width - len(_CUT))] + _CUT)[:width]
 
 
 def cells(text: str) -> int:
