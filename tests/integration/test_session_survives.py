@@ -74,7 +74,7 @@ def _kill(container: str, place: Path, seed: str) -> int:
     with Acks(place.with_name("pipe")) as acks:
         child = start_program("session_for_ever", container, place, "record", acks.path)
         try:
-            acks.wait_for(chance.choice((1, 2, 3, chance.randrange(40))))
+            acks.wait_for(chance.choice((1, 2, 3, chance.randrange(1, 40))))
             let_some_instants_pass(chance)
         finally:
             child.kill()

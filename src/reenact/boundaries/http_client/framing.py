@@ -48,10 +48,9 @@ def body_of(response: HTTPResponse) -> Iterator[bytes]:
     Raises ``IncompleteRead`` where it is cut short, with how much of the last chunk did not come, or
     with the line that does not say how long a chunk is.
     """
-    method = getattr(response, "_method", None)
-    if method is None:
+    if not hasattr(response, "_method"):
         return _whole(response)
-    if response.length == 0 or method == "HEAD":
+    if response.length == 0 or response._method == "HEAD":
         return iter(())
     return _chunks(response) if response.chunked else _plain(response)
 
