@@ -28,6 +28,7 @@ NAMES = (
     "http_replay",
     "http_record",
     "http_off",
+    "draws",
     "startup",
     "program",
 )

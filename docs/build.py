@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from reenact import errors
-from reenact.boundaries.table import TABLE
+from reenact.boundaries.table import CLIENTS
 from reenact.cli.commands import ABOUT, COMMANDS, Command
 from reenact.cli.parser import make_parser
 from reenact.engine.divergence import divergence_schema
@@ -110,7 +110,7 @@ def clients_page() -> Iterator[str]:
     )
     yield from table(
         ("library", "installed when the program imports"),
-        ((one.name, f"`{one.module}`") for one in TABLE),
+        ((one.name, f"`{one.module}`") for one in CLIENTS),
     )
     above = (f"`{name}` (over `{below}`)" for name, below in sorted(ABOVE.items()))
     yield from (f"And with them {', '.join(above)}.", "")

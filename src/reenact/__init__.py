@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # typing itself would be a third of what ``reenact --help
 if TYPE_CHECKING:
     from typing import Any
 
-    from reenact import rr
+    from reenact import clock, rng, rr
     from reenact.engine.current import current
     from reenact.engine.divergence import Divergence
     from reenact.engine.report import Report
@@ -113,7 +113,7 @@ _HOME = {
     "reenact.store.source": ("Source",),
     "reenact.store.verify": ("verify",),
 }
-_ROOMS = ("rr",)
+_ROOMS = ("clock", "rng", "rr")
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -161,9 +161,11 @@ __all__ = [
     "__version__",
     "boundary",
     "canonical",
+    "clock",
     "current",
     "digest",
     "open_recording",
+    "rng",
     "rr",
     "session",
     "start_recording",

@@ -97,8 +97,7 @@ def test_examples_are_command_lines_that_work() -> None:
 
 def test_wherever_there_is_a_table_there_is_json() -> None:
     with_json = {name for name, one in _actions() if "--json" in one.option_strings}
-    # `run` gives its output to the program, and has --report.
-    assert with_json == {name for name, _ in _leaves(COMMANDS)} - {"completion", "run"}
+    assert with_json == {name for name, _ in _leaves(COMMANDS)} - {"completion"}
 
 
 def test_the_whole_parser_knows_what_each_command_knows() -> None:

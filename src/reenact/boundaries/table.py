@@ -12,7 +12,17 @@ from reenact.engine.patches import Installable, LatePatches, Patches
 from reenact.hermetic.guard import Guard
 from reenact.hermetic.stacks import Stack, installed
 
-__all__ = ["PATCHES", "TABLE", "Boundary", "add_boundary", "covered", "uncovered"]
+__all__ = [
+    "CLIENTS",
+    "DRAWN",
+    "PATCHES",
+    "TABLE",
+    "Boundary",
+    "add_boundary",
+    "added",
+    "covered",
+    "uncovered",
+]
 
 Seams = Callable[[ModuleType], Sequence[Installable]]
 
@@ -42,7 +52,18 @@ def _own(name: str, module: str, home: str) -> Boundary:
     return Boundary(name, module, f"reenact.boundaries.{home}:seams")
 
 
-TABLE = (
+DRAWN = (
+    _own("time", "time", "clock"),
+    _own("datetime", "datetime", "dates"),
+    _own("os.urandom", "os", "chance.system"),
+    _own("random", "random", "chance.generators"),
+    _own("uuid", "uuid", "chance.identifiers"),
+    _own("tempfile", "tempfile", "chance.temporary"),
+    _own("numpy.random", "numpy.random", "chance.arrays"),
+)
+"""What programs draw from: clock and chance."""
+
+CLIENTS = (
     _own("httpx", "httpx", "httpx"),
     _own("httpx2", "httpx2", "httpx"),
     _own("requests", "requests.adapters", "requests"),
@@ -53,7 +74,10 @@ TABLE = (
     _own("websockets", "websockets.asyncio.client", "websockets.tasks"),
     _own("websockets.sync", "websockets.sync.client", "websockets.threads"),
 )
-"""The libraries that are covered without anybody asking."""
+"""The libraries that talk to others."""
+
+TABLE = (*DRAWN, *CLIENTS)
+"""What is covered without anybody asking."""
 
 _added: list[Boundary] = []
 
@@ -63,9 +87,14 @@ def add_boundary(boundary: Boundary) -> None:
     _added.append(boundary)
 
 
+def added() -> Sequence[Boundary]:
+    """Those that were added."""
+    return tuple(_added)
+
+
 def covered() -> list[str]:
-    """The names of the libraries that have a boundary."""
-    return [boundary.name for boundary in (*TABLE, *_added)]
+    """The names of the libraries that talk to others and have a boundary."""
+    return [boundary.name for boundary in (*CLIENTS, *_added)]
 
 
 def uncovered() -> list[Stack]:
@@ -74,7 +103,7 @@ def uncovered() -> list[Stack]:
 
 
 def _modules() -> set[str]:
-    return {boundary.module for boundary in (*TABLE, *_added)}
+    return {boundary.module for boundary in (*CLIENTS, *_added)}
 
 
 _GUARD = Guard(covered, _modules)

@@ -145,6 +145,12 @@ def _run(parser: Parser) -> None:
     )
     add("--isolate", action="store_true", help="run in a network namespace with no way out")
     add("--report", metavar="FILE", help="write what happened as JSON")
+    add(
+        "--explain-boundaries",
+        action="store_true",
+        help="say what is covered; with a program, run it live and say whose its modules are",
+    )
+    _json(parser, "that as JSON")
     add("-q", "--quiet", action="store_true", help="no summary line")
     add("-v", "--verbose", action="store_true", help="say which client libraries are covered")
     add("command_line", nargs=argparse.REMAINDER, metavar="-- CMD", help="the program")

@@ -23,14 +23,35 @@ _PLACES: tuple[tuple[str, Job, bool], ...] = (
 
 def run(args: argparse.Namespace) -> int:
     """The command ``run``."""
+    if args.explain_boundaries:
+        return _explain(args)
+    if args.json:
+        raise UsageError(
+            "--json goes with --explain-boundaries", hint="--report FILE writes a run's as JSON"
+        )
     return run_program(_options(args))
+
+
+def _explain(args: argparse.Namespace) -> int:
+    if any(getattr(args, name) not in (None, False) for name, _, _ in _PLACES):
+        raise UsageError(
+            "--explain-boundaries runs the program live: it neither records nor replays",
+            hint="leave the other flag out",
+        )
+    from reenact.cli.explaining import explain
+
+    return explain(_command(args), args.boundary, as_json=args.json)
+
+
+def _command(args: argparse.Namespace) -> tuple[str, ...]:
+    command = args.command_line
+    return tuple(command[1:] if command[:1] == ["--"] else command)
 
 
 def _options(args: argparse.Namespace) -> Options:
     job, path, net = _what(args)
-    command = args.command_line
     return Options(
-        command=tuple(command[1:] if command[:1] == ["--"] else command),
+        command=_command(args),
         job=job,
         path=path,
         net=net,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from reenact.engine.late import Late
@@ -9,6 +10,7 @@ from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened
 from reenact.engine.script import Script
 from reenact.engine.settings import Settings
+from reenact.format.event import Data, Event
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.matching import Comparer, Rules
@@ -16,6 +18,7 @@ from reenact.policy.redaction import Redactor
 
 if TYPE_CHECKING:
     from reenact.engine.diagnosis import Diagnosis
+    from reenact.store.source import SeekableSource
 
 __all__ = ["make_comparer", "make_machine", "make_script"]
 
@@ -37,10 +40,20 @@ def make_script(settings: Settings, parts: Opened, lane: str | None) -> Script |
     if parts.source is None or settings.mode not in ("replay", "record_missing"):
         return None
     by_lane = settings.policy.match != "transcript"
-    script = Script(parts.source, by_lane=by_lane, ledger=settings.ledger)
+    script = Script(
+        parts.source, by_lane=by_lane, ledger=settings.ledger, whole=_restoring(parts.source, parts)
+    )
     if lane is not None:
         script.keep_to(lane)
     return script
+
+
+def _restoring(source: SeekableSource, parts: Opened) -> Callable[[Event], Data]:
+    def data_of(event: Event) -> Data:
+        data = event.data
+        return source.restored(event, parts.seal).data if "redacted" in data else data
+
+    return data_of
 
 
 def make_machine(

@@ -18,6 +18,7 @@ __all__ = [
     "DRAWS",
     "PAIRS",
     "SCHEDULE",
+    "SLEEP",
     "SOURCES",
     "Call",
     "Decision",
@@ -27,10 +28,14 @@ __all__ = [
     "Reexecute",
     "Refuse",
     "Serve",
+    "draw_call",
 ]
 
 DRAWS: Final = frozenset({"clock", "rng", "env"})
 """Sources that answer at once: they are positions of their lane, and nobody waits for them."""
+
+SLEEP: Final = "sleep"
+"""The source of sleeping: it waits for its turn, and nobody minds if there is more or less of it."""
 
 CUT_OFF: Final = ("abandoned", "cancelled", "unfinished")
 """How a stream ended whose end nobody saw: the program stopped or cancelled it, or was killed."""
@@ -103,6 +108,20 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.instant and self.type == "nondeterministic"
 
 
+def draw_call(source: str, key: str, *, observed: bool = False) -> Call:
+    """The call that one draw is."""
+    return Call(
+        type="nondeterministic",
+        capability=CAPABILITIES.get(source, source),
+        operation="",
+        request={},
+        source=source,
+        key=key,
+        instant=True,
+        observed=observed,
+    )
+
+
 class Entry(msgspec.Struct, eq=False, kw_only=True):
     """One recorded call: its opening event, and the event that completed it.
 
@@ -122,6 +141,10 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     inner: str | None = None
     instant: bool = False
     used: bool = False
+    start: int = 0
+    """Draws of a run that have been used before."""
+    count: int = 1
+    """Positions of its lane that it takes: a run of draws has several."""
     passed: bool = False
     """A lenient run has gone past it: still usable, no longer waited for."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from reenact.engine.call import Call, Entry
 from reenact.engine.divergence import Divergence
 from reenact.engine.order import Delivery, Token
 from reenact.engine.recorder import Opened
 from reenact.engine.rendering import render
 from reenact.engine.report import Report
-from reenact.engine.stacks import stack_of
+from reenact.engine.stacks import stack_of, standing
 from reenact.engine.state import State
 from reenact.engine.waiter import Waiter
 from reenact.errors import DivergenceError
@@ -63,6 +65,14 @@ class Complaints(State):
             self.poison = divergence
             self.settings.tell(error)
         return error
+
+    def located(self, divergence: Divergence) -> Divergence:
+        """``divergence``, which has just been noted, with the place in the program."""
+        found = msgspec.structs.replace(divergence, stack=self.redacted_text(standing()))
+        self.machine.divergences = [
+            found if one is divergence else one for one in self.machine.divergences
+        ]
+        return found
 
     def cancelled_early(self, opened: Opened, entry: Entry) -> None:
         """Answered in the recording, cancelled now. Strict sessions raise at the next call."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from reenact.engine.call import PAIRS, Entry
+from reenact.format.draws import LONGEST_RUN
 from reenact.format.event import Event
 
 __all__ = ["Brief", "belongs", "look", "make_entry", "text"]
@@ -29,6 +30,7 @@ class Brief(msgspec.Struct, rename="camel", gc=False):
     instant: Any = False
     ended: Any = None
     count: Any = None
+    aside: Any = False
 
     @property
     def unanswered(self) -> bool:
@@ -69,7 +71,12 @@ def make_entry(event: Event, brief: Brief) -> Entry:
         call_id=call_id if type(call_id) is str else "",
         unanswered=brief.cancelled is True or brief.unfinished is True,
         inner=inner if type(inner) is str else None,
+        count=_count(brief.count),
     )
+
+
+def _count(count: Any) -> int:
+    return count if type(count) is int and 1 < count <= LONGEST_RUN else 1
 
 
 def _named(type: str, brief: Brief) -> tuple[str, str]:

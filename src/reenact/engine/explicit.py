@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import Plain, owned
-from reenact.engine.call import CAPABILITIES, PAIRS, SOURCES, Call, Entry
+from reenact.engine.call import CAPABILITIES, PAIRS, SOURCES, Call, Entry, draw_call
+from reenact.engine.draws import VALUE
 from reenact.engine.late import late_module
 from reenact.engine.recorder import Opened
 from reenact.engine.requests import BOOKKEEPING
@@ -43,11 +44,6 @@ class _Whole(Plain):
         return data
 
 
-class _Value(Plain):
-    def dump(self, call: Call, result: Any) -> Data:
-        return {"value": owned(result), "instant": True}
-
-
 class _Stated(Plain):
     """The program states the event itself; the fields that say what was asked are in the call."""
 
@@ -56,7 +52,7 @@ class _Stated(Plain):
         return {"instant": True} | {name: result[name] for name in result.keys() - known}
 
 
-_WHOLE, _VALUE, _STATED = _Whole(), _Value(), _Stated()
+_WHOLE, _STATED = _Whole(), _Stated()
 
 
 class Explicit:
@@ -129,8 +125,8 @@ class Explicit:
         session = self._me()
         if session.mode == "off" or session.is_late():
             return
-        call = _draw(source, key, observed=True)
-        session.gateway.call(call, lambda: value, _VALUE)
+        call = draw_call(source, key, observed=True)
+        session.gateway.call(call, lambda: value, VALUE)
 
     def next_nondeterministic(self, source: str, key: str) -> Any:
         """The recorded value at this place. None in ``record_missing`` when there is none.
@@ -140,9 +136,9 @@ class Explicit:
         """
         session = self._me()
         _check_replays(session, "next_nondeterministic")
-        if session.mode == "record_missing" and not session.has_recorded(_draw(source, key)):
+        if session.mode == "record_missing" and not session.has_recorded(draw_call(source, key)):
             return None
-        return session.gateway.call(_draw(source, key), _not_live(source), _VALUE)
+        return session.gateway.call(draw_call(source, key), _not_live(source), VALUE)
 
     # The replay engine
 
@@ -159,7 +155,7 @@ class Explicit:
         session = self._me()
         _check_replays(session, "replay_nondeterministic")
         _check_fields(request, ("source", "key"))
-        call = _draw(request["source"], request["key"])
+        call = draw_call(request["source"], request["key"])
         found: Data = session.gateway.call(call, _not_live(call.source), _WHOLE)
         return found
 
@@ -267,7 +263,7 @@ def _stated_call(kind: str, data: Data) -> Call:
     """The call that an event of one line stands for."""
     source = str(data.get("source", "")) if kind == "nondeterministic" else ""
     if kind == "nondeterministic" and "request" not in data:
-        return _draw(source, str(data["key"]), observed=True)
+        return draw_call(source, str(data["key"]), observed=True)
     return Call(
         type=kind,  # type: ignore[arg-type]
         capability=CAPABILITIES.get(source, source) if source else "fs.write",
@@ -276,19 +272,6 @@ def _stated_call(kind: str, data: Data) -> Call:
         source=source,
         instant=True,
         observed=True,
-    )
-
-
-def _draw(source: str, key: str, *, observed: bool = False) -> Call:
-    return Call(
-        type="nondeterministic",
-        capability=CAPABILITIES.get(source, source),
-        operation="",
-        request={},
-        source=source,
-        key=key,
-        instant=True,
-        observed=observed,
     )
 
 

@@ -48,6 +48,7 @@ class Forked(UnderWay):
         was handed so far stands in the log before anything that the process writes."""
         if self.writes:
             self._flush()
+            self.draws.end(self.lanes.current())
             self.recorder.tell_run()
         return self.lanes.spawn()
 
@@ -63,6 +64,8 @@ class Forked(UnderWay):
         self._under_way.clear()
         self._deferred.clear()
         self._desks.clear()
+        if self._state == "open":
+            self.draws.after_fork()
         if lane is None or self._state != "open":
             return
         self.machine.count_anew()

@@ -188,6 +188,8 @@ class Gateway:
         if not session.machine.strict and opened.call.draws:
             value = derived(opened.call, session.run_seed, opened.lane, session.last_clock)
             if value is not None:
+                if opened.call.source == "clock":
+                    session.last_clock = value
                 return value
         raise session.diverged(refusal.divergence)
 

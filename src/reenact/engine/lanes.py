@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -24,10 +24,20 @@ __all__ = ["Lane", "Lanes", "lane_hash", "running_loop"]
 _ident = threading.get_ident
 
 
+def _none_yet() -> AbstractEventLoop | None:
+    """Before the program imports asyncio no loop can run."""
+    global _running
+    events = sys.modules.get("asyncio.events")
+    _running = getattr(events, "_get_running_loop", _none_yet)
+    return None if _running is _none_yet else _running()
+
+
+_running: Callable[[], AbstractEventLoop | None] = _none_yet
+
+
 def running_loop() -> AbstractEventLoop | None:
-    """The asyncio loop that runs in this thread. Before the program imports asyncio none can."""
-    ask = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
-    return None if ask is None else ask()
+    """The asyncio loop that runs in this thread."""
+    return _running()
 
 
 def _current_task(loop: AbstractEventLoop) -> Task[Any] | None:
@@ -43,7 +53,7 @@ def lane_hash(lane: str) -> int:
 class Lane:
     """One lane of a running session, with the counters that number what it does."""
 
-    __slots__ = ("calls", "logged", "name", "posts", "spawned", "timers", "waits")
+    __slots__ = ("calls", "logged", "name", "posts", "run", "side", "spawned", "timers", "waits")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,6 +62,10 @@ class Lane:
         """Calls that were started."""
         self.logged = 0
         """Positions that stand in the log."""
+        self.run: Any = None
+        """The draws that come one after the other just now, see :mod:`reenact.engine.draws`."""
+        self.side: Any = None
+        """The same for those that libraries make."""
         self.timers = 0
         self.posts = 0
         self.waits = 0
@@ -105,7 +119,7 @@ class Lanes:
 
     def current(self) -> Lane:
         """The lane of what executes now."""
-        loop = running_loop()
+        loop = _running()
         if loop is not None:
             task = _current_task(loop)
             if task is not None:
@@ -165,6 +179,12 @@ class Lanes:
             yield
         finally:
             self._bind(before)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is spawned here until the end of the block is numbered apart: it is plumbing."""
+        with self.inside(self._numbered_apart()):
+            yield
 
     def task_of(self, name: str) -> Task[Any] | None:
         """The task that is in lane ``name``; the innermost one where it waits for another."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from reenact.engine.call import (
     SCHEDULE,
+    SLEEP,
     Call,
     Decision,
     Entry,
@@ -20,6 +21,7 @@ from reenact.engine.call import (
     Reexecute,
     Refuse,
     Serve,
+    draw_call,
 )
 from reenact.engine.divergence import Divergence
 from reenact.engine.matcher import LaneMatcher, LookupMatcher, Matcher
@@ -153,6 +155,32 @@ class Machine:
             return Reexecute(decision.entry), key
         return decision, key
 
+    def draws_of(self, call: Call) -> Literal["run", "one", "pass"]:
+        """How draws such as ``call`` are kept: many in one event, each by itself, or not at all.
+        By itself where the policy has to be asked about each."""
+        if not self.covers(call):
+            return "pass"
+        action = self._policy.action_for(call.capability, call.operation)
+        if action == "pass":
+            self.passed[call.capability] += 1
+            return "pass"
+        freely = action == "record" and not self._sizes and self._is_free(call)
+        return "run" if freely and self._policy.match == "lane" else "one"
+
+    def take_draws(self, name: str, lane: str) -> Entry | None:
+        """The recorded draws that come next in ``lane``, if they begin with ``name``; taken."""
+        if self._matcher is None:
+            return None
+        call = draw_call(*name.split(" ", 1))
+        entry = self._after_sleeping(self._matcher, call, call.key, lane)
+        if entry is None or f"{entry.kind} {entry.key}" != name:
+            return None
+        self._matcher.take(entry)
+        return entry
+
+    def _is_free(self, call: Call) -> bool:
+        return self._access.is_free(call.capability, call.kind, call.operation)
+
     def express(self, call: Call, lane: str) -> Entry | None:
         """The recorded call that is ``call`` to the letter, if it was answered with a value and
         nothing stands against serving it; None where :meth:`decide` has to look closer. Changes
@@ -224,7 +252,7 @@ class Machine:
         return Refuse(error=error, entry=entry)
 
     def _match(self, matcher: Matcher, call: Call, key: str, lane: str) -> Decision:
-        entry = matcher.at_cursor(call, key, lane)
+        entry = self._after_sleeping(matcher, call, key, lane)
         if entry is not None and self._is_same(entry, call, key):
             return self._serve(matcher, entry)
         if self.mode == "record_missing":
@@ -244,6 +272,22 @@ class Machine:
             return Refuse(divergence=divergence)
         served = self._serve(matcher, found)
         return Serve(served.entry, divergence)
+
+    def _after_sleeping(self, matcher: Matcher, call: Call, key: str, lane: str) -> Entry | None:
+        """The recorded call at this place. Where the program slept in the recording and does not
+        now, the one after that."""
+        entry = matcher.at_cursor(call, key, lane)
+        while entry is not None and entry.kind == SLEEP and call.source != SLEEP:
+            matcher.take(entry)
+            if entry.closing is not None and self.script is not None:
+                self.script.order.drop(entry.closing.seq)
+            entry = matcher.at_cursor(call, key, lane)
+        return entry
+
+    def is_next(self, call: Call, lane: str) -> bool:
+        """Is ``call`` the next thing that the recorded program did in ``lane``?"""
+        entry = None if self._matcher is None else self._matcher.upcoming(lane)
+        return entry is not None and self._is_same(entry, call, self.key(call))
 
     def _is_same(self, entry: Entry, call: Call, key: str) -> bool:
         if entry.type != call.type or entry.kind != call.kind:
@@ -348,7 +392,7 @@ class Machine:
         """Recorded calls that were not made. Reads to the end."""
         if self._matcher is None:
             return ()
-        return (entry for entry in self._matcher.unused() if entry.kind != SCHEDULE)
+        return (entry for entry in self._matcher.unused() if entry.kind not in (SCHEDULE, SLEEP))
 
     def left_over(self, limit: int) -> tuple[list[Divergence], int]:
         """A divergence for each of the first unused calls, and how many there are."""

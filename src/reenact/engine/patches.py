@@ -46,6 +46,13 @@ class Patch:
         self._installed: Any = None
         self._on = False
 
+    @property
+    def places(self) -> list[str]:
+        """What it replaces."""
+        owner = self._owner
+        home = owner.__name__ if isinstance(owner, ModuleType) else owner.__qualname__
+        return [f"{home}.{self._name}"]
+
     def install(self) -> None:
         # What stands in the class itself: a class method is put back as a class method, and what
         # was inherited is inherited again.

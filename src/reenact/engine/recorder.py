@@ -9,10 +9,11 @@ import msgspec
 
 from reenact._system import Clock
 from reenact.engine.answers import completing_type
-from reenact.engine.call import PAIRS, SCHEDULE, Call, Entry
+from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.room import Room
 from reenact.format.canonical import canonical, digest_bytes
+from reenact.format.draws import Run, dump_run
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
 from reenact.policy.redaction import Redactor
@@ -172,6 +173,24 @@ class Recorder:
                 data = {**data, "position": opened.position}
             lane.logged += 1
             return self._append(kind, data, lane.name, None, opened.call.operation)
+
+    def draws(self, lane: Lane, run: Run, *, aside: bool = False) -> None:
+        """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that libraries
+        did in it."""
+        data = dump_run(run)
+        data["valueHash"] = self._value_hash(run.columns)
+        if data["source"] not in DRAWS:
+            data["instant"] = True  # what else has this source is waited for
+        with self._lock:
+            if aside:
+                data["aside"] = True
+                self._append("nondeterministic", data, lane.name, None, str(data["key"]))
+                return
+            if lane.calls != lane.logged:
+                data["position"] = lane.calls
+            lane.calls += len(run.turns)
+            lane.logged += len(run.turns)
+            self._append("nondeterministic", data, lane.name, None, str(data["key"]))
 
     def delivery(self, lane: str, name: str) -> None:
         """Write that something was handed to the program just now; not when the recording is

@@ -10,13 +10,15 @@ from __future__ import annotations
 from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.entries import Brief, belongs, look, make_entry, text
 from reenact.engine.order import Order
+from reenact.errors import ValueRefused
 from reenact.format import lane as lanes
-from reenact.format.event import Event
+from reenact.format.draws import load_run
+from reenact.format.event import Data, Event
 from reenact.format.schedule import DROPPED, run_names
 
 __all__ = ["Events", "LaneScript", "Script"]
@@ -81,8 +83,13 @@ class LaneScript:
                 if one is not entry:
                     passed.append(one)
             self.skipped.update((one.seq, one) for one in passed)
-        self.cursor = max(self.cursor, entry.position + 1)
+        self.cursor = max(self.cursor, entry.position + entry.count)
         return passed
+
+    def give_back(self, entry: Entry) -> None:
+        """``entry`` has been used in part: what is left of it comes next."""
+        self.ahead.appendleft(entry)
+        self.cursor = min(self.cursor, entry.position)
 
     def forget(self, is_gone: Callable[[Entry], bool]) -> None:
         """Nobody will ask for the calls of which this is true."""
@@ -97,6 +104,10 @@ class LaneScript:
         yield from self.ahead
 
 
+def _data(event: Event) -> Data:
+    return event.data
+
+
 def _position(entry: Entry) -> int:
     return entry.position
 
@@ -104,17 +115,27 @@ def _position(entry: Entry) -> int:
 class Script:
     """What was recorded, for a replay. Not thread-safe: the session's lock covers it.
 
-    With ``by_lane=False`` all lanes are one, in the order of the log.
+    With ``by_lane=False`` all lanes are one, in the order of the log. ``whole`` gives the data of an
+    event with what was redacted; by default it stays redacted.
     """
 
     def __init__(
-        self, events: Events, *, by_lane: bool = True, ledger: Ledger | None = None
+        self,
+        events: Events,
+        *,
+        by_lane: bool = True,
+        ledger: Ledger | None = None,
+        whole: Callable[[Event], Data] | None = None,
     ) -> None:
         self.order = Order(self.read_on, self._is_awaited_by_nobody)
         self.whole = False
         """Has everything been read?"""
         self.entries: list[Entry] | None = None
         """Every call in the order of the log, when :meth:`keep_all` was asked for."""
+        self.aside: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
+        """What libraries drew, by lane and name: not positions of the lane."""
+        self.data_of = whole or _data
+        """The data of an event, with what was redacted back in place as far as it can be."""
         self._events = events
         self._by_lane = by_lane
         self._ledger = ledger
@@ -168,13 +189,29 @@ class Script:
         return self.upcoming(name) is None and name in self._dropped
 
     def take(self, entry: Entry) -> None:
-        """``entry`` has been used."""
-        if self._ledger is not None:
+        """``entry`` has been used, or begins to be, if it is a run of draws."""
+        if self._ledger is not None and entry.count == 1:
             self._ledger.use(entry.seq)
         if entry.inner is not None:
             self._passed.discard(entry.inner)
         for one in self.lane(entry.lane).take(entry):
             self._pass_over(one)
+
+    def used_up(self, entry: Entry) -> None:
+        """Every draw of a run has been used."""
+        if self._ledger is not None:
+            self._ledger.use(entry.seq)
+
+    def give_back(self, entry: Entry, used: int, following: str) -> None:
+        """The program goes on after ``used`` draws of a run: the others are left."""
+        gone = used - entry.start
+        entry.position += gone
+        entry.count -= gone
+        entry.start = used
+        entry.kind, _, entry.key = following.partition(" ")
+        entry.used = False
+        lane = self._lanes.get(entry.lane) or self.lane(entry.lane)
+        lane.give_back(entry)
 
     def _pass_over(self, entry: Entry) -> None:
         """It stays usable, and the order of deliveries goes on without it."""
@@ -240,6 +277,9 @@ class Script:
         if brief.source == SCHEDULE:
             self._add_deliveries(event, brief)
             return
+        if brief.aside is True:
+            self._add_aside(event)
+            return
         entry = make_entry(event, brief)
         entry.closing = event
         entry.instant = entry.kind in DRAWS or brief.instant is True
@@ -256,6 +296,20 @@ class Script:
         for name in run_names(text(brief.key), brief.count):
             self.order.add((lane, name), lane, event.seq)
 
+    def _add_aside(self, event: Event) -> None:
+        try:
+            run = load_run(self.data_of(event))
+        except ValueRefused:
+            return  # never a divergence: the next ones are real
+        for name, column in zip(run.names, run.columns, strict=True):
+            self.aside[event.lane, name].extend(column)
+
+    def read_aside(self, name: str) -> bool:
+        """Read on for what libraries drew in lane ``name`` before its next call; False when there
+        is no more."""
+        lane = self._lanes.get(name) or self.lane(name)
+        return not lane.ahead and self.read_on()
+
     def _open_pair(self, event: Event) -> None:
         brief = look(event)
         entry = make_entry(event, brief)
@@ -268,7 +322,7 @@ class Script:
         lane = self._lanes.get(name) or self.lane(name)
         if entry.position < 0 or not self._by_lane:
             entry.position = lane.read
-        lane.read += 1
+        lane.read += entry.count
         lane.add(entry)
         if self.entries is not None:
             self.entries.append(entry)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -10,6 +12,7 @@ from reenact.engine.assembling import make_comparer, make_machine, make_script
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.conductor import Conductor
 from reenact.engine.current import VARIABLE, enter, set_process_session
+from reenact.engine.draws import draws_of
 from reenact.engine.forked import Forked
 from reenact.engine.forking import watch
 from reenact.engine.keeping import Keeper
@@ -91,7 +94,10 @@ class Session(Forked):
                 late=parts.late,
                 lock=self.lock,
             )
-        self.run_seed = "" if parts.source is None else parts.source.manifest().capture_id
+        self.draws = draws_of(self)
+        self.run_seed = settings.run_seed
+        if parts.source is not None and not self.run_seed:
+            self.run_seed = parts.source.manifest().capture_id
 
     def __exit__(
         self,
@@ -133,6 +139,7 @@ class Session(Forked):
     def _close(self, error: BaseException | None) -> None:
         with self.lock:
             self._flush()
+            self.draws.end_all()
             self._end_what_is_under_way()
             self._state = "closed"
             self.paces = self._enacts = False
@@ -155,6 +162,8 @@ class Session(Forked):
         """What happens to ``call``. It has its lane and its position from now on."""
         self.check_open()
         lane = self.lanes.current()
+        if lane.run is not None or lane.side is not None:
+            self.draws.end(lane)
         with self.lock:
             if self._deferred:
                 self._flush()
@@ -187,6 +196,8 @@ class Session(Forked):
         if not self._enacts or self.poison is not None or self._deferred or self.full is not None:
             return None
         lane = self.lanes.current()
+        if lane.run is not None or lane.side is not None:
+            self.draws.end(lane)
         with self.lock:
             entry = self.machine.express(call, lane.name)
             if entry is None or entry.closing is None:
@@ -198,6 +209,29 @@ class Session(Forked):
             self.machine.take(entry, call)
             lane.calls += 1
             return entry
+
+    def is_next(self, call: Call) -> bool:
+        """Is ``call`` what the recorded program did next, here?"""
+        lane = self.lanes.current()
+        if lane.run is not None or lane.side is not None:
+            self.draws.end(lane)
+        with self.lock:
+            return self.machine.is_next(call, lane.name)
+
+    @contextmanager
+    def waiting_elsewhere(self) -> Iterator[None]:
+        """This thread does nothing for some time, and then goes on by itself."""
+        self.conductor.arrive(self.runner())
+        self.conductor.helper_comes()
+        try:
+            yield
+        finally:
+            self.conductor.helper_goes()
+
+    def leave_out(self, seq: int) -> None:
+        """Event ``seq`` of a recording that is added to is not kept."""
+        if self._parts is not None and self._parts.late is not None:
+            self._parts.late.leave_out(seq)
 
     def _decide(self, call: Call, lane: str) -> tuple[Decision, str]:
         """What the machine says; but a recording that was full took no more calls."""

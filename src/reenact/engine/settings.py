@@ -63,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What covers the libraries that the program uses."""
     only: str | None = None
     """The one source that is recorded and replayed; calls to all others are made, and not noted."""
+    run_seed: str = ""
+    """What is derived, and not drawn, is derived from this: the same in every replay."""
     lane: str | None = None
     """The root lane, of a process that is one of several."""
     guest: bool = False

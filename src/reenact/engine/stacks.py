@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+from types import FrameType
 
 from reenact.engine.lanes import Lanes
 
-__all__ = ["stack_of"]
+__all__ = ["stack_of", "standing"]
 
+_NEAR = 3
 _FRAMES = 12
 
 
@@ -26,3 +28,13 @@ def stack_of(lanes: Lanes, name: str) -> str:
     import traceback
 
     return "".join(traceback.format_stack(frame, limit=_FRAMES))
+
+
+def standing() -> str:
+    """Where the program stands that has called us: the last frames that are not ours."""
+    import traceback
+
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("reenact."):
+        frame = frame.f_back
+    return "" if frame is None else "".join(traceback.format_stack(frame, limit=_NEAR))

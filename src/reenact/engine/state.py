@@ -26,6 +26,8 @@ from reenact.policy.matching import Comparer
 
 if TYPE_CHECKING:
     from reenact.engine.desk import Desk
+    from reenact.engine.draws import Draws
+    from reenact.store.source import SeekableSource
 
 __all__ = ["State"]
 
@@ -41,6 +43,7 @@ class State(Explicit):
     conductor: Conductor
     recorder: Recorder
     writes: bool
+    draws: Draws
     paces: bool
     _enacts: bool
     """Is a recorded order of deliveries enacted?"""
@@ -98,6 +101,11 @@ class State(Explicit):
             return False
         self.warn_once("a call came after the end of its session: it is made and not recorded")
         return True
+
+    @property
+    def source(self) -> SeekableSource | None:
+        """The recording that is read."""
+        return None if self._parts is None else self._parts.source
 
     # Who runs
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from reenact.engine.call import SCHEDULE
+from reenact.engine.draws import SAYS_DRAWS
 from reenact.engine.opening import Opened
 from reenact.engine.resuming import root_after
 from reenact.engine.room import Room
@@ -108,7 +111,7 @@ def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:
     if into and parts.source is not None:
         manifest = parts.source.manifest()
         origin = Origin(manifest.capture_id, manifest.event_count)
-    return make_seed(
+    seed = make_seed(
         clock=parts.clock,
         redactor=parts.redactor,
         log="tape" if _is_tape(settings, path) else EVENTS,
@@ -117,3 +120,6 @@ def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:
         mode="replay" if into else "capture",
         capability_set=KNOWN.capability_set_hash(),
     )
+    if settings.only is not None:
+        return seed
+    return msgspec.structs.replace(seed, environment={**seed.environment, **SAYS_DRAWS})

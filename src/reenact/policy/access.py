@@ -57,6 +57,12 @@ class Access:
             return self._spent(capability, limit, calls)
         return None
 
+    def is_free(self, capability: str, kind: str, operation: str) -> bool:
+        """May such calls be made as often as one likes?"""
+        if self.refusal(capability, kind, operation, 0) is not None:
+            return False
+        return self._verdicts[capability, kind, operation][1] is None
+
     def _decide(self, capability: str, kind: str, operation: str) -> _Verdict:
         rules = self._policy.capabilities
         rule = None if rules is None else rules.get(capability)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from reenact.engine.assembling import make_comparer, make_machine, make_script
+from reenact.engine.call import DRAWS, SLEEP, Entry
 from reenact.engine.divergence import Divergence
 from reenact.engine.ledger import Ledger
 from reenact.engine.opening import open_parts
 from reenact.engine.settings import Settings
 
-__all__ = ["Leftovers", "look_for"]
+__all__ = ["Leftovers", "counted", "look_for"]
 
 _SHOWN = 20
 
 
 class Leftovers(msgspec.Struct, frozen=True):
-    """``served`` calls of ``lanes`` lanes were used; ``first`` are the first of ``unused`` that
-    were not."""
+    """``served`` calls and ``draws`` values of ``lanes`` lanes were used; ``first`` are the first of
+    ``unused`` that were not."""
 
     served: int = 0
+    draws: int = 0
     lanes: int = 0
     unused: int = 0
     first: list[Divergence] = msgspec.field(default_factory=list)
@@ -38,6 +42,18 @@ def look_for(settings: Settings, ledger: Ledger) -> Leftovers:
         for entry in used:
             script.take(entry)
         first, unused = machine.left_over(_SHOWN)
-        return Leftovers(len(used), len({entry.lane for entry in used}), unused, first)
+        calls, draws = counted(used)
+        return Leftovers(calls, draws, len({entry.lane for entry in used}), unused, first)
     finally:
         parts.close()
+
+
+def counted(entries: Iterable[Entry]) -> tuple[int, int]:
+    """How many calls they are, and how many values that the program drew."""
+    calls = draws = 0
+    for entry in entries:
+        if entry.kind in DRAWS:
+            draws += entry.count
+        elif entry.kind != SLEEP:
+            calls += 1
+    return calls, draws

@@ -48,6 +48,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     boundaries: tuple[str, ...] = ()
     """Modules of the user's own that cover further libraries."""
     verbose: bool = False
+    seed: int | None = None
+    """See :class:`reenact.runs.surroundings.Surroundings`."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 from reenact._system import monotonic
 from reenact.errors import UsageError
@@ -37,15 +37,17 @@ def run_program(
     doomed: Callable[[], Sequence[int] | None] = lambda: None,
     *,
     patience: float = _LAST_WORDS,
+    output: TextIO | None = None,
 ) -> int:
-    """Run it with our standard streams. Returns what ``subprocess`` calls its return code.
+    """Run it with our standard streams; ``output`` takes what it prints. Returns what ``subprocess``
+    calls its return code.
 
     ``doomed`` names the processes of a program that should come to its end by now, because what it
     does is of no use any more; None as long as it is. If it has not ended after ``patience``
     seconds, they are ended.
     """
     try:
-        process = subprocess.Popen(list(argv), env=dict(environ))
+        process = subprocess.Popen(list(argv), env=dict(environ), stdout=output)
     except OSError as error:
         raise UsageError(
             f"cannot start {argv[0]}: {error.strerror}", hint="check the path and its permissions"

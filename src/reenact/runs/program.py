@@ -22,6 +22,7 @@ from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageE
 from reenact.format import lane as lanes
 from reenact.policy.rules import Mode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
+from reenact.runs.modules import EXPLAIN, note_modules
 from reenact.runs.plan import LANE, RUN, Plan, Told, claim, read_plan, tell
 from reenact.runs.telling import for_the_command
 from reenact.store.warning import print_warning
@@ -32,6 +33,9 @@ __all__ = ["start"]
 def start() -> None:
     """Begin, in a Python that has just been started below ``reenact run``."""
     folder = Path(os.environ[RUN])
+    if (folder / EXPLAIN).is_dir():
+        note_modules(folder)
+        return
     plan = read_plan(folder)
     wish = os.environ.pop(LANE, None)
     if is_multiprocessing(sys.orig_argv):
@@ -101,6 +105,7 @@ class _Program:
             if self._session.is_active and self._plan.owner:
                 self._end()  # nobody else closes the recording
             elif self._session.is_active:
+                self._session.draws.end_all()
                 self._tell(ended=True)
             original(*args, **kwargs)
 
@@ -211,6 +216,7 @@ def _settings(
         whole_process=True,
         boundaries=PATCHES,
         only=plan.only,
+        run_seed="" if plan.seed is None else str(plan.seed),
         lane=lane if guest else None,
         guest=guest,
         ledger=Ledger(folder) if mode == "replay" else None,

@@ -21,9 +21,16 @@ from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft
 from reenact.format.manifest import Flag
 from reenact.policy.rules import Mode
+from reenact.runs.leftovers import counted
 from reenact.runs.options import Options, runs_folder
 from reenact.runs.plan import Plan, Told, reports
-from reenact.runs.seeds import HASH_SEED, new_seed, recorded_seed
+from reenact.runs.seeds import HASH_SEED
+from reenact.runs.surroundings import (
+    Changes,
+    Surroundings,
+    find_surroundings,
+    recorded_surroundings,
+)
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
 from reenact.store.directory import DirectorySink
 from reenact.store.reading import open_recording
@@ -48,8 +55,13 @@ class Recording:
         self._mode: Mode = "record" if adds and not self._owned else options.mode or "record"
         self._replaces = options.overwrite or self._mode == "rewrite"
         self._parts: Opened | None = None
-        recorded = _read_seed(self._place) if self._owned else None
-        self.environ = {HASH_SEED: recorded or os.environ.get(HASH_SEED) or new_seed()}
+        self._surroundings = find_surroundings(os.environ)
+        if options.net:
+            self._surroundings = self._surroundings.seed_only()
+        self.environ: Changes = {HASH_SEED: self._surroundings.hash_seed}
+        if self._owned:
+            self._surroundings = _read_surroundings(self._place)
+            self.environ |= self._surroundings.changes(os.environ)
 
     def plan(self) -> Plan:
         """Start the recording. Everything that can be refused is refused here."""
@@ -64,8 +76,8 @@ class Recording:
             self._parts = open_parts(settings)
         except RecordingExists as error:
             raise RecordingExists(error.message, hint=_WAYS_OUT) from None
-        said: Data = {"argv": list(self._options.command), "hashSeed": self.environ[HASH_SEED]}
-        self._note("run_start", said)
+        said: Data = {"argv": list(self._options.command)}
+        self._note("run_start", said | self._surroundings.data())
         return self._plan(settings, self._sink.folder, tape=False)
 
     def begin(self, folder: Path) -> None:
@@ -109,6 +121,7 @@ class Recording:
             seal=not options.net,
             boundaries=options.boundaries,
             verbose=options.verbose,
+            seed=self._surroundings.seed,
         )
 
     @property
@@ -182,7 +195,7 @@ class Recording:
                 script = Script(source)
                 entries = script.keep_all()
                 script.read_all()
-            summary.calls = len(entries)
+            summary.calls, summary.draws = counted(entries)
             summary.lanes = len({entry.lane for entry in entries})
         return summary
 
@@ -199,9 +212,9 @@ def _is_recorded(place: Path) -> bool:
     return place.exists() or part_path(place).exists()
 
 
-def _read_seed(place: Path) -> str | None:
+def _read_surroundings(place: Path) -> Surroundings:
     with open_recording(place) as source:
-        return recorded_seed(source)
+        return recorded_surroundings(source)
 
 
 def _new_place(root: Path) -> Path:

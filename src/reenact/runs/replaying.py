@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from reenact.engine.ledger import Ledger
@@ -10,7 +11,7 @@ from reenact.engine.settings import Settings, settle
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
 from reenact.runs.plan import Plan, Told, reports
-from reenact.runs.seeds import HASH_SEED, recorded_seed
+from reenact.runs.surroundings import Changes, recorded_surroundings
 from reenact.runs.telling import (
     Summary,
     check_report,
@@ -37,12 +38,14 @@ class Replaying:
         self._path = path
         with open_recording(path) as source:
             self._events = len(source)
-            seed = recorded_seed(source)
+            surroundings = recorded_surroundings(source)
         self._settings = self._settle(root)
         self._root = root
         self._ledger: Ledger | None = None
-        # Sets are iterated in the recorded order when Python hashes with the recorded seed.
-        self.environ = {} if seed is None else {HASH_SEED: seed}
+        if options.net:
+            surroundings = surroundings.seed_only()
+        self._seed = surroundings.seed
+        self.environ: Changes = surroundings.changes(os.environ)
 
     def _settle(self, root: Path) -> Settings:
         options = self._options
@@ -71,6 +74,7 @@ class Replaying:
             only="network" if options.net else None,
             boundaries=options.boundaries,
             verbose=options.verbose,
+            seed=self._seed,
         )
 
     def begin(self, folder: Path) -> None:
@@ -136,6 +140,7 @@ class Replaying:
             recording=self._path,
             exit_code=code,
             calls=left.served,
+            draws=left.draws,
             lanes=left.lanes,
             unused=left.unused,
         )

@@ -8,23 +8,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
-from reenact._version import __version__
 from reenact.errors import UsageError
 from reenact.policy.places import find_root
 from reenact.runs.children import with_injection
 from reenact.runs.command import check_command
+from reenact.runs.lending import lend
 from reenact.runs.options import Options
 from reenact.runs.plan import Plan, write_plan
 from reenact.runs.process import exit_code, flush, run_program
+from reenact.runs.surroundings import Changes
 
 __all__ = ["Work", "run"]
-
-_LENT = ("reenact", "msgspec", "orjson", "cryptography", "cffi", "_cffi_backend", "hyperscan")
-"""What a process whose own environment has no Reenact borrows from ours."""
 
 
 _REFUSED = "refused"
@@ -34,8 +31,8 @@ _REFUSED = "refused"
 class Work(Protocol):
     """One run, from its start to its end: recording or replaying."""
 
-    environ: dict[str, str]
-    """What the program finds in its environment besides ours."""
+    environ: Changes
+    """What the program finds in its environment, and we do not."""
 
     def plan(self) -> Plan:
         """What the processes of the program are to do. Refuses here what can be refused."""
@@ -66,7 +63,7 @@ def run(options: Options) -> int:
     try:
         with _folder(work.plan()) as folder:
             work.begin(folder)
-            environ = with_injection({**os.environ, **work.environ}, str(folder))
+            environ = with_injection(_changed(work.environ), str(folder))
             flush()
             returned = run_program(_argv(options), environ, lambda: work.doomed(folder))
             if (folder / _REFUSED).exists():
@@ -76,6 +73,11 @@ def run(options: Options) -> int:
     except BaseException:
         work.give_up()
         raise
+
+
+def _changed(changes: Changes) -> dict[str, str]:
+    changed = {**os.environ, **changes}
+    return {name: value for name, value in changed.items() if value is not None}
 
 
 def _work(options: Options, root: Path) -> Work:
@@ -114,23 +116,7 @@ def _folder(plan: Plan) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="reenact-run-"))
     try:
         write_plan(folder, plan)
-        (folder / "version").write_text(__version__, encoding="utf-8")
-        homes = "".join(f"{name}={home}\n" for name, home in _homes().items())
-        tag = sys.implementation.cache_tag
-        (folder / "homes").write_text(f"{tag}\n{homes}", encoding="utf-8")
+        lend(folder)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _homes() -> dict[str, str]:
-    """The folder on whose path each lent module lies."""
-    found: dict[str, str] = {}
-    for name in _LENT:
-        spec = find_spec(name)
-        if spec is not None and spec.origin is not None:
-            place = Path(spec.origin)
-            found[name] = str(
-                place.parent.parent if spec.submodule_search_locations else place.parent
-            )
-    return found

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from reenact._system import entropy
-from reenact.format.event import Event
 
-__all__ = ["HASH_SEED", "new_seed", "recorded_seed"]
+__all__ = ["HASH_SEED", "is_seed", "new_seed"]
 
 HASH_SEED = "PYTHONHASHSEED"
 
@@ -17,12 +14,8 @@ def new_seed() -> str:
     return str(int.from_bytes(entropy(4), "big"))
 
 
-def recorded_seed(source: Iterable[Event]) -> str | None:
-    """The hash seed of the recorded program, if it says."""
-    start = next((event for event in source if event.type == "run_start"), None)
-    seed = None if start is None else start.data.get("hashSeed")
-    return seed if isinstance(seed, str) and _is_seed(seed) else None
-
-
-def _is_seed(text: str) -> bool:
+def is_seed(text: object) -> bool:
+    """Does Python start with it?"""
+    if not isinstance(text, str):
+        return False
     return text == "random" or (text.isascii() and text.isdecimal() and int(text) < 2**32)

@@ -25,6 +25,8 @@ class Summary(msgspec.Struct, kw_only=True):
     recording: Path
     exit_code: int
     calls: int = 0
+    draws: int = 0
+    """Values of clock, chance and host."""
     lanes: int = 0
     live: int = 0
     unused: int = 0
@@ -41,12 +43,15 @@ class Summary(msgspec.Struct, kw_only=True):
             self.divergences += [one for one in told.divergences if one not in self.divergences]
 
     def line(self) -> str:
-        """``replayed 42 calls in 7 lanes, 0 live, 0 unused``."""
+        """``replayed 42 calls in 7 lanes, 0 live, 0 unused``. Draws are spoken of when there is
+        nothing else."""
+        drew = self.draws and not self.calls
+        calls = _count(self.draws, "draw") if drew else _count(self.calls, "call")
         lanes = _count(self.lanes, "lane")
         if self.mode == "replay":
-            text = f"replayed {_count(self.calls, 'call')} in {lanes}, {self.live} live, {self.unused} unused"
+            text = f"replayed {calls} in {lanes}, {self.live} live, {self.unused} unused"
         else:
-            text = f"recorded {_count(self.calls, 'call')} in {lanes} to {_short(self.recording)}"
+            text = f"recorded {calls} in {lanes} to {_short(self.recording)}"
         if self.passed:
             text += "".join(
                 f", {number} passed through {name}" for name, number in sorted(self.passed.items())

@@ -34,7 +34,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _RECEIVED = {
     "llm_response": ("$",),
     "tool_result": ("$",),
-    "nondeterministic": ("$.response", "$.value", "$.error"),
+    "nondeterministic": ("$.response", "$.value", "$.values", "$.first", "$.columns", "$.error"),
 }
 
 

@@ -124,11 +124,13 @@ def restore(event: Event, lines: Iterable[SealedLine], seal: Seal | None) -> Res
     if not isinstance(marked, list):
         return Restored(event.data)
     boxes = {line.path: line for line in lines if seal is not None and line.key == seal.key_id}
-    data: Data = plain(decode(event.payload))  # a copy: the event keeps its placeholders
+    payload = event.payload
+    of = (event.capture_id, event.lane, event.ts, digest_bytes(payload))
+    data: Data = plain(decode(payload))  # a copy: the event keeps its placeholders
     absent = []
     for path in marked:
         if seal is not None and path in boxes:
-            _put(data, path, _unseal(boxes[path], seal, event))
+            _put(data, path, _unseal(boxes[path], seal, of))
         else:
             absent.append(path)
     return Restored(data, tuple(absent))
@@ -140,9 +142,8 @@ def _put(data: Data, text: str, value: Any) -> None:
     owner[path[-1]] = value
 
 
-def _unseal(line: SealedLine, seal: Seal, event: Event) -> Any:
+def _unseal(line: SealedLine, seal: Seal, of: _Of) -> Any:
     """The value that was taken out. Raises :class:`RecordingDamaged` when the box is not its own."""
-    of = (event.capture_id, event.lane, event.ts, digest_bytes(event.payload))
     opened = seal.open({"nonce": line.nonce, "box": line.box}, _context(of, line.path))
     try:
         [value] = plain(decode(opened))

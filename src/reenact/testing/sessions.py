@@ -9,6 +9,7 @@ import msgspec
 from reenact._system import Clock
 from reenact.engine.call import SCHEDULE
 from reenact.engine.conductor import PATIENCE
+from reenact.engine.draws import SAYS_DRAWS
 from reenact.engine.opening import Opened
 from reenact.engine.room import Room
 from reenact.engine.session import Session
@@ -131,7 +132,8 @@ def _parts(
             is_kept=lambda event: not _is_delivery(event),
             rest_fields={"position": None},
         )
-    parts.sink.start(memory_seed(redactor.profile))
+    seed = memory_seed(redactor.profile)
+    parts.sink.start(msgspec.structs.replace(seed, environment=SAYS_DRAWS))
     return parts, sink
 
 

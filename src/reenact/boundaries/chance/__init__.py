@@ -1,0 +1,1 @@
+"""Chance: what a program draws of ``random``, ``os.urandom``, ``uuid``, ``tempfile`` and numpy."""

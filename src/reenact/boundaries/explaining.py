@@ -1,0 +1,84 @@
+"""What is covered and how, in words: the table of boundaries, and the tiers of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Literal
+
+import msgspec
+
+from reenact.boundaries.callers import PLUMBING, Tier, why
+from reenact.boundaries.table import DRAWN, TABLE, Boundary, added
+
+__all__ = ["TIERS", "Covered", "Module", "classified", "covered_places", "plumbing"]
+
+How = Literal["calls", "draws"]
+"""``calls``: each is recorded and answered. ``draws``: strictly in order for the user's own modules,
+aside for installed libraries, and not at all for plumbing."""
+
+TIERS: dict[Tier, str] = {
+    "user": "recorded in order; in a replay one more or one less is a divergence",
+    "library": "recorded aside; in a replay served while there is some left, then real",
+    "plumbing": "left alone",
+}
+"""What becomes of the draws of a module."""
+
+
+class Covered(msgspec.Struct, frozen=True):
+    """A library with a boundary. ``places`` is what is replaced in it; empty for one that is not
+    installed here, or only told when it is used."""
+
+    name: str
+    module: str
+    how: How
+    installed: bool
+    places: list[str]
+
+
+class Module(msgspec.Struct, frozen=True):
+    """A module that a program has imported: its tier, and the reason."""
+
+    name: str
+    tier: Tier
+    reason: str
+
+
+def covered_places() -> list[Covered]:
+    """All boundaries, in the order in which they are put in place. Imports what it looks at."""
+    return [_covered(boundary) for boundary in (*TABLE, *added())]
+
+
+def _covered(boundary: Boundary) -> Covered:
+    installed = _is_installed(boundary.module)
+    places = _places(boundary) if installed else []
+    how: How = "draws" if boundary in DRAWN else "calls"
+    return Covered(boundary.name, boundary.module, how, installed, places)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # its package is not there, or somebody made it by hand
+        return False
+
+
+def _places(boundary: Boundary) -> list[str]:
+    found: list[str] = []
+    for patch in boundary.patches(import_module(boundary.module)):
+        found += getattr(patch, "places", [])
+    return found
+
+
+def classified(modules: Iterable[tuple[str, str | None]]) -> list[Module]:
+    """The tiers of modules, given by name and file, sorted."""
+    return sorted(
+        (Module(name, *why(name, file)) for name, file in modules),
+        key=lambda module: (list(TIERS).index(module.tier), module.name),
+    )
+
+
+def plumbing() -> list[str]:
+    """The packages that are plumbing although they are installed, sorted."""
+    return sorted(PLUMBING, key=str.lower)

@@ -1,0 +1,131 @@
+"""Runs of draws: what a program drew of clock and chance, one value after the other, as one event.
+
+A hot loop that asks for the time a million times must not become a million events. The draws of a
+run are columns, one for each thing that was asked for, and the turns in which they were asked. A
+column of numbers is its first one and the steps from each to the next; the step between two floats
+is that between their bit patterns, which for a clock is a small integer, and exact.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Final
+
+import msgspec
+
+from reenact.errors import ValueRefused
+from reenact.format.event import Data
+
+__all__ = ["LONGEST_RUN", "MOST_NAMES", "Name", "Run", "dump_run", "load_run"]
+
+LONGEST_RUN: Final = 2048
+"""Draws in one event, at most."""
+
+MOST_NAMES: Final = 36
+"""Different things in one run, at most: a turn is one digit or letter."""
+
+Name = str
+"""What is drawn from, and what is asked for: ``clock time.time``."""
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_EXACT = 1 << 53
+_FLOAT, _BITS = struct.Struct("<d"), struct.Struct("<q")
+
+
+class Run(msgspec.Struct):
+    """Draws in their order: ``turns`` has the number of the name for each of them."""
+
+    names: list[Name]
+    turns: Sequence[int]
+    columns: list[list[Any]]
+
+
+def dump_run(run: Run) -> Data:
+    """The fields that keep ``run``: ``source`` and ``key`` of its first draw, and the values."""
+    source, _, key = run.names[run.turns[0]].partition(" ")
+    data: Data = {"source": source, "key": key}
+    if len(run.turns) == 1:
+        return {**data, "value": run.columns[0][0]}
+    data["count"] = len(run.turns)
+    columns = [_dump_column(column) for column in run.columns]
+    if len(columns) == 1:
+        return data | columns[0]
+    turns = "".join([_DIGITS[turn] for turn in run.turns])
+    return {**data, "names": run.names, "turns": turns, "columns": columns}
+
+
+def _dump_column(values: list[Any]) -> Data:
+    steps = _steps(values)
+    return {"values": values} if steps is None else {"first": values[0], "steps": steps}
+
+
+def _steps(values: list[Any]) -> list[int] | None:
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        numbers, smaller = [_bits(value) for value in values], 20
+    elif kinds == {int}:
+        numbers, smaller = values, 8
+    else:
+        return None
+    # Chance has no small steps: its numbers are shorter, and easier to read, as they are.
+    limit = min(_EXACT, max(map(abs, numbers)) >> smaller)
+    steps = [after - before for before, after in pairwise(numbers)]
+    return steps if steps and all(-limit < step < limit for step in steps) else None
+
+
+def _bits(value: float) -> int:
+    found: int = _BITS.unpack(_FLOAT.pack(value))[0]
+    return found
+
+
+def _float(bits: int) -> float:
+    found: float = _FLOAT.unpack(_BITS.pack(bits))[0]
+    return found
+
+
+def load_run(data: Data) -> Run:
+    """The run that ``data`` was made of. Raises :class:`ValueRefused` for what no run makes."""
+    try:
+        return _load(data)
+    except (KeyError, TypeError, ValueError, IndexError, struct.error) as error:
+        raise ValueRefused(f"not a run of draws: {error!r}", "$.data") from None
+
+
+def _load(data: Data) -> Run:
+    first = f"{_text(data['source'])} {_text(data['key'])}"
+    if "count" not in data:
+        return Run([first], [0], [[data.get("value")]])
+    count = data["count"]
+    if type(count) is not int or not 1 < count <= LONGEST_RUN:
+        raise ValueError(f"{count!r} draws")
+    if "turns" not in data:
+        return _checked(Run([first], [0] * count, [_load_column(data)]), count)
+    names = [_text(name) for name in data["names"]]
+    turns = [_DIGITS.index(turn) for turn in data["turns"]]
+    return _checked(Run(names, turns, [_load_column(column) for column in data["columns"]]), count)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no name")
+    return value
+
+
+def _load_column(data: Data) -> list[Any]:
+    if "steps" not in data:
+        return list(data["values"])
+    first, steps = data["first"], data["steps"]
+    if type(first) is float:
+        return [_float(bits) for bits in accumulate(steps, initial=_bits(first))]
+    return list(accumulate(steps, initial=first))
+
+
+def _checked(run: Run, count: int) -> Run:
+    asked = [0] * len(run.names)
+    for turn in run.turns:
+        asked[turn] += 1
+    if len(run.turns) != count or asked != [len(column) for column in run.columns]:
+        raise ValueError("it has more or fewer values than draws")
+    return run

@@ -1,0 +1,65 @@
+"""What a recording says about the place of a program, and what a replay changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reenact.runs.surroundings import Surroundings, find_surroundings, recorded_surroundings
+from reenact.runs.zone import Zone
+
+
+class _Start:
+    """As much of an event as is looked at."""
+
+    def __init__(self, data: dict[str, Any], type: str = "run_start") -> None:
+        self.type = type
+        self.data = data
+
+
+def _recorded(data: dict[str, Any]) -> Surroundings:
+    return recorded_surroundings([_Start(data)])  # type: ignore[list-item]
+
+
+def test_what_is_found_comes_back_from_the_recording() -> None:
+    environ = {"TZ": "UTC0", "LANG": "C", "PYTHONHASHSEED": "5", "HOME": "/h", "LC_TIME": "de_DE"}
+    found = find_surroundings(environ)
+    assert found.text == {"LANG": "C", "LC_TIME": "de_DE"}
+    assert (found.zone, found.hash_seed) == (Zone("UTC0"), "5")
+    assert _recorded({"argv": ["p"], **found.data()}) == found
+
+
+def test_a_seed_is_made_where_there_is_none() -> None:
+    one, other = (find_surroundings({}).hash_seed for _ in range(2))
+    assert one is not None
+    assert one.isdecimal()
+    assert one != other
+
+
+def test_a_replay_sets_what_was_set_and_takes_away_what_was_not() -> None:
+    then = Surroundings(hash_seed="5", text={"LANG": "C", "COLUMNS": "70"}, zone=Zone("JST-9"))
+    changes = then.changes({"LC_ALL": "de_DE", "TZ": "UTC0"})
+    assert (changes["LANG"], changes["LC_ALL"], changes["TZ"]) == ("C", None, "JST-9")
+    assert (changes["PYTHONHASHSEED"], changes["COLUMNS"], changes["LINES"]) == ("5", "70", None)
+
+
+def test_another_terminal_is_spoken_of_as_the_recorded_one() -> None:
+    changes = Surroundings(text={}, terminal=(131, 51)).changes({})
+    assert (changes["COLUMNS"], changes["LINES"]) == ("131", "51")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"argv": ["p"]}, {"text": 5, "zone": []}, {"hashSeed": "-1"}, {"hashSeed": 7}],
+    ids=["nothing", "as before", "nonsense", "no seed", "a number"],
+)
+def test_a_recording_that_says_nothing_changes_nothing(data: dict[str, Any]) -> None:
+    assert _recorded(data).changes({"LANG": "C"}) == {}
+
+
+def test_a_net_tape_has_the_seed_alone() -> None:
+    assert find_surroundings({"PYTHONHASHSEED": "5"}).seed_only().data().keys() <= {
+        "hashSeed",
+        "seed",
+    }
