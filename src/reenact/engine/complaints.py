@@ -69,9 +69,10 @@ class Complaints(State):
     def located(self, divergence: Divergence) -> Divergence:
         """``divergence``, which has just been noted, with the place in the program."""
         found = msgspec.structs.replace(divergence, stack=self.redacted_text(standing()))
-        self.machine.divergences = [
-            found if one is divergence else one for one in self.machine.divergences
-        ]
+        with self.lock:
+            self.machine.divergences = [
+                found if one is divergence else one for one in self.machine.divergences
+            ]
         return found
 
     def cancelled_early(self, opened: Opened, entry: Entry) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -106,42 +106,35 @@ class LiveDraws:
 class _Growing:
     """Draws that have been made and are not written yet."""
 
-    __slots__ = ("_columns", "_names", "columns", "turns")
+    __slots__ = ("_names", "drawn")
 
     def __init__(self) -> None:
-        self.turns: list[int] = []
-        self.columns: list[list[Any]] = []
-        self._names: dict[Name, tuple[int, Callable[[Any], None]]] = {}
+        self.drawn: list[tuple[Name, Any]] = []
+        self._names: set[Name] = set()
 
     def draw(self, name: Name, live: Live) -> Any:
         """``_ABSENT`` when it is full, or ``name`` has not been admitted."""
-        place = self._names.get(name)
-        if place is None or len(self.turns) >= LONGEST_RUN:
+        if name not in self._names or len(self.drawn) >= LONGEST_RUN:
             return _ABSENT
         value = live()
-        self.turns.append(place[0])
-        place[1](value)
+        self.drawn.append((name, value))  # at once: a signal may come between any two steps
         return value
 
     def admit(self, name: Name) -> bool:
         """From now on ``name`` can be drawn. False when there are too many."""
-        if len(self.turns) >= LONGEST_RUN or len(self._names) >= MOST_NAMES:
+        if len(self.drawn) >= LONGEST_RUN or len(self._names) >= MOST_NAMES:
             return False
-        column: list[Any] = []
-        self._names[name] = len(self.columns), column.append
-        self.columns.append(column)
+        self._names.add(name)
         return True
 
     def whole(self) -> Run:
-        """What there is of it. A name of which nothing came, because it failed, has no column."""
-        names = list(self._names)
-        kept = [number for number, column in enumerate(self.columns) if column]
-        renumbered = {number: new for new, number in enumerate(kept)}
-        return Run(
-            [names[number] for number in kept],
-            [renumbered[turn] for turn in self.turns],
-            [self.columns[number] for number in kept],
-        )
+        """What there is of it."""
+        columns: dict[Name, list[Any]] = {}
+        for name, value in self.drawn:
+            columns.setdefault(name, []).append(value)
+        numbers = {name: number for number, name in enumerate(columns)}
+        turns = [numbers[name] for name, _ in self.drawn]
+        return Run(list(columns), turns, list(columns.values()))
 
 
 class RecordedDraws:
@@ -201,7 +194,7 @@ class RecordedDraws:
         here = self._open[_ident()]
         if len(here) >= _MOST_OPEN:
             # Lanes of this very thread, so none of them is drawing: most belong to tasks that ended.
-            for other in list(here):
+            for other in [one for one in here if one is not lane]:
                 self._write(other)
         here[lane] = None
 
@@ -214,12 +207,12 @@ class RecordedDraws:
         with self._session.lock:
             for lanes in self._open.values():
                 lanes.pop(lane, None)
-            if run is not None and run.turns:
+            if run is not None and run.drawn:
                 self._session.recorder.draws(lane, run.whole())
 
     def _end_side(self, lane: Lane) -> None:
         run, lane.side = lane.side, None
-        if run is not None and run.turns:
+        if run is not None and run.drawn:
             with self._session.lock:
                 self._session.recorder.draws(lane, run.whole(), aside=True)
 
@@ -273,45 +266,36 @@ class KeptDraws(RecordedDraws):
 class _Served:
     """Recorded draws that are being handed over; ``done`` is called with the last one."""
 
-    __slots__ = ("_columns", "_done", "_names", "_run", "_turns", "at", "entry")
+    __slots__ = ("_done", "_drawn", "at", "entry")
 
     def __init__(self, run: Run, entry: Entry, done: Callable[[], None]) -> None:
-        self.at = 0
+        self.at = entry.start
         self.entry = entry
-        self._run = run
-        self._names = run.names
-        self._turns = run.turns
-        self._columns = list(map(iter, run.columns))
+        columns = list(map(iter, run.columns))
+        self._drawn = [(run.names[turn], next(columns[turn])) for turn in run.turns]
         self._done = done
-        while self.at < entry.start:
-            self._step()
 
     def next(self, name: Name) -> Any:
         """The next value, if it is ``name``'s; else ``_ABSENT``."""
         at = self.at
-        if at == len(self._turns) or self._names[self._turns[at]] != name:
+        if at == len(self._drawn):
             return _ABSENT
-        return self._step()
-
-    def _step(self) -> Any:
-        turn = self._turns[self.at]
-        self.at += 1
-        if self.at == len(self._turns):
+        asked, value = self._drawn[at]
+        if asked != name:
+            return _ABSENT
+        self.at = at + 1
+        if self.at == len(self._drawn):
             self._done()
-        return next(self._columns[turn])
+        return value
 
-    def last_values(self) -> Iterator[tuple[Name, Any]]:
+    def last_values(self) -> dict[Name, Any]:
         """What was handed over last of each name."""
-        used = self._turns[: self.at]
-        for number, name in enumerate(self._names):
-            count = used.count(number)
-            if count:
-                yield name, self._run.columns[number][count - 1]
+        return dict(self._drawn[: self.at])
 
     @property
     def following(self) -> Name | None:
         """What was asked for next; None at the end."""
-        return None if self.at == len(self._turns) else self._names[self._turns[self.at]]
+        return None if self.at == len(self._drawn) else self._drawn[self.at][0]
 
 
 def read_run(entry: Entry, session: Session) -> Run:
@@ -365,7 +349,7 @@ class ReplayedDraws:
             decision = Refuse(divergence=session.located(decision.divergence))
         if isinstance(decision, Refuse) and decision.divergence and not session.machine.strict:
             return self._made_up(name, live, decision, opened)
-        if not isinstance(decision, Serve) or decision.entry.count == 1:
+        if not isinstance(decision, Serve) or "count" not in decision.entry.opening.data:
             value = session.gateway.carry_out(decision, opened, live, VALUE)
             self._last[name] = value
             return value
