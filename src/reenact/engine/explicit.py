@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import Plain, owned
 from reenact.engine.call import CAPABILITIES, PAIRS, SOURCES, Call, Entry, draw_call
-from reenact.engine.draws import VALUE
+from reenact.engine.drawing import VALUE
 from reenact.engine.late import late_module
 from reenact.engine.recorder import Opened
 from reenact.engine.requests import BOOKKEEPING

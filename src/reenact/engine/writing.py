@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.engine.call import SCHEDULE
-from reenact.engine.draws import SAYS_DRAWS
+from reenact.engine.drawing import SAYS_DRAWS
 from reenact.engine.opening import Opened
 from reenact.engine.resuming import root_after
 from reenact.engine.room import Room

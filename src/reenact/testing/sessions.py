@@ -9,7 +9,7 @@ import msgspec
 from reenact._system import Clock
 from reenact.engine.call import SCHEDULE
 from reenact.engine.conductor import PATIENCE
-from reenact.engine.draws import SAYS_DRAWS
+from reenact.engine.drawing import SAYS_DRAWS
 from reenact.engine.opening import Opened
 from reenact.engine.room import Room
 from reenact.engine.session import Session

@@ -1,0 +1,181 @@
+"""Draws that are made and written down, many of them in one event."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from reenact.engine.drawing import ABSENT, VALUE, Live, Served, call_of, read_run
+from reenact.engine.lanes import Lane
+from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Name, Run
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
+
+__all__ = ["KeptDraws", "RecordedDraws"]
+
+_MOST_OPEN: Final = 64
+"""Lanes of one thread whose runs are not written yet."""
+
+_ident = threading.get_ident
+
+
+class _Growing:
+    """Draws that have been made and are not written yet."""
+
+    __slots__ = ("_names", "drawn")
+
+    def __init__(self) -> None:
+        self.drawn: list[tuple[Name, Any]] = []
+        self._names: set[Name] = set()
+
+    def draw(self, name: Name, live: Live) -> Any:
+        """``ABSENT`` when it is full, or ``name`` has not been admitted."""
+        if name not in self._names or len(self.drawn) >= LONGEST_RUN:
+            return ABSENT
+        value = live()
+        self.drawn.append((name, value))  # at once: a signal may come between any two steps
+        return value
+
+    def admit(self, name: Name) -> bool:
+        """From now on ``name`` can be drawn. False when there are too many."""
+        if len(self.drawn) >= LONGEST_RUN or len(self._names) >= MOST_NAMES:
+            return False
+        self._names.add(name)
+        return True
+
+    def whole(self) -> Run:
+        """What there is of it."""
+        columns: dict[Name, list[Any]] = {}
+        for name, value in self.drawn:
+            columns.setdefault(name, []).append(value)
+        numbers = {name: number for number, name in enumerate(columns)}
+        turns = [numbers[name] for name, _ in self.drawn]
+        return Run(list(columns), turns, list(columns.values()))
+
+
+class RecordedDraws:
+    """Draws that are made and written down."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lane = session.lanes.current
+        self._open: defaultdict[int, dict[Lane, None]] = defaultdict(dict)
+
+    def draw(self, name: Name, live: Live) -> Any:
+        lane = self._lane()
+        run = lane.run
+        value = ABSENT if run is None else run.draw(name, live)
+        return self._first(lane, name, live) if value is ABSENT else value
+
+    def _first(self, lane: Lane, name: Name, live: Live) -> Any:
+        """The first of its name in a run."""
+        session = self._session
+        if not session.is_active:
+            return live()
+        call = call_of(name)
+        with session.lock:
+            how = session.machine.draws_of(call)
+        if how != "run" or session.recorder.room.full is not None:
+            self._write(lane)
+            return live() if how == "pass" else session.gateway.call(call, live, VALUE)
+        if lane.run is None or not lane.run.admit(name):
+            self._write(lane)
+            lane.run = _Growing()
+            lane.run.admit(name)
+            self._opened(lane)
+        return lane.run.draw(name, live)
+
+    def draw_aside(self, name: Name, live: Live) -> Any:
+        lane = self._lane()
+        run = lane.side
+        value = ABSENT if run is None else run.draw(name, live)
+        return self._first_aside(lane, name, live) if value is ABSENT else value
+
+    def _first_aside(self, lane: Lane, name: Name, live: Live) -> Any:
+        session = self._session
+        if not session.is_active:
+            return live()
+        with session.lock:
+            free = session.machine.draws_of(call_of(name)) == "run"
+        if not free or session.recorder.room.full is not None:
+            return live()
+        if lane.side is None or not lane.side.admit(name):
+            self._end_side(lane)
+            lane.side = _Growing()
+            lane.side.admit(name)
+            self._opened(lane)
+        return lane.side.draw(name, live)
+
+    def _opened(self, lane: Lane) -> None:
+        here = self._open[_ident()]
+        if len(here) >= _MOST_OPEN:
+            # Lanes of this very thread, so none of them is drawing: most belong to tasks that ended.
+            for other in [one for one in here if one is not lane]:
+                self._write(other)
+        here[lane] = None
+
+    def end(self, lane: Lane) -> None:
+        self._write(lane)
+
+    def _write(self, lane: Lane) -> None:
+        run, lane.run = lane.run, None
+        self._end_side(lane)
+        with self._session.lock:
+            for lanes in self._open.values():
+                lanes.pop(lane, None)
+            if run is not None and run.drawn:
+                self._session.recorder.draws(lane, run.whole())
+
+    def _end_side(self, lane: Lane) -> None:
+        run, lane.side = lane.side, None
+        if run is not None and run.drawn:
+            with self._session.lock:
+                self._session.recorder.draws(lane, run.whole(), aside=True)
+
+    def end_all(self) -> None:
+        for lanes in list(self._open.values()):
+            for lane in list(lanes):
+                self._write(lane)
+
+    def after_fork(self) -> None:
+        """In a forked child: what its parent drew is none of its business."""
+        for lanes in self._open.values():
+            for lane in lanes:
+                lane.run = lane.side = None
+        self._open.clear()
+
+
+class KeptDraws(RecordedDraws):
+    """Draws of a session that adds to a recording: served while there are recorded ones, then made;
+    written anew, all of them."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._served: dict[Lane, Served] = {}
+
+    def draw(self, name: Name, live: Live) -> Any:
+        lane = self._lane()
+        value = self._recorded(lane, name)
+        return super().draw(name, live if value is ABSENT else lambda: value)
+
+    def _recorded(self, lane: Lane, name: Name) -> Any:
+        served = self._served.get(lane)
+        value = ABSENT if served is None else served.next(name)
+        if value is not ABSENT:
+            return value
+        session = self._session
+        with session.lock:
+            self._served.pop(lane, None)
+            entry = session.machine.take_draws(name, lane.name)
+            if entry is None:
+                return ABSENT
+            session.leave_out(entry.seq)
+        served = Served(read_run(entry, session), entry, lambda: None)
+        self._served[lane] = served
+        return served.next(name)
+
+    def end(self, lane: Lane) -> None:
+        self._served.pop(lane, None)
+        super().end(lane)
