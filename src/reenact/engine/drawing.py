@@ -39,6 +39,7 @@ ABSENT: Final = object()
 
 @cache
 def call_of(name: Name) -> Call:
+    """The call that a draw of ``name`` is."""
     source, _, key = name.partition(" ")
     return draw_call(source, key)
 
