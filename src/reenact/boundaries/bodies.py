@@ -14,7 +14,7 @@ from reenact.format.canonical import MAX_DEPTH, digest_bytes
 from reenact.format.canonical import decode as decode_json
 from reenact.format.event import Data
 
-__all__ = ["Pairs", "describe"]
+__all__ = ["Pairs", "content_headers", "describe"]
 
 _DEEPEST = MAX_DEPTH - 20
 """What is deeper is text: around it there is a whole event."""
@@ -30,7 +30,7 @@ def describe(headers: Headers, body: bytes, known: tuple[str, str] | None = None
     boundary, other text as text, the rest as bytes; the digest of one that is encoded and cannot be
     read to its end. Never raises: a body that is not what it says it is, is text or bytes.
     """
-    said, coding = known or _content_headers(headers)
+    said, coding = known or content_headers(headers)
     seen = look(body, coding) if coding else None
     if seen is not None and seen.end != "whole":
         # There may be a secret in it that nobody can see.
@@ -49,7 +49,7 @@ def describe(headers: Headers, body: bytes, known: tuple[str, str] | None = None
         return {"type": "bytes", "body": content}
 
 
-def _content_headers(headers: Headers) -> tuple[str, str]:
+def content_headers(headers: Headers) -> tuple[str, str]:
     """The first ``Content-Type``, and every ``Content-Encoding``."""
     kind = coding = None
     for key, value in headers:

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from reenact.boundaries.table import Boundary, add_boundary
 from reenact.boundaries.urls import PORTS
-from reenact.boundaries.wire import Errors, Head, Request, Wire, call_of
+from reenact.boundaries.wire import Errors, Head, Request, Wire, call_of, sketch_of
 from reenact.engine.answers import Whole
 from reenact.engine.current import current
 from reenact.engine.patches import Patch
-from reenact.engine.replies import fetch, fetch_async
+from reenact.engine.replies import fetch, fetch_async, recall, recall_async
 from reenact.engine.session import Session
 from reenact.engine.streams import outside_stream, outside_stream_async
 from reenact.errors import RecordingDamaged
@@ -58,6 +58,10 @@ def ask(
     if stays_inside(session, request.url):
         return Reply(outside_stream(live))
     codec = Wire(session, errors)
+    sketch = sketch_of(session, request)
+    known = recall(session, sketch, codec) if sketch.raw_hash else None
+    if known is not None:
+        return Reply(known)
     return Reply(fetch(session, call_of(session, request), live, codec, whole=whole))
 
 
@@ -75,6 +79,10 @@ async def ask_async(
         answer = outside_stream_async(session, live)
     else:
         codec = Wire(session, errors)
+        sketch = sketch_of(session, request)
+        known = await recall_async(session, sketch, codec) if sketch.raw_hash else None
+        if known is not None:
+            return AsyncReply(_head(known), known.since(1))
         answer = await fetch_async(session, call_of(session, request), live, codec, whole=whole)
     if isinstance(answer, Whole):
         return AsyncReply(_head(answer), answer.since(1))

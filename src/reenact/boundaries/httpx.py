@@ -26,6 +26,8 @@ _whole: ContextVar[bool] = ContextVar("reenact.httpx.whole", default=False)
 
 # To data and back
 
+_LENGTHS = frozenset(map(len, ("content-type", "content-encoding", "upgrade")))
+
 
 class _Headers:
     """The headers of a request: decoded when somebody looks at all of them."""
@@ -39,6 +41,8 @@ class _Headers:
         """A connection that is to become something else is no request with an answer: it is none
         of ours, and the guard sees it."""
         for name, value in raw:
+            if len(name) not in _LENGTHS:
+                continue
             lower = name.lower()
             if lower == b"content-type":
                 kind = kind or value

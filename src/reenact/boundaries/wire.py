@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from reenact.boundaries.bodies import describe
+from reenact.boundaries.bodies import content_headers, describe
 from reenact.boundaries.coding import Headers, Pairs, coding_of
 from reenact.boundaries.growth import GrowingBody
 from reenact.boundaries.packed import kept_body, served_body
@@ -18,7 +20,7 @@ from reenact.format.event import Data
 from reenact.policy.placeholder import PLACEHOLDER
 from reenact.policy.screen import Screen
 
-__all__ = ["Errors", "Head", "Partial", "Request", "Wire", "call_of"]
+__all__ = ["Errors", "Head", "Partial", "Request", "Wire", "call_of", "sketch_of"]
 
 
 _REDACTED = PLACEHOLDER.rstrip("*").encode()
@@ -85,9 +87,24 @@ class Errors:
         return rebuild(data)
 
 
+def sketch_of(session: Session, request: Request) -> Call:
+    """The call that ``request`` is, as far as that can be said without reading its body."""
+    return Call(
+        type="nondeterministic",
+        capability="net.fetch",
+        source="network",
+        operation=request.method,
+        request={},
+        method=request.method,
+        url=request.url,
+        raw_hash=_raw_hash(session, request),
+    )
+
+
 def call_of(session: Session, request: Request) -> Call:
     """The call that ``request`` is: compared by method, URL, body, and the headers that the policy
     names; everything that was sent is recorded beside."""
+    sketch = sketch_of(session, request)
     url = normal_url(request.url)
     compared: Data = {"method": request.method, "url": url}
     named = session.settings.policy.key_headers
@@ -96,16 +113,24 @@ def call_of(session: Session, request: Request) -> Call:
         found = [[key.lower(), value] for key, value in request.headers if key.lower() in wanted]
         compared["headers"] = sorted(found)
     compared |= describe(request.headers, request.body, request.content)
-    return Call(
-        type="nondeterministic",
-        capability="net.fetch",
-        source="network",
-        operation=request.method,
-        request=compared,
-        extra={"sent": _sent(request, url)} if session.writes else {},
-        method=request.method,
-        url=request.url,
-    )
+    extra: Data = {}
+    if session.writes:
+        extra["sent"] = _sent(request, url)
+        if sketch.raw_hash:
+            extra["rawHash"] = sketch.raw_hash
+    return msgspec.structs.replace(sketch, request=compared, extra=extra)
+
+
+def _raw_hash(session: Session, request: Request) -> str:
+    """Two requests that have the same one are the same. None for those without a body, which are
+    compared as quickly, and where headers count."""
+    if not request.body or session.settings.policy.key_headers:
+        return ""
+    said, coding = request.content or content_headers(request.headers)
+    head = f"{request.method} {normal_url(request.url)}\n{said}\n{coding}\n"
+    whole = blake2b(head.encode("utf-8", "surrogatepass"), digest_size=9)
+    whole.update(request.body)
+    return b64encode(whole.digest()).decode("ascii")
 
 
 def _sent(request: Request, url: str) -> Data:
@@ -164,7 +189,10 @@ class Wire:
         if _is_changed(response, body) and head.length not in (None, len(body)):
             # Clients count: what stands in place of a secret is not as long as it was.
             head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
-        return [head, *_marked(_pieces(body, response.get("cuts", ())), response.get("left"))]
+        cuts = response.get("cuts")
+        if body and not cuts:
+            return [head, body]
+        return [head, *_marked(_pieces(body, cuts), response.get("left"))]
 
     def growth(self, screen: Screen) -> _Growing:
         return _Growing(screen)

@@ -92,6 +92,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Fields of the event that says what was asked which are not compared."""
     method: str = ""
     url: str = ""
+    raw_hash: str = ""
+    """Of boundaries that can tell: what has the same one is the same request, to the letter."""
 
     @property
     def kind(self) -> str:
@@ -101,6 +103,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.type == "tool_call":
             return "tool"
         return self.source or self.type
+
+    @property
+    def is_sketch(self) -> bool:
+        """Is its hash all that is known of the request?"""
+        return bool(self.raw_hash) and not self.request
 
     @property
     def draws(self) -> bool:
@@ -134,6 +141,9 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     operation: str
     key: str
     position: int
+    raw_hash: str = ""
+    answer: bytes = b""
+    """What was answered, in its stored encoding, where that is short and all there is to say."""
     call_id: str = ""
     closing: Event | None = None
     unanswered: bool = False

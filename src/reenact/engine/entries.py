@@ -13,6 +13,9 @@ from reenact.format.event import Event
 __all__ = ["Brief", "belongs", "look", "make_entry", "text"]
 
 
+_SHORT = 4_096
+
+
 class Brief(msgspec.Struct, rename="camel", gc=False):
     """A part of an event's data. Anything may stand there, so all is Any."""
 
@@ -31,11 +34,24 @@ class Brief(msgspec.Struct, rename="camel", gc=False):
     ended: Any = None
     count: Any = None
     aside: Any = False
+    raw_hash: Any = ""
+    response: msgspec.Raw = msgspec.Raw()
+    broken: Any = None
+    error: Any = None
+    redacted: Any = None
 
     @property
     def unanswered(self) -> bool:
         """Was the call cancelled, or under way at the end?"""
         return self.cancelled is True or self.unfinished is True
+
+    @property
+    def answer(self) -> bytes:
+        """The answer, if it is a short value and nothing but that."""
+        if self.ended is self.broken is self.error is self.redacted is None:
+            encoded = bytes(self.response)
+            return encoded if len(encoded) <= _SHORT else b""
+        return b""
 
 
 _brief = msgspec.json.Decoder(Brief)
@@ -68,6 +84,8 @@ def make_entry(event: Event, brief: Brief) -> Entry:
         operation=operation,
         key=key if type(key) is str else "",
         position=position if type(position) is int and position >= 0 else -1,
+        raw_hash=text(brief.raw_hash),
+        answer=brief.answer,
         call_id=call_id if type(call_id) is str else "",
         unanswered=brief.cancelled is True or brief.unfinished is True,
         inner=inner if type(inner) is str else None,

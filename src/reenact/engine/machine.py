@@ -104,6 +104,8 @@ class Machine:
             policy.budgets.key_bytes is not None or policy.budgets.request_bytes is not None
         )
         self._calls: Counter[str] = Counter()
+        self._free: set[tuple[str, str, str]] = set()
+        """Calls by capability, source and operation that nothing can stand against."""
         if script is not None:
             self.read_from(script)
 
@@ -190,10 +192,21 @@ class Machine:
         entry = self._to_the_letter(call, lane)
         if entry is None or entry.unanswered or entry.instant:
             return None
-        if self._sizes or self._refusal(call, entry.key) is not None:
-            return None
-        action = self._policy.action_for(call.capability, call.operation)
-        return entry if action == "record" else None
+        return entry if self._goes_freely(call, entry.key) else None
+
+    def _goes_freely(self, call: Call, key: str) -> bool:
+        """May ``call`` be made now, and is it recorded like any?"""
+        place = call.capability, call.source, call.operation
+        if place in self._free:
+            return True
+        if self._sizes or self._refusal(call, key) is not None:
+            return False
+        if self._policy.action_for(call.capability, call.operation) != "record":
+            return False
+        net = self._policy.net
+        if self._is_free(call) and net.domains is None and net.methods is None:
+            self._free.add(place)
+        return True
 
     def take(self, entry: Entry, call: Call) -> None:
         """``entry`` answers ``call``."""
@@ -223,6 +236,10 @@ class Machine:
         if entry is None or entry.kind != call.source or entry.operation != call.operation:
             return None
         if entry.type != call.type or not entry.key:
+            return None
+        if call.raw_hash and call.raw_hash == entry.raw_hash:
+            return entry
+        if call.is_sketch:
             return None
         encoded = quickly(call.request)
         return entry if encoded and entry.opening.asks(call.request, encoded) else None

@@ -20,10 +20,27 @@ from reenact.format.event import Data
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["fetch", "fetch_async"]
+__all__ = ["fetch", "fetch_async", "recall", "recall_async"]
 
 Live = Callable[[], Iterator[Any]]
 AsyncLive = Callable[[], AsyncIterator[Any]]
+
+
+def recall(session: Session, call: Call, codec: StreamCodec) -> Whole | None:
+    """The answer to ``call``, which may be a sketch, if it is here, whole, and it is its turn. Else
+    None, and nothing has happened: the call itself says what is to be done."""
+    if session.settings.pace == "recorded":
+        return None
+    entry = session.at_once(call)
+    return None if entry is None else _load(codec, call, entry)
+
+
+async def recall_async(session: Session, call: Call, codec: StreamCodec) -> Whole | None:
+    """The same for a coroutine."""
+    if session.settings.pace == "recorded":
+        return None
+    entry = await session.running_desk().at_once(call)
+    return None if entry is None else _load(codec, call, entry)
 
 
 def fetch(
@@ -36,20 +53,19 @@ def fetch(
     """
     if session.mode == "off" or session.is_late():
         return outside_stream(live)
-    if session.settings.pace != "recorded":
-        entry = session.at_once(call)
-        if entry is not None:
-            return _load(codec, call, entry)
+    answer = recall(session, call, codec)
+    if answer is not None:
+        return answer
     decision, opened = session.decide(call, blocks=whole)
     recorded = _recorded(session, decision)
     if _is_stream(decision, recorded, whole=whole):
         return follow(session, decision, opened, live, codec)
     if recorded is not None and session.settings.pace == "recorded":
         Pace(session, recorded).wait()
-    answer: Whole = session.gateway.carry_out(
+    collected: Whole = session.gateway.carry_out(
         decision, opened, lambda: _collect(live), WholeCodec(codec)
     )
-    return answer
+    return collected
 
 
 async def fetch_async(
@@ -59,24 +75,25 @@ async def fetch_async(
     gives."""
     if session.mode == "off" or session.is_late():
         return live()
-    if session.settings.pace != "recorded":
-        entry = await session.running_desk().at_once(call)
-        if entry is not None:
-            return _load(codec, call, entry)
+    answer = await recall_async(session, call, codec)
+    if answer is not None:
+        return answer
     decision, opened = session.decide(call, blocks=False)
     recorded = _recorded(session, decision)
     if _is_stream(decision, recorded, whole=whole):
         return follow_async(session, decision, opened, live, codec)
     if recorded is not None and session.settings.pace == "recorded":
         await Pace(session, recorded).wait_async()
-    answer: Whole = await session.gateway.carry_out_async(
+    collected: Whole = await session.gateway.carry_out_async(
         decision, opened, lambda: _collect_async(live), WholeCodec(codec)
     )
-    return answer
+    return collected
 
 
 def _load(codec: StreamCodec, call: Call, entry: Entry) -> Whole:
     assert entry.closing is not None
+    if entry.answer:
+        return Whole(codec.load(entry.closing.part(entry.answer)))
     return WholeCodec(codec).load(call, entry.closing.data)
 
 

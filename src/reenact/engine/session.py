@@ -202,7 +202,7 @@ class Session(Forked):
             entry = self.machine.express(call, lane.name)
             if entry is None or entry.closing is None:
                 return None
-            if not _SPECIAL.isdisjoint(entry.closing.data):
+            if not entry.answer and not _SPECIAL.isdisjoint(entry.closing.data):
                 return None
             if not self.conductor.try_now(self.runner(), entry.closing.seq):
                 return None

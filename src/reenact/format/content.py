@@ -1,8 +1,9 @@
 """The content hash: one string that says whether two runs did the same.
 
 Events ordered by (lane, position in lane), without seq, ts, run ids, and without the parts of the
-data that are allowed to differ: its ``timing`` field (time offsets) and the paths it lists itself
-in ``volatile``. Events with the source ``schedule`` say when, not what, and are left out.
+data that are allowed to differ: its ``timing`` field (time offsets), its ``rawHash`` (how the request
+was spelled), and the paths it lists itself in ``volatile``. Events with the source ``schedule`` say
+when, not what, and are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from reenact.format.paths import Path, parse
 
 __all__ = ["ContentHash", "varies"]
 
-_MARKS = (b'"timing":', b'"volatile":')
+_MARKS = (b'"timing":', b'"volatile":', b'"rawHash":')
+_LEFT_OUT = ("timing", "rawHash")
 _SCHEDULE = b'"source":"schedule"'
 _LONGEST_SCHEDULE = 512
 
@@ -44,7 +46,7 @@ class ContentHash:
         if len(payload) < _LONGEST_SCHEDULE and _SCHEDULE in payload:
             return
         if varies is None:
-            varies = _MARKS[0] in payload or _MARKS[1] in payload
+            varies = any(mark in payload for mark in _MARKS)
         if varies:
             digest = hashlib.sha256(_stable(payload)).digest()
         running = self._lanes.get(lane)
@@ -66,7 +68,7 @@ class ContentHash:
 
 def varies(data: dict[str, Any]) -> bool:
     """Does ``data`` have parts that are left out of the content hash?"""
-    return "timing" in data or "volatile" in data
+    return "timing" in data or "volatile" in data or "rawHash" in data
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -78,7 +80,8 @@ def _stable(payload: bytes) -> bytes:
     data = decode(payload)
     if not isinstance(data, dict):
         return payload
-    data.pop("timing", None)
+    for name in _LEFT_OUT:
+        data.pop(name, None)
     listed = data.pop("volatile", None)
     for text in listed if isinstance(listed, list) else ():
         _drop(data, text)
@@ -91,7 +94,8 @@ def _without_timing(payload: bytes) -> bytes:
         members = _members.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return payload
-    members.pop("timing", None)
+    for name in _LEFT_OUT:
+        members.pop(name, None)
     encoded = (b"%b:%b" % (stored(name), bytes(item)) for name, item in members.items())
     return b"{%b}" % b",".join(encoded)
 

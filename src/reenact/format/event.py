@@ -139,8 +139,16 @@ class Event(msgspec.Struct, eq=False, gc=False):
         return self._data
 
     def _read(self, payload: bytes) -> Data:
+        data: Data = self._reading(parse, payload)
+        return data
+
+    def part(self, encoded: bytes) -> Any:
+        """What ``encoded``, a part of the payload, stands for."""
+        return self._reading(_value, encoded)
+
+    def _reading(self, read: Callable[[bytes], Any], encoded: bytes) -> Any:
         try:
-            return parse(payload)
+            return read(encoded)
         except ValueRefused as error:
             raise RecordingDamaged(
                 f"event {self.seq} cannot be read: {error.message}",
@@ -201,11 +209,15 @@ class Event(msgspec.Struct, eq=False, gc=False):
 
 def parse(payload: bytes) -> Data:
     """The data that a stored payload stands for."""
-    data = decode(payload)
+    data = _value(payload)
     if not isinstance(data, dict):
         raise ValueRefused("the data of an event is an object", "$.data")
-    found: Data = plain(data) if has_marks(payload) else data
-    return found
+    return data
+
+
+def _value(encoded: bytes) -> Any:
+    value = decode(encoded)
+    return plain(value) if has_marks(encoded) else value
 
 
 def decode_line(line: bytes) -> Any:

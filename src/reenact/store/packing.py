@@ -108,7 +108,7 @@ class Packer:
     def _try(
         self, last: _Last, payload: bytes, side: _Last | None, digest: bytes, key: str | None
     ) -> bytes | None:
-        """``payload`` as a delta on ``last`` and ``side``, if that is shorter."""
+        """``payload`` as a delta on ``last`` and ``side``, if that is half as long or less."""
         depth, last.depth = last.depth, 0
         if depth >= self.DEEPEST:
             return None
@@ -130,7 +130,7 @@ class Packer:
         if key is not None:
             content["key"] = key  # readers index by it without resolving anything
         result = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-        if len(result) > len(payload) * 7 // 8:
+        if 2 * len(result) > len(payload):
             # What never repeats is not tried every time: 1, 2, 4 … up to 64 events are left out.
             last.misses = min(last.misses + 1, 6)
             last.skip = 2**last.misses

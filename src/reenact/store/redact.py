@@ -49,6 +49,9 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     redacted = redactor.redact(event.data)
     received = tuple(mark for mark in redacted.marks if _is_received(event.type, mark.path))
     data: Data = redacted.value
+    if "rawHash" in data and any(_is_in(mark.path, "$.request") for mark in redacted.marks):
+        # It is a digest of what was sent, and somebody could try which secret it is of.
+        data = {name: item for name, item in data.items() if name != "rawHash"}
     if received:
         # A recording that is redacted again has marks of its own already.
         before = data.get("redacted")
@@ -71,10 +74,11 @@ def _is_text(item: object) -> bool:
 
 
 def _is_received(kind: str, path: str) -> bool:
-    return any(
-        path == part or part == "$" or path.startswith((f"{part}.", f"{part}["))
-        for part in _RECEIVED.get(kind, ())
-    )
+    return any(_is_in(path, part) for part in _RECEIVED.get(kind, ()))
+
+
+def _is_in(path: str, part: str) -> bool:
+    return path == part or part == "$" or path.startswith((f"{part}.", f"{part}["))
 
 
 def _withhold(event: Draft, payload: bytes, survivors: tuple[str, ...]) -> Prepared:

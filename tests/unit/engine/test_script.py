@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reenact.engine.script import Script
+from reenact.errors import RecordingDamaged
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import chunk_run
 from reenact.testing import memory_source, recording
@@ -23,11 +24,40 @@ def network(**more: object) -> tuple[str, Data]:
     return "nondeterministic", {"source": "network", "op": "get", "request": {}, "key": "k", **more}
 
 
-def test_nothing_is_read_before_somebody_asks() -> None:
-    made = script("0 network get {} = 1\n0 network get {} = 2")
+def test_nothing_is_read_before_somebody_asks_and_little_then() -> None:
+    made = script("0 network get {} = 1\n" * 100)
     assert seqs(made) == []
     assert made.upcoming("0") is not None
-    assert seqs(made) == [1]
+    assert 1 <= len(seqs(made)) < 20
+
+
+class _Damaged:
+    """A source that can be read up to ``place``."""
+
+    def __init__(self, count: int, place: int) -> None:
+        self._source = recording("0 network get {} = 1\n" * count)
+        self._place = place
+        self._read = 0
+
+    def next(self) -> Event | None:
+        self._read += 1
+        if self._read >= self._place:
+            raise RecordingDamaged("it is torn", place="event 4")
+        return self._source.next()
+
+    def at(self, seq: int) -> Event:
+        return self._source.at(seq)
+
+
+def test_damage_shows_when_somebody_comes_to_it() -> None:
+    made = Script(_Damaged(count=9, place=4))
+    for _ in range(3):
+        entry = made.upcoming("0")
+        assert entry is not None
+        made.take(entry)
+    for _ in range(2):
+        with pytest.raises(RecordingDamaged, match="torn"):
+            made.upcoming("0")
 
 
 def test_an_entry_says_what_was_called() -> None:
@@ -57,13 +87,15 @@ def test_a_call_that_is_one_event_completes_itself() -> None:
     assert made.complete(entry) is entry.opening
 
 
-def test_completing_reads_as_far_as_the_answer_and_no_further() -> None:
-    made = script("""
+def test_completing_reads_as_far_as_the_answer_and_little_further() -> None:
+    made = script(
+        """
         0  llm acme/m1 {}
         0.1  network get {}  = 1
         0  llm acme/m1       = 2
-        0  network get {}    = 3
-    """)
+    """
+        + "0  network get {}    = 3\n" * 20
+    )
     entry = made.upcoming("0")
     assert entry is not None
     closing = made.complete(entry)

@@ -52,6 +52,11 @@ def test_time_offsets_do_not_count() -> None:
     assert one(a=1, timing=[1]) != one(a=2, timing=[1])
 
 
+def test_how_a_request_was_written_does_not_count() -> None:
+    assert one(a=1, rawHash="x") == one(a=1, rawHash="y") == one(a=1, timing=1, rawHash="z")
+    assert one(a=1, rawHash="x") != one(a=2, rawHash="x")
+
+
 def test_timing_inside_the_data_of_the_program_counts() -> None:
     assert one(value={"timing": 5}) != one(value={"timing": 7})
 
