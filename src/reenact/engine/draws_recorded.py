@@ -47,6 +47,9 @@ class _Growing:
 
     def whole(self) -> Run:
         """What there is of it."""
+        if len(self._names) == 1:
+            [name] = self._names
+            return Run([name], [0] * len(self.drawn), [[value for _, value in self.drawn]])
         columns: dict[Name, list[Any]] = {}
         for name, value in self.drawn:
             columns.setdefault(name, []).append(value)

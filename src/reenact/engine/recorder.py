@@ -13,7 +13,7 @@ from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.room import Room
 from reenact.format.canonical import canonical, digest_bytes
-from reenact.format.draws import Run, dump_run
+from reenact.format.draws import Run, dump_run, values_of
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
 from reenact.policy.redaction import Redactor
@@ -178,7 +178,7 @@ class Recorder:
         """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that libraries
         did in it."""
         data = dump_run(run)
-        data["valueHash"] = self._value_hash(run.columns)
+        data["valueHash"] = self._value_hash(values_of(data))
         if data["source"] not in DRAWS:
             data["instant"] = True  # what else has this source is waited for
         with self._lock:

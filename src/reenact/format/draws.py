@@ -9,6 +9,7 @@ is that between their bit patterns, which for a clock is a small integer, and ex
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final
@@ -18,7 +19,7 @@ import msgspec
 from reenact.errors import ValueRefused
 from reenact.format.event import Data
 
-__all__ = ["LONGEST_RUN", "MOST_NAMES", "Name", "Run", "dump_run", "load_run"]
+__all__ = ["LONGEST_RUN", "MOST_NAMES", "Name", "Run", "dump_run", "load_run", "values_of"]
 
 LONGEST_RUN: Final = 2048
 """Draws in one event, at most."""
@@ -30,6 +31,7 @@ Name = str
 """What is drawn from, and what is asked for: ``clock time.time``."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_VALUES = frozenset({"values", "first", "steps", "columns"})
 _EXACT = 1 << 53
 _FLOAT, _BITS = struct.Struct("<d"), struct.Struct("<q")
 
@@ -56,6 +58,13 @@ def dump_run(run: Run) -> Data:
     return {**data, "names": run.names, "turns": turns, "columns": columns}
 
 
+def values_of(data: Data) -> Any:
+    """What of :func:`dump_run` are the values, and not what was asked for."""
+    if "value" in data:
+        return data["value"]
+    return {name: data[name] for name in _VALUES & data.keys()}
+
+
 def _dump_column(values: list[Any]) -> Data:
     steps = _steps(values)
     return {"values": values} if steps is None else {"first": values[0], "steps": steps}
@@ -64,7 +73,7 @@ def _dump_column(values: list[Any]) -> Data:
 def _steps(values: list[Any]) -> list[int] | None:
     kinds = set(map(type, values))
     if kinds == {float}:
-        numbers, smaller = [_bits(value) for value in values], 20
+        numbers, smaller = array("q", array("d", values).tobytes()).tolist(), 20
     elif kinds == {int}:
         numbers, smaller = values, 8
     else:
@@ -72,7 +81,7 @@ def _steps(values: list[Any]) -> list[int] | None:
     # Chance has no small steps: its numbers are shorter, and easier to read, as they are.
     limit = min(_EXACT, max(map(abs, numbers)) >> smaller)
     steps = [after - before for before, after in pairwise(numbers)]
-    return steps if steps and all(-limit < step < limit for step in steps) else None
+    return steps if steps and -limit < min(steps) and max(steps) < limit else None
 
 
 def _bits(value: float) -> int:
@@ -80,16 +89,11 @@ def _bits(value: float) -> int:
     return found
 
 
-def _float(bits: int) -> float:
-    found: float = _FLOAT.unpack(_BITS.pack(bits))[0]
-    return found
-
-
 def load_run(data: Data) -> Run:
     """The run that ``data`` was made of. Raises :class:`ValueRefused` for what no run makes."""
     try:
         return _load(data)
-    except (KeyError, TypeError, ValueError, IndexError, struct.error) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise ValueRefused(f"not a run of draws: {error!r}", "$.data") from None
 
 
@@ -118,7 +122,8 @@ def _load_column(data: Data) -> list[Any]:
         return list(data["values"])
     first, steps = data["first"], data["steps"]
     if type(first) is float:
-        return [_float(bits) for bits in accumulate(steps, initial=_bits(first))]
+        bits = array("q", accumulate(steps, initial=_bits(first)))
+        return array("d", bits.tobytes()).tolist()
     return list(accumulate(steps, initial=first))
 
 
