@@ -8,6 +8,7 @@ those that were imported meanwhile when it is taken away.
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MethodType, ModuleType
@@ -49,7 +50,7 @@ class Rebinding:
         self._make = replacements
         self._originals: dict[str, Any] = {}
         self._new: dict[str, Any] = {}
-        self._before: set[str] = set()
+        self._before: frozenset[str] = frozenset()
 
     @property
     def places(self) -> list[str]:
@@ -58,33 +59,64 @@ class Rebinding:
         return [f"{owner.__name__}.{name}" for name in self._make if hasattr(owner, name)]
 
     def install(self) -> None:
-        self._before = set(sys.modules)
         for name, make in self._make.items():
             original = getattr(self._owner, name, None)
             if original is not None:  # not every system has every clock
                 self._originals[name] = original
                 self._new[name] = make(original)
+        look = _look("install")
+        self._before = look.modules
         _swap(vars(self._owner), self._originals, self._new)
-        for module in _modules():
-            if tier_of(vars(module)) == "user":
-                _swap(vars(module), self._originals, self._new)
+        look.swap(self._originals, self._new)
 
     def remove(self) -> None:
         """Put the originals back. What somebody else has put in place stays."""
         _swap(vars(self._owner), self._new, self._originals)
-        for module in _modules():
-            if module.__name__ not in self._before or tier_of(vars(module)) == "user":
-                _swap(vars(module), self._new, self._originals)
-        self._originals, self._new = {}, {}
+        _look("remove", self._before).swap(self._new, self._originals)
+        self._originals, self._new, self._before = {}, {}, frozenset()
 
 
-def _modules() -> list[ModuleType]:
-    found: list[Any] = list(sys.modules.values())  # anything may stand there
-    return [module for module in found if isinstance(module, ModuleType)]
+class _Look:
+    """Where names stand for what can be called: in the user's own modules, and in those that are
+    not among ``known``. A session replaces functions of many modules, one module after the other,
+    and to look through all that is imported for each of them would take most of its time."""
+
+    def __init__(self, known: frozenset[str] | None) -> None:
+        self._found: defaultdict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
+        modules: dict[str, Any] = dict(sys.modules)  # anything may stand there
+        self.modules = frozenset(modules)
+        for name, module in modules.items():
+            if not isinstance(module, ModuleType):
+                continue
+            names = vars(module)
+            if tier_of(names) == "user" or (known is not None and name not in known):
+                for at, value in list(names.items()):
+                    if callable(value):
+                        self._found[id(value)].append((names, at))
+
+    def swap(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Where a name stands for one of ``old``, let it stand for the same of ``new``."""
+        for name, value in old.items():
+            for names, at in self._found.pop(id(value), ()):
+                if names.get(at) is value:
+                    names[at] = new[name]
+                    self._found[id(new[name])].append((names, at))
+
+
+_last: tuple[Any, _Look] | None = None
+
+
+def _look(what: str, known: frozenset[str] | None = None) -> _Look:
+    """One look for all that is installed, or removed, together: until a module is imported, or
+    something else is done."""
+    global _last
+    moment = what, known, len(sys.modules), next(reversed(sys.modules), "")
+    if _last is None or _last[0] != moment:
+        _last = moment, _Look(known)
+    return _last[1]
 
 
 def _swap(names: dict[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Where a name stands for one of ``old``, let it stand for the same of ``new``."""
     wanted = {id(value): new[name] for name, value in old.items()}
     for name, value in list(names.items()):
         if id(value) in wanted:
