@@ -112,7 +112,7 @@ def test_look_up_tells_sources_with_the_same_key_apart() -> None:
 
 
 def test_look_up_reads_no_further_than_it_has_to() -> None:
-    source = recording(TWO_LANES)
+    source = recording(TWO_LANES + '\n0 network get {"x": 9} = 9' * 20)
     book = Playbook(source, policy=LOOKUP)
     book.check('0  network get {"x": 1}  -> serve 1')
     assert book.script is not None

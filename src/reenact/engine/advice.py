@@ -16,7 +16,7 @@ from reenact.format.paths import Path, lookup
 from reenact.policy.structure import is_pair, pair_name
 from reenact.policy.volatile import KINDS, settles
 
-__all__ = ["AGAIN", "about_differences", "about_nearest"]
+__all__ = ["AGAIN", "about_differences", "about_files", "about_nearest"]
 
 AGAIN = "If the change is intended, record again with mode='rewrite'."
 _FEW = 3
@@ -48,6 +48,19 @@ def about_nearest(found: Iterable[Likeness], lane: str, seq: int | None) -> Iter
         )
     else:
         yield f"The same call is event {event.seq} of this lane, and was passed over before."
+
+
+def about_files(kept: bool) -> Iterator[str]:
+    """Another file is read than was; ``kept``: the recording has what was in it."""
+    yield (
+        "Put it back as the program found it when it was recorded, or record again if the change "
+        "is intended."
+    )
+    if not kept:
+        yield (
+            "If the recorded run has changed it itself, let the policy keep what is read, and "
+            'record again: "files": {"content": true}.'
+        )
 
 
 def about_differences(

@@ -112,7 +112,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def draws(self) -> bool:
         """Is this a draw of the clock, of chance, or of another small fact?"""
-        return self.instant and self.type == "nondeterministic"
+        return self.instant and self.type == "nondeterministic" and not self.request
 
 
 def draw_call(source: str, key: str, *, observed: bool = False) -> Call:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from reenact._system import cpu_seconds, monotonic
 from reenact.engine.crew import Crew
 from reenact.engine.order import Delivery, Order, Token
+from reenact.engine.processor import seconds_of_children
 from reenact.engine.rest import GRACE, Rest, Turn
 from reenact.engine.waiter import Waiter
 
@@ -269,7 +270,7 @@ class Conductor:
                     return True
                 with self.lock:
                     self.advance()
-                    before = self._look_for_stall(before)
+                    before = self.look_for_stall(before)
         finally:
             self.forget(waiter)
         return False
@@ -389,7 +390,7 @@ class Conductor:
 
     def progress(self) -> Progress:
         """What has happened so far."""
-        return Progress(self._activity, cpu_seconds(), monotonic())
+        return Progress(self._activity, cpu_seconds() + seconds_of_children(), monotonic())
 
     def is_quiet_since(self, before: Progress) -> bool:
         """Has nothing happened and nothing been computed since?"""
@@ -397,7 +398,7 @@ class Conductor:
         idle = now.cpu - before.cpu <= _IDLE_SHARE * (now.at - before.at)
         return now.activity == before.activity and idle
 
-    def _look_for_stall(self, before: Progress) -> Progress:
+    def look_for_stall(self, before: Progress) -> Progress:
         """Locked, by a thread that waits. Returns what to compare with the next time."""
         if not self.is_quiet_since(before):
             return self.progress()

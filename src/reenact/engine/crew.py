@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from reenact.engine.desk import Desk
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["Crew"]
 
 _ident = threading.get_ident
+_ENDED = "TERMINATE"
+"""What a pool says whose results do not come any more."""
 
 
 class Crew:
@@ -29,6 +32,11 @@ class Crew:
         self._blocked: set[int] = set()
         self._spawned: set[Any] = set()
         self._joiners: dict[Any, set[int]] = {}
+        self._pools: WeakSet[Any] = WeakSet()
+
+    def employ(self, pool: Any) -> None:
+        """Processes of ``pool``, one of multiprocessing, do jobs for the session."""
+        self._pools.add(pool)
 
     def spawn(self, thread: Any = None) -> None:
         """A thread or a job was spawned and has not begun. ``thread`` is None for a job."""
@@ -86,6 +94,8 @@ class Crew:
         """Does every thread wait for its turn, or for the end of one that does? ``desk`` is the
         idle loop of a thread that may be left out. False where somebody else may wake them."""
         if self._jobs or self._helpers or any(one.is_alive() for one in self.strangers):
+            return False
+        if any(pool._cache and pool._state != _ENDED for pool in self._pools):
             return False
         joining = {
             ident

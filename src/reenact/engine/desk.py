@@ -72,6 +72,27 @@ class Desk:
         self._watching: Progress | None = None
         self._later: Any = None
 
+    # From other threads
+
+    def put(self, act: Callable[[], None]) -> None:
+        """Do ``act``, which puts something into a file that the loop reads. There is no rest before
+        the loop has looked there."""
+        act()
+        unseen = object()
+        with self._conductor.lock:
+            self._conductor.given(self)
+            self._conductor.rest.add(unseen)
+        loops.post(self.loop, self._looks_at_files, unseen, context=self.own_context)
+
+    def _looks_at_files(self, unseen: object) -> None:
+        # It has before this turn, perhaps too early, and does so before the next.
+        self.loop.call_soon(self._has_looked, unseen, context=self.own_context)
+
+    def _has_looked(self, unseen: object) -> None:
+        with self._conductor.lock:
+            self._conductor.rest.remove(unseen)
+        self.post()
+
     # While recording
 
     def submit(self, act: Callable[[], bool]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from reenact.diff.values import Difference, differences
 from reenact.engine import advice
 from reenact.engine.bounding import Bounds
 from reenact.engine.call import DRAWS
 from reenact.engine.divergence import Code, Divergence
-from reenact.engine.nearest import nearest
+from reenact.engine.nearest import Likeness, nearest
 from reenact.engine.requests import Ask, kind_of, operation_of, request_of
 from reenact.engine.showing import Showing, is_withheld
 from reenact.format.event import Data, Event
@@ -63,22 +64,31 @@ class Diagnosis:
         if not is_withheld(event.data):
             differing = differences(expected, self._comparer.normal(ask.request))
             rules = self._comparer.applied(recorded, ask.request)
-        hints = [
-            *advice.about_nearest(found, ask.lane, event.seq),
-            *advice.about_differences(
-                differing, expected, self._comparer.rules.volatile, self._bounds
-            ),
-        ]
         return self._showing.divergence(
             "event_payload_mismatch",
             self._payload_detail(event, ask, differing),
-            [*hints, advice.AGAIN],
+            self._payload_hints(event, ask, found, differing, expected),
             event=event,
             ask=ask,
             found=found,
             differing=differing,
             flags=list(map(_rule_flag, rules)),
         )
+
+    def _payload_hints(
+        self,
+        event: Event,
+        ask: Ask,
+        found: list[Likeness],
+        differing: list[Difference],
+        expected: Any,
+    ) -> list[str]:
+        hints = [*advice.about_nearest(found, ask.lane, event.seq)]
+        if _is_same_file(event, ask):
+            return [*hints, *advice.about_files("response" in event.data)]
+        volatile = self._comparer.rules.volatile
+        hints += advice.about_differences(differing, expected, volatile, self._bounds)
+        return [*hints, advice.AGAIN]
 
     def unexpected(self, ask: Ask, candidates: Candidates, *, draws: bool) -> Divergence:
         """Nothing is recorded for this call; ``draws``: for this draw of the clock, chance …"""
@@ -149,6 +159,12 @@ class Diagnosis:
         return f"{asked} differs from {recorded} in {len(differing):,} places, first at {first}."
 
 
+def _is_same_file(event: Event, ask: Ask) -> bool:
+    """Is it the same file or folder that is read, with something else in it?"""
+    data = event.data
+    return ask.request.get("source") == "fs" and data.get("op") == ask.operation
+
+
 def _asked(ask: Ask) -> str:
     return _named(ask.type, ask.request, ask.operation)
 
@@ -158,9 +174,13 @@ def _recorded(event: Event) -> str:
 
 
 def _named(type: str, data: Data, known: str = "") -> str:
-    """``the tool call search``, ``the draw clock time.time``, ``the run_end``."""
+    """``the tool call search``, ``the draw clock time.time``, ``the state mutation file_write a``,
+    ``the run_end``."""
     draw = kind_of(type, data) in DRAWS
     operation = operation_of(type, data) or known
+    details = data.get("details") if type == "state_mutation" else None
+    if isinstance(details, dict) and isinstance(details.get("path"), str):
+        operation = f"{operation} {details['path']}"
     if draw and "op" not in data and "request" not in data:
         operation = f"{operation} {data.get('key', '')}"
     return f"the {'draw' if draw else _WORDS.get(type, type)} {operation}".rstrip()

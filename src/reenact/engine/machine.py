@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from reenact.engine.call import (
     SCHEDULE,
@@ -25,11 +25,11 @@ from reenact.engine.call import (
 )
 from reenact.engine.divergence import Divergence
 from reenact.engine.matcher import LaneMatcher, LookupMatcher, Matcher
-from reenact.engine.requests import Ask, request_of
 from reenact.engine.script import Script
+from reenact.engine.verdicts import Verdicts, recorded_identity
 from reenact.errors import PolicyRefused
 from reenact.format.canonical import exact, quickly
-from reenact.format.event import Data, Event
+from reenact.format.event import Event
 from reenact.policy.access import Access, over_key, over_request
 from reenact.policy.matching import Comparer
 from reenact.policy.net import net_refusal
@@ -38,10 +38,7 @@ from reenact.policy.rules import Mode, Policy
 if TYPE_CHECKING:
     from reenact.engine.diagnosis import Diagnosis
 
-__all__ = ["Machine", "identity", "make_matcher"]
-
-KEPT: Final = 1_000
-"""Divergences that are kept whole; later ones are counted."""
+__all__ = ["Machine", "make_matcher"]
 
 _DRAWN = frozenset({"clock", "rng", "env", "process"})
 """Kinds of which there are too few when the recording is at its end; other calls are unexpected."""
@@ -49,29 +46,16 @@ _DRAWN = frozenset({"clock", "rng", "env", "process"})
 _GO_LIVE, _PASS, _PASS_INSIDE = GoLive(), Pass(), Pass(inside=True)
 
 
-def identity(call: Call) -> Data:
-    """The part of a call that is compared, in the form in which it is found in an event."""
-    if call.type != "nondeterministic":
-        return call.request
-    if call.key and not call.request:
-        return {"source": call.source, "key": call.key}
-    return {"source": call.source, "op": call.operation, "request": call.request}
-
-
 def make_matcher(policy: Policy, script: Script, comparer: Comparer) -> Matcher:
     """The matcher that ``policy`` chooses."""
 
     def key_of(entry: Entry) -> str:
-        return comparer.key(_recorded(entry))
+        return comparer.key(recorded_identity(entry))
 
     return (LookupMatcher if policy.match == "lookup" else LaneMatcher)(script, key_of)
 
 
-def _recorded(entry: Entry) -> Data:
-    return request_of(entry.type, entry.opening.data)
-
-
-class Machine:
+class Machine(Verdicts):
     """Decides call after call. Not thread-safe: the session's lock covers it.
 
     ``script`` is what was recorded, None in modes that read nothing. With ``only``, calls of other
@@ -90,15 +74,13 @@ class Machine:
         strict: bool = True,
         only: str | None = None,
     ) -> None:
+        super().__init__(comparer, diagnosis)
         self.mode: Mode = mode
         self.strict = strict
-        self.count_anew()
         self.script: Script | None = None
         self._matcher: Matcher | None = None
         self._access = access
         self._policy = policy
-        self._comparer = comparer
-        self._diagnosis = diagnosis
         self._only = only
         self._sizes = (
             policy.budgets.key_bytes is not None or policy.budgets.request_bytes is not None
@@ -110,9 +92,7 @@ class Machine:
             self.read_from(script)
 
     def count_anew(self) -> None:
-        """Nothing has happened yet. In a forked child: what its parent did is not its to report."""
-        self.divergences: list[Divergence] = []
-        self.more_divergences = 0
+        super().count_anew()
         self.passed: Counter[str] = Counter()
         """How many calls went past the recording because a rule said so, by capability and
         operation."""
@@ -123,10 +103,6 @@ class Machine:
         """Go on with another script."""
         self.script = script
         self._matcher = make_matcher(self._policy, script, self._comparer)
-
-    def key(self, call: Call) -> str:
-        """The key of ``call``: its own, or the digest of what is compared."""
-        return call.key or self._comparer.key(identity(call))
 
     def covers(self, call: Call) -> bool:
         """Is ``call`` of the kind that is recorded and served?"""
@@ -168,6 +144,14 @@ class Machine:
             return "pass"
         freely = action == "record" and not self._sizes and self._is_free(call)
         return "run" if freely and self._policy.match == "lane" else "one"
+
+    def refusal_of(self, call: Call) -> PolicyRefused | None:
+        """Why nothing like ``call`` may be asked, if that is so. It is not counted."""
+        if not self.covers(call):
+            return None
+        if self._policy.action_for(call.capability, call.operation) == "pass":
+            return None
+        return self._access.refusal(call.capability, call.kind, call.operation, 0)
 
     def take_draws(self, name: str, lane: str) -> Entry | None:
         """The recorded draws that come next in ``lane``, if they begin with ``name``; taken."""
@@ -303,8 +287,16 @@ class Machine:
 
     def is_next(self, call: Call, lane: str) -> bool:
         """Is ``call`` the next thing that the recorded program did in ``lane``?"""
-        entry = None if self._matcher is None else self._matcher.upcoming(lane)
+        entry = self.upcoming(lane)
         return entry is not None and self._is_same(entry, call, self.key(call))
+
+    def upcoming(self, lane: str) -> Entry | None:
+        """What the recorded program did next in ``lane``, where calls are matched in order."""
+        return None if self._matcher is None else self._matcher.upcoming(lane)
+
+    def refusal(self, call: Call) -> PolicyRefused | None:
+        """Why the policy does not allow ``call``; None if it does. Nothing is counted."""
+        return self._refusal(call, self.key(call))
 
     def _is_same(self, entry: Entry, call: Call, key: str) -> bool:
         if entry.type != call.type or entry.kind != call.kind:
@@ -312,7 +304,7 @@ class Machine:
         if call.key:
             return entry.key == key and call.operation in ("", entry.operation)
         # When the keys differ so do the requests, unless they were recorded under other rules.
-        return entry.key == key or self._comparer.key(_recorded(entry)) == key
+        return entry.key == key or self._comparer.key(recorded_identity(entry)) == key
 
     def _serve(self, matcher: Matcher, entry: Entry) -> Serve:
         matcher.take(entry)
@@ -331,40 +323,7 @@ class Machine:
             return self._diagnosis.type_mismatch(entry.opening, ask, candidates)
         return self._diagnosis.payload_mismatch(entry.opening, ask, candidates)
 
-    def ask(self, call: Call, key: str, lane: str) -> Ask:
-        """``call`` in the words of a diagnosis."""
-        return Ask(
-            type=call.type, operation=call.operation, lane=lane, request=identity(call), key=key
-        )
-
     # Besides calls
-
-    def observe_mark(self, call: Call, lane: str) -> Divergence | None:
-        """The program says that its run starts or ends; compare with what it said then."""
-        if self.script is None:
-            return None
-        entry = self.script.mark(call.type)
-        key = self.key(call)
-        if entry is not None and self._comparer.key(_recorded(entry)) == key:
-            return None
-        ask = self.ask(call, key, lane)
-        if entry is None:
-            divergence = self._diagnosis.unexpected(ask, (), draws=False)
-        else:
-            divergence = self._diagnosis.payload_mismatch(entry.opening, ask, ())
-        return self.note(divergence)
-
-    def observe_closing(self, entry: Entry, kind: str, data: Data) -> Divergence | None:
-        """The program says what came back; compare with what came back then."""
-        recorded = entry.closing
-        if recorded is None or self.mode != "replay":
-            return None
-        asked = request_of(kind, data)
-        key = self._comparer.key(asked)
-        if self._comparer.key(request_of(recorded.type, recorded.data)) == key:
-            return None
-        ask = Ask(type=kind, operation=entry.operation, lane=entry.lane, request=asked, key=key)
-        return self.note(self._diagnosis.payload_mismatch(recorded, ask, ()))
 
     def has_recorded(self, call: Call, lane: str) -> bool:
         """Would ``call`` be served?"""
@@ -375,35 +334,6 @@ class Machine:
         if entry is not None and self._is_same(entry, call, key):
             return True
         return self._matcher.anywhere(call, key, lane) is not None
-
-    def stalled(self, head: int | None, waiting: Ask | None, *, stack: str, why: str) -> Divergence:
-        """The run waits for event ``head``, which the program does not ask for."""
-        event = self.script.event(head) if self.script and head else None
-        return self.note(self._diagnosis.stalled(event, waiting, stack=stack, why=why))
-
-    def cancelled(self, entry: Entry, call: Call, key: str, lane: str) -> Divergence:
-        """Answered in the recording, cancelled now."""
-        return self.note(self._diagnosis.cancelled(entry.opening, self.ask(call, key, lane)))
-
-    def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
-        """A call that was made again gave another result than the recorded one."""
-        closing = entry.closing or entry.opening
-        ask = Ask(
-            type=closing.type,
-            operation=call.operation,
-            lane=lane,
-            request=request_of(closing.type, result),
-            key=key,
-        )
-        return self.note(self._diagnosis.payload_mismatch(closing, ask, ()))
-
-    def note(self, divergence: Divergence) -> Divergence:
-        """Remember it for the report."""
-        if len(self.divergences) < KEPT:
-            self.divergences.append(divergence)
-        else:
-            self.more_divergences += 1
-        return divergence
 
     def unused(self) -> Iterable[Entry]:
         """Recorded calls that were not made. Reads to the end."""

@@ -150,6 +150,10 @@ class Rest:
             self._tell()
         return True
 
+    def is_busy(self, runner: Hashable) -> bool:
+        """Is ``runner``? Asked by itself, this needs no lock."""
+        return runner in self._busy
+
     def is_complete(self) -> bool:
         """Is nobody busy?"""
         return self.holds_for(_NOBODY)

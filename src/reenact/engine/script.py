@@ -7,21 +7,21 @@ for them in about the order in which they stand, so little is held at a time.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.entries import Brief, belongs, look, make_entry, text
+from reenact.engine.lane_script import LaneScript
 from reenact.engine.order import Order
 from reenact.errors import RecordingError, ValueRefused
 from reenact.format import lane as lanes
 from reenact.format.draws import load_run
 from reenact.format.event import Data, Event
-from reenact.format.schedule import DROPPED, run_names
+from reenact.format.schedule import DROPPED, STOPPED, run_names
 
-__all__ = ["Events", "LaneScript", "Script"]
+__all__ = ["Events", "Script"]
 
 _OPENINGS = {closing: opening for opening, closing in PAIRS.items()}
 _MARKS = ("run_start", "run_end")
@@ -48,69 +48,8 @@ class Ledger(Protocol):
         """What is under ``lane`` is not asked for any more."""
 
 
-class LaneScript:
-    """The calls of one lane that have been read and not been used, by position."""
-
-    __slots__ = ("ahead", "children", "cursor", "read", "skipped")
-
-    def __init__(self) -> None:
-        self.ahead: deque[Entry] = deque()
-        self.skipped: dict[int, Entry] = {}
-        """What a lenient run has gone past, by seq."""
-        self.children: list[str] = []
-        self.cursor = 0
-        """The position that the next call of the program has, if nothing diverged."""
-        self.read = 0
-        """How many positions have been read."""
-
-    def add(self, entry: Entry) -> None:
-        if self.ahead and entry.position < self.ahead[-1].position:
-            ordered = list(self.ahead)
-            insort(ordered, entry, key=_position)
-            self.ahead = deque(ordered)
-        else:
-            self.ahead.append(entry)
-
-    def take(self, entry: Entry) -> list[Entry]:
-        """``entry`` has been used. Returns what was passed over on the way; it stays usable."""
-        entry.used = True
-        ahead = self.ahead
-        passed: list[Entry] = []
-        if ahead and ahead[0] is entry:
-            ahead.popleft()
-        elif self.skipped.pop(entry.seq, None) is None:
-            while ahead and ahead[0].position <= entry.position:
-                one = ahead.popleft()
-                if one is not entry:
-                    passed.append(one)
-            self.skipped.update((one.seq, one) for one in passed)
-        self.cursor = max(self.cursor, entry.position + entry.count)
-        return passed
-
-    def give_back(self, entry: Entry) -> None:
-        """``entry`` has been used in part: what is left of it comes next."""
-        self.ahead.appendleft(entry)
-        self.cursor = min(self.cursor, entry.position)
-
-    def forget(self, is_gone: Callable[[Entry], bool]) -> None:
-        """Nobody will ask for the calls of which this is true."""
-        for entry in filter(is_gone, self.unused()):
-            entry.used = True
-        self.ahead = deque(entry for entry in self.ahead if not entry.used)
-        self.skipped = {seq: entry for seq, entry in self.skipped.items() if not entry.used}
-
-    def unused(self) -> Iterator[Entry]:
-        """In their order."""
-        yield from self.skipped.values()
-        yield from self.ahead
-
-
 def _data(event: Event) -> Data:
     return event.data
-
-
-def _position(entry: Entry) -> int:
-    return entry.position
 
 
 class Script:
@@ -133,8 +72,9 @@ class Script:
         """Has everything been read?"""
         self.entries: list[Entry] | None = None
         """Every call in the order of the log, when :meth:`keep_all` was asked for."""
-        self.aside: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
-        """What libraries drew, by lane and name: not positions of the lane."""
+        self._aside: defaultdict[tuple[str, str], deque[tuple[int, Any]]] = defaultdict(deque)
+        """What was drawn and is no position of its lane, by lane and name, each with the seq of its
+        event."""
         self.data_of = whole or _data
         """The data of an event, with what was redacted back in place as far as it can be."""
         self._events = events
@@ -149,6 +89,8 @@ class Script:
         """Insides of tools that a lenient run has gone past."""
         self._elsewhere: set[str] = set()
         self._dropped: set[str] = set()
+        self.stopped: set[str] = set()
+        """Lanes of processes that the recorded program has ended, as far as was read."""
         self._only: str | None = None
         self._problem: RecordingError | None = None
 
@@ -189,6 +131,10 @@ class Script:
     def never_began(self, name: str) -> bool:
         """Was the job of lane ``name`` given up before it began?"""
         return self.upcoming(name) is None and name in self._dropped
+
+    def was_stopped(self, name: str) -> bool:
+        """Was the process that does what is in lane ``name`` ended before it came so far?"""
+        return self.upcoming(name) is None and _is_under(name, self.stopped)
 
     def take(self, entry: Entry) -> None:
         """``entry`` has been used, or begins to be, if it is a run of draws."""
@@ -312,6 +258,9 @@ class Script:
         if brief.key == DROPPED:
             self._dropped.add(lane)
             return
+        if brief.key == STOPPED:
+            self.stopped.add(lane)
+            return
         for name in run_names(text(brief.key), brief.count):
             self.order.add((lane, name), lane, event.seq)
 
@@ -321,13 +270,18 @@ class Script:
         except ValueRefused:
             return  # never a divergence: the next ones are real
         for name, column in zip(run.names, run.columns, strict=True):
-            self.aside[event.lane, name].extend(column)
+            self._aside[event.lane, name].extend((event.seq, value) for value in column)
 
-    def read_aside(self, name: str) -> bool:
-        """Read on for what libraries drew in lane ``name`` before its next call; False when there
-        is no more."""
-        lane = self._lanes.get(name) or self.lane(name)
-        return not lane.ahead and self.read_on()
+    def next_aside(self, lane: str, name: str) -> tuple[int, Any] | None:
+        """The next value of ``name`` that was drawn aside in ``lane`` before its next call, with
+        the seq of its event; None when there is no more. It is used by that."""
+        found = self._lanes.get(lane) or self.lane(lane)
+        while True:
+            queue = self._aside.get((lane, name))
+            if queue:
+                return queue.popleft()
+            if found.ahead or not self.read_on():
+                return None
 
     def _open_pair(self, event: Event) -> None:
         brief = look(event)

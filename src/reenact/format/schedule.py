@@ -14,6 +14,7 @@ __all__ = [
     "LONGEST_RUN",
     "NO_VALUE",
     "SCHEDULE",
+    "STOPPED",
     "chunk_run",
     "read_run",
     "run_names",
@@ -27,6 +28,10 @@ CHUNK: Final = "chunk"
 
 DROPPED: Final = "dropped"
 """Names what did not happen: the job of this lane was given up before it began."""
+
+STOPPED: Final = "stopped"
+"""Says that the program has ended the process of this lane, or the one that did its job, wherever it
+was."""
 
 LONGEST_RUN: Final = 64
 """Pieces of a stream that one event stands for, at most: a reader makes something of each, and a

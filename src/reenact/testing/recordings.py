@@ -9,9 +9,9 @@ from typing import Any
 from reenact.engine.answers import PLAIN, error_fields
 from reenact.engine.call import PAIRS, SCHEDULE, Call
 from reenact.engine.lanes import Lane
-from reenact.engine.machine import identity
 from reenact.engine.recorder import Opened, Recorder
 from reenact.engine.room import Room
+from reenact.engine.verdicts import identity
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.policy.matching import Comparer, Rules
