@@ -85,7 +85,8 @@ class Ran:
     def own(self) -> tuple[int, bytes, str]:
         """What the program itself gave: exit code, output, errors."""
         lines = self.err.splitlines(keepends=True)
-        return self.code, self.out, "".join(one for one in lines if not one.startswith(_OURS))
+        ours = (*_OURS, "reenact: note: ")
+        return self.code, self.out, "".join(one for one in lines if not one.startswith(ours))
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,12 @@ class Theatre:
         return place
 
     def environ(self, **more: str) -> dict[str, str]:
-        """The environment of a run: ``SERVER`` is the address, a value of ``""`` is taken out."""
-        found = {**os.environ, "SERVER": self.server.url, **more}
+        """The environment of a run: ``SERVER`` is the address, a value of ``""`` is taken out.
+
+        Bytecode is kept: else each process compiles all of Reenact, which takes longer than all
+        the rest."""
+        kept = {"PYTHONDONTWRITEBYTECODE": "", "SERVER": self.server.url}
+        found = {**os.environ, **kept, **more}
         return {name: value for name, value in found.items() if value != ""}
 
     def run(self, *words: str | Path, told: bytes = b"", **environ: str) -> Ran:

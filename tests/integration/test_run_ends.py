@@ -18,14 +18,16 @@ PROGRAM = """
     import os, signal, sys
     from ask import ask
 
-    if os.environ.get("HANDLES"):
+    told = open("/proc/self/environ").read()
+    if "HANDLES=1" in told:
         signal.signal(signal.SIGTERM, lambda *_: (print("asked to end"), sys.exit(5)))
     print(ask("/json"), flush=True)
     print("ready", os.getpid(), flush=True)
-    if os.environ.get("WAITS"):
+    if "WAITS=1" in told:
         signal.pause()
 """
-"""Waits for its end, if it is told to; the replay is not."""
+"""Waits for its end, if it is told to; the replay is not. What it is told is no part of what is
+recorded, as a variable of its environment would be."""
 
 COMMAND = ("--capture", "c", "--", sys.executable, "program.py")
 

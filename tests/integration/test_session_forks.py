@@ -247,19 +247,21 @@ def test_a_process_that_is_spawned_is_in_no_session(tmp_path: Path) -> None:
     assert lane_tree(tmp_path / "c") == ["0"]
 
 
-def test_a_pool_of_one_process(tmp_path: Path) -> None:
-    """With more of them, which process does which job is another one in every run."""
+def test_each_job_of_a_pool_of_processes_is_in_a_lane_of_its_own(tmp_path: Path) -> None:
+    """Which process does which job is another one in every run."""
 
     def program(world: World) -> Any:
         context = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             seen = list(pool.map(_work, range(4)))
-        with context.Pool(1) as other:
+        with context.Pool(1) as other:  # whose process has a lane, too
             seen += other.map(_work, range(4))
         return [*seen, world.get()]
 
     assert _rehearse(program, tmp_path / "c")[:8] == [0, 10, 20, 30] * 2
-    assert lane_tree(tmp_path / "c") == ["0", "0.1", "0.2"]
+    # A pool has a lane, and each job that is given to it, or each map with one for each item.
+    jobs = [*(f"0.{number}" for number in (2, 3, 4, 5)), *(f"0.7.{item}" for item in (1, 2, 3, 4))]
+    assert lane_tree(tmp_path / "c") == ["0", *jobs]
 
 
 def test_pools_of_processes_do_not_hang(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from reenact.engine.late import Late
 from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened
-from reenact.engine.script import Script
+from reenact.engine.script import Events, Script
 from reenact.engine.settings import Settings
 from reenact.format.event import Data, Event
 from reenact.policy.access import Access
@@ -35,13 +35,19 @@ def make_comparer(settings: Settings, parts: Opened) -> Comparer:
     return Comparer(rules, parts.redactor)
 
 
-def make_script(settings: Settings, parts: Opened, lane: str | None) -> Script | None:
-    """What was recorded, in modes that read; with ``lane`` only what is under it."""
+def make_script(
+    settings: Settings, parts: Opened, lane: str | None, events: Events | None = None
+) -> Script | None:
+    """What was recorded, in modes that read; with ``lane`` only what is under it, of ``events`` if
+    they are known."""
     if parts.source is None or settings.mode not in ("replay", "record_missing"):
         return None
     by_lane = settings.policy.match != "transcript"
     script = Script(
-        parts.source, by_lane=by_lane, ledger=settings.ledger, whole=_restoring(parts.source, parts)
+        events or parts.source,
+        by_lane=by_lane,
+        ledger=settings.ledger,
+        whole=_restoring(parts.source, parts),
     )
     if lane is not None:
         script.keep_to(lane)

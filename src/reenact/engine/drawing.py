@@ -29,7 +29,7 @@ __all__ = [
 Live = Callable[[], Any]
 
 _DRAWS: Final = "draws"
-SAYS_DRAWS: Final = {_DRAWS: "clock rng"}
+SAYS_DRAWS: Final = {_DRAWS: "clock rng env process"}
 """Stands in the environment of a manifest: these sources were recorded. Where it does not (net tapes,
 recordings that were made by hand or came from elsewhere) the program draws what it draws."""
 

@@ -37,8 +37,8 @@ class Draws(Protocol):
         """What ``live`` gives, or gave in the recording. Raises what the policy refuses with."""
 
     def draw_aside(self, name: Name, live: Live) -> Any:
-        """The same for a library: no position of its lane, and never a divergence. What is recorded
-        is served while it lasts."""
+        """The same for what a library draws, and for facts: no position of its lane, and never a
+        divergence. What is recorded is served while it lasts."""
 
     def end(self, lane: Lane) -> None:
         """The program goes on with something else: the run of ``lane`` is at its end."""

@@ -157,6 +157,7 @@ class KeptDraws(RecordedDraws):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._served: dict[Lane, Served] = {}
+        self._left_out: set[int] = set()
 
     def draw(self, name: Name, live: Live) -> Any:
         lane = self._lane()
@@ -178,6 +179,23 @@ class KeptDraws(RecordedDraws):
         served = Served(read_run(entry, session), entry, lambda: None)
         self._served[lane] = served
         return served.next(name)
+
+    def draw_aside(self, name: Name, live: Live) -> Any:
+        value = self._recorded_aside(name)
+        return super().draw_aside(name, live if value is ABSENT else lambda: value)
+
+    def _recorded_aside(self, name: Name) -> Any:
+        session = self._session
+        with session.lock:
+            script = session.machine.script
+            found = None if script is None else script.next_aside(self._lane().name, name)
+            if found is None:
+                return ABSENT
+            seq, value = found
+            if seq not in self._left_out:
+                self._left_out.add(seq)
+                session.leave_out(seq)
+        return value
 
     def end(self, lane: Lane) -> None:
         self._served.pop(lane, None)

@@ -72,18 +72,12 @@ class ReplayedDraws:
         session = self._session
         if call_of(name).source not in self._recorded or not session.is_active:
             return live()
-        lane = self._lane()
         with session.lock:
             script = session.machine.script
             assert script is not None
-            if session.machine.draws_of(call_of(name)) == "run":
-                while True:
-                    queue = script.aside.get((lane.name, name))
-                    if queue:
-                        return queue.popleft()
-                    if not script.read_aside(lane.name):
-                        break
-        return live()
+            free = session.machine.draws_of(call_of(name)) == "run"
+            found = script.next_aside(self._lane().name, name) if free else None
+        return live() if found is None else found[1]
 
     def _done(self, lane: Lane, entry: Entry) -> None:
         script = self._session.machine.script

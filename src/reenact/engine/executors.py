@@ -9,18 +9,22 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import wraps
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
+from reenact.engine.elsewhere import Elsewhere, Given, taking_part
 from reenact.engine.jobs import Job, called_back
 from reenact.engine.lanes import Lane, lane_hash
+from reenact.engine.patches import Patch
+from reenact.engine.workers import founding, hiring, inside
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from reenact.engine.session import Session
 
-__all__ = ["submit", "submit_to_processes"]
+__all__ = ["process_patches", "submit"]
 
 
 def submit(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,18 +121,91 @@ class _JobFuture(Future[Any]):
 _JobFuture.__name__ = _JobFuture.__qualname__ = "Future"  # as people see it in a repr
 
 
-def submit_to_processes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``ProcessPoolExecutor.submit``: a job in another process is in no lane of ours; its end wakes
-    who waits for it."""
+# Processes
+
+
+def process_patches(module: ModuleType) -> list[Patch]:
+    """The patches of ``concurrent.futures.process``."""
+    executor, manager = module.ProcessPoolExecutor, module._ExecutorManagerThread
+    return [
+        Patch(executor, "__init__", founding),
+        Patch(executor, "_spawn_process", _hire),
+        Patch(executor, "submit", _submit_elsewhere),
+        Patch(manager, "process_result_item", _take_result),
+    ]
+
+
+def _hire(original: Callable[..., None]) -> Callable[..., None]:
+    @wraps(original)
+    def spawn_process(self: Any) -> None:
+        with hiring(self):
+            original(self)
+
+    return spawn_process
+
+
+def _submit_elsewhere(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A job in another process is in no lane of this one; its end wakes who waits for it."""
 
     @wraps(original)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        future = original(self, fn, *args, **kwargs)
-        session = current()
-        if session is not None:
-            conductor = session.conductor
-            conductor.helper_comes()
-            future.add_done_callback(lambda _: conductor.helper_goes())
+        session = taking_part()
+        if session is None:
+            return original(self, fn, *args, **kwargs)
+        given = Given(session)
+        conductor = session.conductor
+        future = original(self, Elsewhere(given.lane, fn, given.arrival), *args, **kwargs)
+        conductor.helper_comes()
+        future.add_done_callback(lambda _: conductor.helper_goes())
+        future.lane = given.lane
+        future.__class__ = _FarFuture
         return future
 
     return submit
+
+
+def _take_result(original: Callable[..., None]) -> Callable[..., None]:
+    """A result has come, in the thread that manages the pool."""
+
+    @wraps(original)
+    def process_result_item(self: Any, result_item: Any) -> None:
+        work = self.pending_work_items.get(getattr(result_item, "work_id", None))
+        arrival = getattr(getattr(work, "fn", None), "arrival", None)
+        if arrival is None:
+            original(self, result_item)
+            return
+
+        def later() -> None:
+            original(self, result_item)
+            with self.shutdown_lock:
+                self.thread_wakeup.wakeup()  # it waits for the last one
+
+        arrival.take(lambda: original(self, result_item), later)
+
+    return process_result_item
+
+
+class _FarFuture(Future[Any]):
+    """A future of a job elsewhere. Each callback has a lane of its own, wherever it is called; sets
+    of them iterate by lane."""
+
+    lane: str
+
+    def __hash__(self) -> int:
+        return lane_hash(self.lane)
+
+    def add_done_callback(self, fn: Callable[[Any], Any]) -> None:
+        session = current()
+        if session is None:
+            super().add_done_callback(fn)
+            return
+        lane = session.lanes.spawn()
+
+        def tell(future: Any) -> None:
+            with called_back(), inside(session, lane):
+                fn(future)
+
+        super().add_done_callback(tell)
+
+
+_FarFuture.__name__ = _FarFuture.__qualname__ = "Future"

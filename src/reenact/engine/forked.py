@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 from reenact.engine.assembling import make_script
@@ -9,6 +11,9 @@ from reenact.engine.closing import closing_patches
 from reenact.engine.jobs import job_patches
 from reenact.engine.lanes import Lane
 from reenact.engine.patches import Installable, LatePatches, Patches
+from reenact.engine.recorded_lanes import RecordedLanes
+from reenact.engine.script import Events, Script
+from reenact.engine.stopped import stopped_patches
 from reenact.engine.threads import thread_patches
 from reenact.engine.under_way import UnderWay
 from reenact.engine.waits import wait_patches
@@ -30,6 +35,7 @@ _PATCHES = Patches(
         *job_patches(),
         *wait_patches(),
         *closing_patches(),
+        *stopped_patches(),
         LatePatches("asyncio", _of_asyncio),
     ]
 )
@@ -37,6 +43,8 @@ _PATCHES = Patches(
 
 class Forked(UnderWay):
     """The fourth layer of a session: what it has patched, and what becomes of it in a child."""
+
+    _recorded: RecordedLanes | None = None
 
     @property
     def is_active(self) -> bool:
@@ -69,16 +77,67 @@ class Forked(UnderWay):
         if lane is None or self._state != "open":
             return
         self.machine.count_anew()
+        self._recorded = None
+        if self._parts is not None and self._parts.source is not None:
+            self._parts.source = self._parts.source.reopen()
+        if lane.pool is not None:
+            lane = self._as_worker(lane, lane.pool)
+        elif self.machine.script is not None:
+            self._read(self._script_of(lane.name))
         self.lanes.after_fork(lane)
         self.conductor.after_fork()
-        parts = self._parts
-        if parts is not None and parts.source is not None and self.machine.script is not None:
-            parts.source = parts.source.reopen()
-            script = make_script(self.settings, parts, lane.name)
-            assert script is not None
-            self.machine.read_from(script)
-            if self.conductor.order is not None:
-                self.conductor.order = script.order
+
+    def _as_worker(self, lane: Lane, pool: str) -> Lane:
+        """This process works for ``pool``, in ``lane``; in a replay in that of the worker of which
+        most is recorded."""
+        if self.machine.script is None:
+            return lane
+        lanes = self._recorded_lanes()
+        name = lanes.longest_below(pool) or lane.name
+        self._read(self._script_of(name, lanes.under(name)))
+        return Lane(name)
+
+    def leave_to_workers(self, lane: Lane) -> None:
+        """In the parent: how much of what is under ``lane`` is done is nobody's business."""
+        if self.settings.ledger is not None:
+            self.settings.ledger.stub(lane.name)
+
+    @contextmanager
+    def doing_job(self, name: str) -> Iterator[None]:
+        """In a worker: what runs here is the job of lane ``name``, which another process gave."""
+        lane, own = Lane(name), self.machine.script
+        self.draws.end(self.lanes.current())  # a worker may be ended without a word after it
+        with self.lock:
+            if own is not None:
+                self._read(self._script_of(name, self._recorded_lanes().under(name)))
+        try:
+            with self.lanes.inside(lane):
+                yield
+        finally:
+            if self._state == "open":
+                self.draws.end(lane)
+            with self.lock:
+                if own is not None:
+                    self._read(own)
+
+    def _recorded_lanes(self) -> RecordedLanes:
+        if self._recorded is None:
+            assert self._parts is not None
+            assert self._parts.source is not None
+            self._recorded = RecordedLanes(self._parts.source)
+        return self._recorded
+
+    def _script_of(self, lane: str, events: Events | None = None) -> Script:
+        assert self._parts is not None
+        script = make_script(self.settings, self._parts, lane, events)
+        assert script is not None
+        return script
+
+    def _read(self, script: Script) -> None:
+        """From now on what is asked for is in ``script``."""
+        self.machine.read_from(script)
+        if self.conductor.order is not None:
+            self.conductor.order = script.order
 
     def _patches(self) -> list[Patches]:
         own = self.settings.boundaries

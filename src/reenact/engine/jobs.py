@@ -34,6 +34,7 @@ def job_patches() -> list[LatePatch | LatePatches]:
     return [
         LatePatches("concurrent.futures.thread", _of_threads),
         LatePatches("concurrent.futures.process", _of_processes),
+        LatePatches("multiprocessing.pool", _of_pools),
         LatePatch(
             anyio, lambda module: module.AsyncIOBackend, "run_sync_in_worker_thread", _anyio_worker
         ),
@@ -51,9 +52,15 @@ def _of_threads(module: ModuleType) -> list[Patch]:
 
 
 def _of_processes(module: ModuleType) -> list[Patch]:
-    from reenact.engine.executors import submit_to_processes
+    from reenact.engine.executors import process_patches
 
-    return [Patch(module.ProcessPoolExecutor, "submit", submit_to_processes)]
+    return process_patches(module)
+
+
+def _of_pools(module: ModuleType) -> list[Patch]:
+    from reenact.engine.pools import pool_patches
+
+    return pool_patches(module)
 
 
 class Job:

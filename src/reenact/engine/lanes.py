@@ -19,7 +19,7 @@ from reenact.format import lane as lane_names
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
-__all__ = ["Lane", "Lanes", "lane_hash", "running_loop"]
+__all__ = ["Lane", "Lanes", "WorkersLane", "lane_hash", "running_loop"]
 
 _ident = threading.get_ident
 
@@ -53,7 +53,19 @@ def lane_hash(lane: str) -> int:
 class Lane:
     """One lane of a running session, with the counters that number what it does."""
 
-    __slots__ = ("calls", "logged", "name", "posts", "run", "side", "spawned", "timers", "waits")
+    __slots__ = (
+        "calls",
+        "logged",
+        "name",
+        "pool",
+        "posts",
+        "run",
+        "side",
+        "spawned",
+        "timers",
+        "told",
+        "waits",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -65,7 +77,11 @@ class Lane:
         self.run: Any = None
         """The draws that come one after the other just now, see :mod:`reenact.engine.draws`."""
         self.side: Any = None
-        """The same for those that libraries make."""
+        """The same for those that are no positions: of libraries, and facts."""
+        self.told: dict[str, Any] | None = None
+        """What it knows of the machine already, see :mod:`reenact.boundaries.host.told`."""
+        self.pool: str | None = None
+        """Of a process that works for a pool: the lane of that."""
         self.timers = 0
         self.posts = 0
         self.waits = 0
@@ -79,6 +95,18 @@ class Lane:
 
     def __repr__(self) -> str:
         return f"<Lane {self.name}>"
+
+
+class WorkersLane(Lane):
+    """The lane of a pool of processes: what is spawned here works for it."""
+
+    __slots__ = ()
+
+    def child(self) -> Lane:
+        """The lane of the next worker."""
+        lane = super().child()
+        lane.pool = self.name
+        return lane
 
 
 class Lanes:

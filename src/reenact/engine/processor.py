@@ -1,31 +1,68 @@
-"""Does a thread want the processor? Known on Linux; elsewhere none is known to."""
+"""Does a thread want the processor, and do other processes work for this one? Known on Linux;
+elsewhere none is known to."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["wants_processor"]
+__all__ = ["introduced", "seconds_of_children", "wants_processor"]
 
 _open, _read, _close = os.open, os.read, os.close  # before anything is patched
 _threads: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+_strangers: dict[int, int] = {}
 _MOST = 512
+_USER, _SYSTEM = 11, 12
+"""Where processor time stands, counted behind the name."""
+
+
+@contextmanager
+def introduced() -> Iterator[None]:
+    """This thread is one that ``threading`` does not know."""
+    ident = threading.get_ident()
+    _strangers[ident] = threading.get_native_id()
+    try:
+        yield
+    finally:
+        del _strangers[ident]
 
 
 def wants_processor(ident: int) -> bool:
     """Is the thread ``ident`` running, or would it if the machine had time for it?"""
     thread = _threads.get(ident)
-    native = thread.native_id if thread is not None else None
+    native = thread.native_id if thread is not None else _strangers.get(ident)
     if native is None:
         return False
+    # "123 (name) R …", and the name may be anything.
+    return _stat(f"/proc/self/task/{native}/stat").rpartition(b")")[2][:2] == b" R"
+
+
+def seconds_of_children() -> float:
+    """Processor time that the processes of multiprocessing have used which this one has started."""
+    module = sys.modules.get("multiprocessing.process")
+    if module is None:
+        return 0.0
+    started = (getattr(one, "_popen", None) for one in list(module._children))
+    return sum(_seconds(one.pid) for one in started if one is not None)
+
+
+def _seconds(pid: int) -> float:
+    fields = _stat(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return sum(map(int, fields[_USER : _SYSTEM + 1])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(path: str) -> bytes:
+    """What the system says of a thread or a process; nothing where it is not there."""
     try:
-        file = _open(f"/proc/self/task/{native}/stat", os.O_RDONLY)
+        file = _open(path, os.O_RDONLY)
     except OSError:
-        return False
+        return b""
     try:
-        # "123 (name) R …", and the name may be anything.
-        return _read(file, _MOST).rpartition(b")")[2][:2] == b" R"
+        return _read(file, _MOST)
     except OSError:
-        return False
+        return b""
     finally:
         _close(file)

@@ -175,8 +175,8 @@ class Recorder:
             return self._append(kind, data, lane.name, None, opened.call.operation)
 
     def draws(self, lane: Lane, run: Run, *, aside: bool = False) -> None:
-        """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that libraries
-        did in it."""
+        """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that are no
+        positions of it."""
         data = dump_run(run)
         data["valueHash"] = self._value_hash(values_of(data))
         if data["source"] not in DRAWS:

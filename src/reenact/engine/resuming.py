@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reenact.engine.call import PAIRS, SCHEDULE
+from reenact.engine.call import DRAWS, PAIRS, SCHEDULE
 from reenact.engine.lanes import Lane
 from reenact.format import lane as lanes
 from reenact.format.event import Event
@@ -42,6 +42,7 @@ def _count(root: Lane, event: Event) -> None:
         counter = _COUNTERS.get(kind)
         if counter is not None and number.isdecimal():
             setattr(root, counter, max(getattr(root, counter), int(number)))
-    elif event.type in _POSITIONS:
-        root.calls += 1
-        root.logged += 1
+    elif event.type in _POSITIONS and event.data.get("aside") is not True:
+        count = event.data.get("count", 1) if event.data.get("source") in DRAWS else 1
+        root.calls += count
+        root.logged += count

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
+from reenact._system import pause
 from reenact.engine.assembling import make_comparer, make_machine, make_script
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.conductor import Conductor
@@ -60,7 +61,8 @@ class Session(Forked):
                 patches.acquire()
             watch(self)
         if self.settings.lane is not None:
-            self.lanes.begin(Lane(self.settings.lane))
+            lane, pool = Lane(self.settings.lane), self.settings.pool
+            self.lanes.begin(lane if pool is None else self._as_worker(lane, pool))
         elif self._parts.root is not None:
             self.lanes.begin(self._parts.root)
         self.lanes.adopt()
@@ -145,7 +147,7 @@ class Session(Forked):
             self.paces = self._enacts = False
             self.conductor.close(self._closed)
         if self.mode != "off":
-            for patches in self._patches():
+            for patches in reversed(self._patches()):
                 patches.release()
         assert self._parts is not None
         away = self.settings.guest or os.getpid() != self._pid
@@ -218,6 +220,15 @@ class Session(Forked):
         with self.lock:
             return self.machine.is_next(call, lane.name)
 
+    def upcoming(self) -> Entry | None:
+        """What the recorded program did next, here; None where there is nothing, or where calls are
+        not matched in their order."""
+        lane = self.lanes.current()
+        if lane.run is not None or lane.side is not None:
+            self.draws.end(lane)
+        with self.lock:
+            return self.machine.upcoming(lane.name)
+
     @contextmanager
     def waiting_elsewhere(self) -> Iterator[None]:
         """This thread does nothing for some time, and then goes on by itself."""
@@ -241,6 +252,8 @@ class Session(Forked):
 
             # In the recording it was cancelled in time: nobody waits for what it would come to.
             raise CancelledError
+        if self._enacts and script is not None and script.was_stopped(lane):
+            pause(self.settings.patience)  # by then the program has ended this process, as it did
         if self.full is not None and self.machine.covers(call):
             action = self.settings.policy.action_for(call.capability, call.operation)
             if action != "pass":

@@ -17,9 +17,9 @@ from reenact.errors import UsageError
 from reenact.policy.access import check_mode
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.places import cassette_path, find_root, has_policies, world
+from reenact.policy.places import FOLDER, cassette_path, find_root, has_policies, world
 from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import DEFAULT, BoundaryRule, Ignore, Mode, Pinned, Policy
+from reenact.policy.rules import DEFAULT, BoundaryRule, Files, Ignore, Mode, Pinned, Policy
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["MODES", "Pace", "Settings", "Unused", "is_under_pytest", "mode_named", "settle"]
@@ -67,9 +67,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What is derived, and not drawn, is derived from this: the same in every replay."""
     lane: str | None = None
     """The root lane, of a process that is one of several."""
+    pool: str | None = None
+    """The lane of the pool that the process works for."""
     guest: bool = False
     """Somebody else started the recording, and closes it; of a replay, looks for what is left."""
     ledger: Ledger | None = None
+    files: tuple[tuple[str, str], ...] = ()
+    """Files and folders that belong to what is recorded: where each is, and what it is called."""
+    files_apart: frozenset[str] = frozenset()
+    """What is ours, and not looked at wherever it is: recordings and policies."""
     tell: Tell = _nobody
     """Hears of what ends a strict replay, and of recordings that cannot be read, at once."""
 
@@ -135,6 +141,7 @@ def settle(
     unused: Unused | None = None,
     match: Literal["lane", "transcript", "lookup"] | None = None,
     ignore: Ignore | None = None,
+    files: Sequence[str | Path] | None = None,
     root: str | Path | None = None,
     fixture_root: str | Path | None = None,
     warn: Warn = print_warning,
@@ -145,7 +152,7 @@ def settle(
     :class:`PathRefused`, and :class:`PolicyRefused` for a mode or world that is not allowed."""
     environ = os.environ
     top = Path(root).absolute() if root is not None else find_root(Path.cwd(), environ)
-    pinned = _passing(_pinned(top, policy, match=match, ignore=ignore), allow)
+    pinned = _passing(_pinned(top, policy, match=match, ignore=ignore, files=files), allow)
     chosen = mode_named(mode) if mode is not None else pinned.policy.mode or "replay"
     check_mode(pinned, chosen, world(environ, is_under_pytest(), _named_worlds(top)))
     is_strict = _said_strict(strict, pinned.policy.strictness, environ)
@@ -159,6 +166,8 @@ def settle(
         path=place,
         tape=as_tape,
         warn=warn,
+        files=_places(top, pinned.policy.files.roots),
+        files_apart=_apart(top, place),
         **rest,
     )
 
@@ -170,17 +179,40 @@ def _said_strict(strict: bool | None, strictness: str | None, environ: Mapping[s
 
 
 def _pinned(
-    root: Path, policy: str | Policy | None, *, match: Any, ignore: Ignore | None
+    root: Path,
+    policy: str | Policy | None,
+    *,
+    match: Any,
+    ignore: Ignore | None,
+    files: Sequence[str | Path] | None,
 ) -> Pinned:
     if isinstance(policy, Policy):
         pinned = Pinned.of(policy)
     else:
         pinned = _loaded(root, policy)
-    said = {"match": match, "ignore": ignore}
+    said = {"match": match, "ignore": ignore, "files": _files(pinned.policy, files)}
     changes = {field: value for field, value in said.items() if value is not None}
     if not changes:
         return pinned
     return msgspec.structs.replace(pinned, policy=msgspec.structs.replace(pinned.policy, **changes))
+
+
+def _files(policy: Policy, roots: Sequence[str | Path] | None) -> Files | None:
+    return None if roots is None else Files(tuple(map(str, roots)), policy.files.content)
+
+
+def _places(top: Path, roots: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Where the roots are, by the name that is given to them and by the one that links lead to."""
+    found = {}
+    for one in roots:
+        place = os.path.normpath(top / one)
+        found.update(dict.fromkeys((place, os.path.realpath(place)), os.path.normpath(one)))
+    return tuple(found.items())
+
+
+def _apart(top: Path, recording: Path | None) -> frozenset[str]:
+    places = {top / FOLDER} if recording is None else {top / FOLDER, recording}
+    return frozenset(f(place) for place in places for f in (os.path.abspath, os.path.realpath))
 
 
 def _loaded(root: Path, policy: str | None) -> Pinned:

@@ -35,6 +35,9 @@ def standing() -> str:
     import traceback
 
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("reenact."):
+    found: list[tuple[FrameType, int]] = []
+    while frame is not None and len(found) < _NEAR:
+        if not frame.f_globals.get("__name__", "").startswith("reenact."):
+            found.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return "" if frame is None else "".join(traceback.format_stack(frame, limit=_NEAR))
+    return "".join(traceback.StackSummary.extract(reversed(found)).format())

@@ -160,6 +160,14 @@ class State(Explicit):
         """``text`` without secrets."""
         return text if self._parts is None else self._parts.redactor.text(text)
 
+    def hides(self, name: str) -> bool:
+        """Is what stands under ``name``, say of an environment variable, never written?"""
+        return self._parts is not None and self._parts.redactor.hides(name)
+
+    def suspects(self, text: bytes) -> bool:
+        """May there be a secret in ``text``?"""
+        return self._parts is not None and self._parts.redactor.suspects(text)
+
     def redacts(self, text: bytes) -> bool:
         """Is there a secret in ``text``, the bytes of a leaf?"""
         if self._parts is None or not self._parts.redactor.suspects(text):

@@ -102,6 +102,13 @@ class UnderWay(Complaints):
             fields |= {"stopReason": None, "usage": None}
         return self.recorder.completing(opened, fields)
 
+    def break_off(self) -> None:
+        """The process ends here and now: what is under way is written as far as it has come."""
+        with self.lock:
+            self._flush()
+            self.draws.end_all()
+            self._end_what_is_under_way()
+
     def _end_what_is_under_way(self) -> None:
         for opened, ends in list(self._under_way.values()):
             if ends is not None:

@@ -8,8 +8,11 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from reenact.boundaries.processes.injection import inject_with
 from reenact.engine.current import current
 from reenact.engine.patches import LatePatch
+from reenact.errors import DivergenceError
+from reenact.runs.places import print_place
 from reenact.runs.plan import LANE, RUN
 
 __all__ = ["INJECT", "child_patches", "is_multiprocessing", "joining_patch", "with_injection"]
@@ -18,6 +21,8 @@ INJECT = str(Path(__file__).with_name("inject"))
 """The folder that makes every Python on whose path it is start Reenact."""
 
 _KEY = "reenact_lane"
+_FORKSERVER = "ignore"
+"""What ``multiprocessing`` calls a process that only makes others."""
 
 
 def with_injection(environ: dict[str, str], folder: str) -> dict[str, str]:
@@ -31,45 +36,36 @@ def with_injection(environ: dict[str, str], folder: str) -> dict[str, str]:
 def child_patches(folder: str) -> list[LatePatch]:
     """The patches that tell children of this process, which is one of the run of ``folder``, who
     they are."""
+    inject_with(lambda environ, lane: {**with_injection(dict(environ), folder), LANE: lane})
     return [
         LatePatch(
-            "subprocess",
-            lambda module: module.Popen,
-            "__init__",
-            lambda original: _popen(original, folder),
+            "multiprocessing.spawn", lambda module: module, "get_preparation_data", _preparing
         ),
         LatePatch(
-            "multiprocessing.spawn", lambda module: module, "get_preparation_data", _preparing
+            "multiprocessing.process", lambda module: module.BaseProcess, "_bootstrap", _running
         ),
     ]
 
 
-def _popen(original: Callable[..., Any], folder: str) -> Callable[..., Any]:
-    from inspect import signature
-
-    parameters = signature(original)
+def _running(original: Callable[..., int]) -> Callable[..., int]:
+    """A process of multiprocessing prints whatever ends it. What differs is said once, at the end
+    of the run: here only where that was."""
 
     @wraps(original)
-    def start(self: Any, *args: Any, **kwargs: Any) -> None:
-        session = current()
-        if session is None:
-            original(self, *args, **kwargs)
-            return
-        bound = parameters.bind(self, *args, **kwargs)
-        given = bound.arguments.get("env")
-        environ = with_injection(dict(os.environ if given is None else given), folder)
-        bound.arguments["env"] = {**environ, LANE: _child_lane(session)}
-        original(*bound.args, **bound.kwargs)
+    def bootstrap(self: Any, *args: Any, **kwargs: Any) -> int:
+        run = self.run
 
-    return start
+        def run_quietly() -> None:
+            try:
+                run()
+            except DivergenceError as error:
+                print_place(error.__traceback__)
+                raise SystemExit(1) from None
 
+        self.run = run_quietly
+        return original(self, *args, **kwargs)
 
-def _child_lane(session: Any) -> str:
-    with session.lock:
-        lane = session.spawn_process()
-        session.child_was_forked(lane)
-        name: str = lane.name
-    return name
+    return bootstrap
 
 
 def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,9 +74,17 @@ def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def get_preparation_data(*args: Any, **kwargs: Any) -> Any:
         data = original(*args, **kwargs)
+        if args[:1] == (_FORKSERVER,):
+            # It is in no session, and must not do what is the program's: its children do.
+            for key in ("init_main_from_name", "init_main_from_path"):
+                data.pop(key, None)
+            return data
         session = current()
         if session is not None:
-            data[_KEY] = _child_lane(session)
+            with session.lock:
+                lane = session.spawn_process()
+                session.child_was_forked(lane)
+            data[_KEY] = lane.name, lane.pool
         return data
 
     return get_preparation_data
@@ -91,13 +95,13 @@ def is_multiprocessing(argv: Sequence[str]) -> bool:
     return any("from multiprocessing." in word for word in argv)
 
 
-def joining_patch(begin: Callable[[str | None], None]) -> LatePatch:
-    """``begin(lane)`` as soon as this process learns from its parent what it is to do."""
+def joining_patch(begin: Callable[[str | None, str | None], None]) -> LatePatch:
+    """``begin(lane, pool)`` as soon as this process learns from its parent what it is to do."""
 
     def preparing(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def prepare(data: Any) -> Any:
-            begin(data.pop(_KEY, None))
+            begin(*data.pop(_KEY, (None, None)))
             return original(data)
 
         return prepare

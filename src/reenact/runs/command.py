@@ -12,7 +12,7 @@ from typing import Literal
 
 from reenact.errors import UsageError
 
-__all__ = ["Kind", "check_command", "kind_of"]
+__all__ = ["Kind", "arguments_of", "check_command", "kind_of"]
 
 Kind = Literal["python", "launcher", "other"]
 
@@ -115,3 +115,34 @@ def _letters(options: Sequence[str]) -> Iterator[str]:
                     next(words, None)
                 break
             yield letter
+
+
+def arguments_of(argv: Sequence[str]) -> list[str] | None:
+    """What a Python program is given, its own name left out; None where that cannot be seen."""
+    if not argv:
+        return None
+    if not _is_python(argv[0]):
+        return list(argv[1:]) if _is_script(argv) else None
+    words = list(argv[1:])
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or word == "-":
+            return words  # the program
+        last = _last_option(word)
+        if last in ("c", "m"):
+            return words[0 if word[-1] != last else 1 :]
+        if (last in ("W", "X") and word[-1] == last) or word == "--check-hash-based-pycs":
+            del words[:1]
+    return None
+
+
+def _last_option(word: str) -> str:
+    """The first letter that takes the rest, or the next word, for itself."""
+    return next((letter for letter in word[1:] if letter in "cmWX"), "") if word[1] != "-" else ""
+
+
+def _is_script(argv: Sequence[str]) -> bool:
+    try:
+        return kind_of(argv) == "python"
+    except UsageError:  # of another machine
+        return False

@@ -41,6 +41,8 @@ def look_for(settings: Settings, ledger: Ledger) -> Leftovers:
         used = [entry for entry in machine.unused() if ledger.is_used(entry.seq)]
         for entry in used:
             script.take(entry)
+        for lane in list(script.stopped):
+            script.stub(lane)  # how far it came is a matter of chance
         first, unused = machine.left_over(_SHOWN)
         calls, draws = counted(used)
         return Leftovers(calls, draws, len({entry.lane for entry in used}), unused, first)

@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from reenact.format import lane as lanes
 from reenact.policy.rules import Mode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.modules import EXPLAIN, note_modules
+from reenact.runs.places import print_place
 from reenact.runs.plan import LANE, RUN, Plan, Told, claim, read_plan, tell
 from reenact.runs.telling import for_the_command
 from reenact.store.warning import print_warning
@@ -40,12 +42,12 @@ def start() -> None:
     wish = os.environ.pop(LANE, None)
     if is_multiprocessing(sys.orig_argv):
         # Its lane comes with its work.
-        Patches(lambda: [joining_patch(lambda lane: _begin(folder, plan, lane))]).acquire()
+        Patches(lambda: [joining_patch(partial(_begin, folder, plan))]).acquire()
     else:
         _begin(folder, plan, wish)
 
 
-def _begin(folder: Path, plan: Plan, wish: str | None) -> None:
+def _begin(folder: Path, plan: Plan, wish: str | None, pool: str | None = None) -> None:
     for module in plan.boundaries:
         _import_boundary(module)
     lane = claim(folder, wish)
@@ -55,7 +57,7 @@ def _begin(folder: Path, plan: Plan, wish: str | None) -> None:
             "(--overwrite and --mode rewrite record all of them)"
         )
         return
-    _Program(folder, plan, lane).begin()
+    _Program(folder, plan, lane, pool).begin()
 
 
 def _import_boundary(module: str) -> None:
@@ -71,13 +73,13 @@ def _import_boundary(module: str) -> None:
 class _Program:
     """One process: its session, and what it reports."""
 
-    def __init__(self, folder: Path, plan: Plan, lane: str) -> None:
+    def __init__(self, folder: Path, plan: Plan, lane: str, pool: str | None) -> None:
         self._folder = folder
         self._plan = plan
         self._lane = lane
         self._error: BaseException | None = None
         self._problem: ReenactError | None = None
-        settings = _settings(folder, plan, lane, self._told)
+        settings = _settings(folder, plan, lane, pool, self._told)
         self._session = Session(settings, _joined(plan, settings))
 
     def begin(self) -> None:
@@ -105,7 +107,7 @@ class _Program:
             if self._session.is_active and self._plan.owner:
                 self._end()  # nobody else closes the recording
             elif self._session.is_active:
-                self._session.draws.end_all()
+                self._session.break_off()
                 self._tell(ended=True)
             original(*args, **kwargs)
 
@@ -117,7 +119,7 @@ class _Program:
         ) -> None:
             self._error = error
             if isinstance(error, DivergenceError):
-                _print_place(trace)  # what differs is said at the end, once
+                print_place(trace)  # what differs is said at the end, once
             else:
                 before(kind, error, trace)
 
@@ -168,36 +170,18 @@ def _joined(plan: Plan, settings: Settings) -> Opened | None:
     return open_guest(settings)
 
 
-def _print_place(trace: TracebackType | None) -> None:
-    """Where the program was: its own lines, without those of libraries."""
-    import traceback
-
-    whole = traceback.extract_tb(trace)
-    frames = [one for one in whole if not _is_librarys(one.filename)] or whole
-    shown = [(_short(one.filename), one.lineno or 0, one.name, one.line) for one in frames]
-    sys.stderr.write("Traceback (most recent call last):\n")
-    sys.stderr.writelines(traceback.format_list(shown))
-    sys.stderr.write("reenact.DivergenceError\n")
-
-
-def _short(file: str) -> str:
-    """As somebody in this folder would write it."""
-    return file.removeprefix(os.path.join(os.getcwd(), ""))
-
-
 def _say_what_is_covered() -> None:
     rest = ", ".join(stack.name for stack in uncovered()) or "none of the known ones"
     for line in (f"covered: {', '.join(covered())}", f"installed and not covered: {rest}"):
         sys.stderr.write(f"reenact: {line}\n")
 
 
-def _is_librarys(file: str) -> bool:
-    places = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
-    return file.startswith((*places, "<frozen")) or "site-packages" in file
-
-
 def _settings(
-    folder: Path, plan: Plan, lane: str, told: Callable[[BaseException], None]
+    folder: Path,
+    plan: Plan,
+    lane: str,
+    pool: str | None,
+    told: Callable[[BaseException], None],
 ) -> Settings:
     place = {"tape" if plan.tape else "capture": plan.path}
     mode: Mode = plan.mode
@@ -218,6 +202,7 @@ def _settings(
         only=plan.only,
         run_seed="" if plan.seed is None else str(plan.seed),
         lane=lane if guest else None,
+        pool=pool,
         guest=guest,
         ledger=Ledger(folder) if mode == "replay" else None,
         tell=told,

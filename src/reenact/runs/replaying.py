@@ -8,6 +8,7 @@ from pathlib import Path
 from reenact.engine.ledger import Ledger
 from reenact.engine.rendering import render, render_many
 from reenact.engine.settings import Settings, settle
+from reenact.runs.arguments import other_arguments
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
 from reenact.runs.plan import Plan, Told, reports
@@ -110,18 +111,29 @@ class Replaying:
         diverged = self._say_differences(told, left)
         code = _DIVERGED if diverged else code
         summary = self._summary(told, left, code)
+        summary.arguments = self._other_arguments(told=diverged or not self._options.quiet)
         if not self._options.quiet:
             say(f"reenact: {summary.line()}")
         write_report(self._options.report, summary)
         return code
 
+    def _other_arguments(self, *, told: bool) -> dict[str, list[str]] | None:
+        """Those of the program, where they are not the recorded ones; and the user is ``told``."""
+        found = other_arguments(self._settings, self._options.command)
+        if found is None or self._options.net:
+            return None
+        if told:
+            say(f"reenact: note: {found.line()}")
+        return found.to_json()
+
     def _say_differences(self, told: list[Told], left: Leftovers) -> bool:
         """Does the run count as diverged?"""
         texts = list(dict.fromkeys(text for one in told for text in one.texts))
+        if texts and self._settings.strict:
+            self._say_first(texts)
+            return True
         for text in texts:
             say(text)
-        if texts and self._settings.strict:
-            return True
         unused = self._settings.unused
         if not left.unused or unused == "allow":
             return False
@@ -133,6 +145,14 @@ class Replaying:
         if more:
             say(f"… and {more:,} more recorded calls that were not made")
         return unused == "error"
+
+    def _say_first(self, texts: list[str]) -> None:
+        """Where one process differs, others that work beside it often do, too: one says enough."""
+        first, *others = texts
+        say(first)
+        if others:
+            many = f"{len(others)} other{'s' if len(others) > 1 else ''}"
+            say(f"… and {many}, in processes beside that one (--report FILE lists them)")
 
     def _summary(self, told: list[Told], left: Leftovers, code: int) -> Summary:
         summary = Summary(

@@ -32,6 +32,8 @@ class Summary(msgspec.Struct, kw_only=True):
     unused: int = 0
     passed: dict[str, int] = msgspec.field(default_factory=dict)
     divergences: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    arguments: dict[str, list[str]] | None = None
+    """Recorded and given, where the program is not given those that it was recorded with."""
 
     def add(self, reports: Iterable[Told]) -> None:
         """Take in what processes said."""
@@ -63,6 +65,7 @@ class Summary(msgspec.Struct, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         """The stable form, as a session's report has it, and how the program ended."""
         served = self.calls if self.mode == "replay" else 0
+        other = {} if self.arguments is None else {"arguments": self.arguments}
         return {
             "version": VERSION,
             "mode": self.mode,
@@ -78,6 +81,7 @@ class Summary(msgspec.Struct, kw_only=True):
             "recording": str(self.recording),
             "lanes": self.lanes,
             "exitCode": self.exit_code,
+            **other,
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -232,3 +233,38 @@ def test_a_loop_that_stops_is_looked_at_when_it_runs_again(session: Session) -> 
         assert done == ["given"]
     finally:
         loop.close()
+
+
+def test_there_is_no_rest_before_the_loop_has_looked_at_its_files(session: Session) -> None:
+    """What another thread puts into a pipe is read before anything else is handed over."""
+    log: list[str] = []
+
+    async def main() -> None:
+        loop, desk = asyncio.get_running_loop(), session.running_desk()
+        done: asyncio.Future[None] = loop.create_future()
+        read, write = os.pipe()
+        loop.add_reader(read, lambda: log.append(os.read(read, 100).decode()))
+
+        def finish() -> bool:
+            log.append("submitted")
+            done.set_result(None)
+            return True
+
+        def say() -> None:
+            os.write(write, b"read")
+
+        def put() -> None:
+            desk.put(say)
+            desk.run_in_loop(desk.submit, finish)
+
+        thread = threading.Thread(target=outside().run, args=(put,))
+        thread.start()
+        await done
+        thread.join()
+        loop.remove_reader(read)
+        os.close(read)
+        os.close(write)
+
+    for _ in range(20):
+        _run(main)
+    assert log == ["read", "submitted"] * 20

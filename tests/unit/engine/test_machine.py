@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from reenact.engine.call import Call, Refuse, Serve
-from reenact.engine.machine import KEPT, identity
+from reenact.engine.verdicts import KEPT, identity
 from reenact.testing import Playbook, memory_source
 from reenact.testing.notation import call_of, parse_line
 

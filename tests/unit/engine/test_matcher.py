@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from reenact.engine.call import Call, Entry
-from reenact.engine.machine import identity
 from reenact.engine.matcher import LaneMatcher, LookupMatcher
 from reenact.engine.script import Script
+from reenact.engine.verdicts import identity
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction import Redactor
 from reenact.testing import MemorySource, memory_source, recording

@@ -1,13 +1,14 @@
-"""Does a thread want the processor?"""
+"""Does a thread want the processor, and do others work for us?"""
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import threading
 
 import pytest
 
-from reenact.engine.processor import wants_processor
+from reenact.engine.processor import seconds_of_children, wants_processor
 
 _on_linux = pytest.mark.skipif(sys.platform != "linux", reason="known on Linux only")
 
@@ -39,3 +40,23 @@ def test_a_thread_that_is_gone_does_not_want_it() -> None:
     assert thread.ident is not None
     assert not wants_processor(thread.ident)
     assert not wants_processor(0)
+
+
+def _use_processor() -> None:
+    while True:
+        pass
+
+
+@_on_linux
+def test_what_processes_have_used_that_work_for_us() -> None:
+    assert seconds_of_children() == 0
+    process = multiprocessing.get_context("fork").Process(target=_use_processor, daemon=True)
+    process.start()
+    try:
+        while not seconds_of_children():
+            pass  # the system counts in hundredths of a second
+        assert seconds_of_children() > 0
+    finally:
+        process.kill()
+        process.join()
+    assert seconds_of_children() == 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reenact.engine.machine import KEPT
 from reenact.engine.report import Report
+from reenact.engine.verdicts import KEPT
 from reenact.policy.rules import Policy
 from reenact.testing import Playbook
 

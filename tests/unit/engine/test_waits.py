@@ -277,7 +277,7 @@ def test_joining_works_for_every_kind_of_thread(session: Session) -> None:
 def test_a_wait_in_the_middle_of_our_own_work_is_not_the_programs(session: Session) -> None:
     """A sink starts a thread while the session's lock is held: nobody comes to rest by that."""
     with session.lock:
-        session.conductor.rest.give(threading.get_ident())
+        session.conductor.rest.give(session.runner())
         event = threading.Event()
         thread = threading.Thread(target=event.set)
         session.gateway._outside(thread.start)
