@@ -29,6 +29,7 @@ NAMES = (
     "http_record",
     "http_off",
     "draws",
+    "processes",
     "startup",
     "program",
 )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +19,7 @@ import msgspec
 from reenact.hermetic.addresses import text
 from reenact.hermetic.origin import caller
 
-__all__ = ["STARTS", "Start", "asks_the_machine", "goes_out", "is_ours"]
+__all__ = ["STARTS", "Start", "asks_the_machine", "goes_out", "is_ours", "standing_in"]
 
 RUN: Final = "REENACT_RUN"
 _INJECT = os.path.join(
@@ -90,13 +92,30 @@ STARTS: Final[dict[str, Callable[..., Start]]] = {
 """Audit events that start a process, and what is started, out of their arguments."""
 
 
+_standing = threading.local()
+"""``in_``: this thread starts a process of our own."""
+
+
+@contextmanager
+def standing_in() -> Iterator[None]:
+    """The process that this thread starts here stands in for a recorded one."""
+    _standing.in_ = True
+    try:
+        yield
+    finally:
+        _standing.in_ = False
+
+
 def asks_the_machine() -> bool:
     """Does the standard library start it, to learn something about this machine?"""
     return caller(_THROUGH) in _ASKS
 
 
 def is_ours(start: Start) -> bool:
-    """Will Reenact begin in this process, and go on with the same recording?"""
+    """Will Reenact begin in this process, and go on with the same recording? Or is it a stand-in,
+    which does nothing?"""
+    if getattr(_standing, "in_", False):
+        return True
     environ = os.environ if start.environ is None else start.environ
     paths = _variable(environ, "PYTHONPATH").split(os.pathsep)
     if not _variable(environ, RUN) or _INJECT not in paths:

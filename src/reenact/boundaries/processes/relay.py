@@ -1,0 +1,268 @@
+"""What stands between the program and a process: it passes on what both say, one thing at a time.
+
+A relay has threads of its own, which are in no session. What it passes on to the program is a
+delivery like any other: it comes when the program is at rest, and in a replay in its turn.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
+
+from reenact.engine.current import outside
+from reenact.engine.processor import introduced
+from reenact.engine.recorder import Opened
+from reenact.engine.session import Session
+
+if TYPE_CHECKING:
+    from reenact.boundaries.processes.account import Account
+    from reenact.engine.desk import Desk
+
+__all__ = ["SOON", "Gate", "Relay", "relay_of"]
+
+SOON: Final = 1.0
+"""Seconds within which a loop does what it does by itself: connect pipes, learn of an end."""
+
+_WAKING: Final = 0.2
+"""Seconds within which a thread that reads gets the processor."""
+
+_ident = threading.get_ident
+_known: dict[int, Relay] = {}
+"""By the id of their process. A process that has been waited for is forgotten."""
+
+_all: WeakSet[Relay] = WeakSet()
+_opening = threading.Lock()
+_hooked = False
+
+
+class Gate:
+    """Opened once, for everybody. Not a condition: waiting here is nothing that the program does."""
+
+    __slots__ = ("_lock", "is_open")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.is_open = False
+
+    def open(self) -> None:
+        with _opening:
+            if not self.is_open:
+                self.is_open = True
+                self._lock.release()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Is it open, at the latest after so many seconds?"""
+        if not self.is_open and self._lock.acquire(timeout=-1 if seconds is None else seconds):
+            self._lock.release()
+        return self.is_open
+
+
+class Relay:
+    """One process. ``targets`` is where what it says goes, by stream; ``source`` is where what it is
+    told comes from, or None. ``by_loop``: a loop has started it, reads it and waits for it."""
+
+    def __init__(
+        self, session: Session, opened: Opened, account: Account, *, by_loop: bool
+    ) -> None:
+        self.session = session
+        self.opened = opened
+        self.account = account
+        self.owner: int | Desk = session.runner()
+        """Who learns of its end, and gets what nobody else reads: who has waited for it last."""
+        self._readers: dict[int, int | Desk] = {}
+        """By stream: who has read from it last."""
+        self._waiting: dict[int, Gate] = {}
+        """By stream: opened when the thread that waits for it goes on."""
+        self.by_loop = by_loop
+        self.connected = Gate()
+        """Whoever reads what the process says is ready to."""
+        if not by_loop:
+            self.connected.open()
+        self.reaped = Gate()
+        """Somebody has waited for the process, and knows ``code``."""
+        self.code: int | None = None
+        self.ended = Gate()
+        """The program may know that the process has ended."""
+        self.failure: BaseException | None = None
+        self.signals = 0
+        self.fds: set[int] = set()
+        """Ours. A forked child must not hold them open."""
+        self._ended_callbacks: list[Callable[[], None]] = []
+        self._pid = 0
+
+    # Starting
+
+    def begin(self, pid: int, *work: Callable[[], None]) -> None:
+        """The process has been started: do ``work``, each in a thread of its own."""
+        self._pid = pid
+        _remember(self, pid)
+        for one in work:
+            # Not by ``threading``: the program does not find them among its own.
+            start_new_thread(outside().run, (self._watched, one))
+
+    def _watched(self, work: Callable[[], None]) -> None:
+        try:
+            with introduced():
+                work()
+        except BaseException as error:  # noqa: BLE001 - the program is told where it waits
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing comes any more: whoever waits goes on, and is told why."""
+        self.failure = self.failure or error
+        self.end()
+
+    def end(self) -> None:
+        """The process has ended, as far as the program is concerned."""
+        with self.session.lock:
+            self.ended.open()
+            callbacks, self._ended_callbacks = self._ended_callbacks, []
+        for call in callbacks:
+            call()
+
+    def when_ended(self, call: Callable[[], None]) -> bool:
+        """False if it has ended; else ``call`` is called then, in any thread."""
+        with self.session.lock:
+            if self.ended.is_open:
+                return False
+            self._ended_callbacks.append(call)
+            return True
+
+    # What others know
+
+    def is_reaped(self, code: int) -> None:
+        """The process has been waited for, and has ended with ``code``."""
+        self.code = code
+        self.reaped.open()
+
+    def wait_until_reaped(self) -> None:
+        """A loop waits for its processes by itself: it has to know of the end before it can act
+        upon it."""
+        if self.by_loop:
+            self.reaped.wait(SOON)
+
+    def wait_until_connected(self) -> None:
+        """Nothing is said before the program can hear it."""
+        self.connected.wait(SOON)
+
+    # What the program does
+
+    def was_signalled(self) -> bool:
+        """The program sends a signal. True if it is to be sent indeed."""
+        self.signals += 1
+        return True
+
+    @contextmanager
+    def reading(self, *streams: int) -> Iterator[None]:
+        """In the block the program waits for what the process says in ``streams``."""
+        session, gate = self.session, Gate()
+        if session.paces and self.fds:
+            reader = session.runner()
+            self._readers.update(dict.fromkeys(streams, reader))
+            self._waiting.update(dict.fromkeys(streams, gate))
+            if session.conductor.rest.is_busy(_ident()):
+                session.conductor.arrive(reader)
+        try:
+            yield
+        finally:
+            gate.open()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Has the process ended, after at most so many seconds? The program waits for it."""
+        session = self.session
+        if session.paces and not self.ended.is_open:
+            self.owner = session.runner()
+            with session.waiting_elsewhere():
+                self.ended.wait(seconds)
+            session.conductor.awaken(self.owner)
+        elif not self.ended.is_open:
+            self.ended.wait(seconds)
+        if self.failure is not None:
+            session.check_open()
+            raise self.failure
+        return self.ended.is_open
+
+    # Handing over
+
+    def take_turn(self, note: Callable[[], None]) -> None:
+        """When the program is at rest, do ``note``, which writes down what comes next."""
+        session = self.session
+        self.wait_until_connected()
+        if session.paces:
+            session.conductor.hand_over(_ident(), note)  # which gives the lock up while it waits
+        else:
+            with session.lock:
+                note()
+
+    def pass_on(self, act: Callable[[], None], stream: int, *, seen: bool) -> None:
+        """Do ``act``, which gives the program something, if that is ``seen`` by it. We are busy
+        with it; then whoever reads ``stream`` is."""
+        session, conductor = self.session, self.session.conductor
+        owner = self._readers.get(stream, self.owner)
+        if not session.paces:
+            act()
+        elif not seen:
+            with conductor.thread_starts():
+                act()
+            conductor.arrive(_ident())
+        elif isinstance(owner, int):
+            # First: it may have done with it before we go on. We are busy until it has woken up.
+            with session.lock:
+                conductor.given(owner)
+                conductor.awaken(_ident())
+            self._wake(act, self._waiting.pop(stream, None))
+            conductor.arrive(_ident())
+        else:
+            owner.put(act)
+
+    def _wake(self, act: Callable[[], None], waiting: Gate | None) -> None:
+        if waiting is None:
+            act()
+            return
+        with self.session.conductor.thread_starts():
+            act()
+            waiting.wait(_WAKING)
+
+    def close(self, fd: int) -> None:
+        """``fd`` is ours no more."""
+        if fd in self.fds:
+            self.fds.discard(fd)
+            os.close(fd)
+
+    def forget(self) -> None:
+        """The program has been told how it ended; the number may be another process's soon."""
+        if _known.get(self._pid) is self:
+            del _known[self._pid]
+
+    def after_fork(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+        self.fds.clear()
+
+
+def relay_of(pid: int) -> Relay | None:
+    """The relay of process ``pid``."""
+    return _known.get(pid)
+
+
+def _remember(relay: Relay, pid: int) -> None:
+    global _hooked
+    _known[pid] = relay
+    _all.add(relay)
+    if not _hooked:
+        _hooked = True
+        os.register_at_fork(after_in_child=_after_fork)
+
+
+def _after_fork() -> None:
+    global _opening
+    _opening = threading.Lock()
+    for relay in list(_all):
+        relay.after_fork()
+    _known.clear()

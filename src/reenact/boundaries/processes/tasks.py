@@ -1,0 +1,71 @@
+"""Processes that a loop has started: it reads them and learns of their end by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from reenact.boundaries.processes.relay import relay_of
+from reenact.engine import loops
+from reenact.engine.current import VARIABLE, outside
+from reenact.engine.patches import Installable, Patch
+
+__all__ = ["seams"]
+
+
+def seams(module: ModuleType) -> list[Installable]:
+    """The patches of the module ``asyncio.base_subprocess``."""
+    transport = module.BaseSubprocessTransport
+    return [
+        Patch(transport, "_connect_pipes", _connect_pipes),
+        Patch(transport, "_process_exited", _process_exited),
+    ]
+
+
+def _connect_pipes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop that does not read yet would be at rest, whatever a process has said."""
+
+    @wraps(original)
+    def connect(self: Any, *args: Any) -> Coroutine[Any, Any, None]:
+        relay = relay_of(self._pid)
+        done: Coroutine[Any, Any, None] = original(self, *args)
+        return done if relay is None else _then(done, relay.connected.open)
+
+    return connect
+
+
+async def _then(first: Coroutine[Any, Any, None], call: Callable[[], None]) -> None:
+    try:
+        await first
+    finally:
+        call()
+
+
+def _process_exited(original: Callable[..., None]) -> Callable[..., None]:
+    """The loop has waited for a process. What the program is told of it has its turn."""
+
+    @wraps(original)
+    def exited(self: Any, returncode: int) -> None:
+        relay = relay_of(self._pid)
+        if relay is None:
+            original(self, returncode)
+            return
+
+        def tell() -> None:
+            relay.forget()
+            original(self, returncode)
+
+        def later() -> None:
+            # What follows is the program's: the loop is not at rest before it has run.
+            context = outside()
+            context.run(VARIABLE.set, relay.session)
+            loops.post(self._loop, tell, context=context)
+
+        waits = relay.when_ended(later)
+        relay.is_reaped(returncode)
+        if not waits:
+            tell()
+
+    return exited
