@@ -1,0 +1,218 @@
+"""Environment variables, as the user's own modules and installed libraries read them.
+
+Each is recorded by its name, once in each lane. One whose name looks secret is never recorded: the
+program gets what it is. One that the program has set itself is its own. ``os.environ`` and
+``os.environb`` are of one class and share what they hold, and all their ways of reading come down to
+a few of its methods.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType, ModuleType
+from typing import Any, Final
+
+from reenact.boundaries.callers import tier_of
+from reenact.boundaries.host.told import Told, as_written, check_allowed, tell, told_in
+from reenact.engine.current import current
+from reenact.engine.patches import Installable, Patch
+from reenact.engine.session import Session
+
+__all__ = ["known_environment", "seams"]
+
+_frame = sys._getframe
+_Method = Callable[..., Any]
+
+_THROUGH: Final = frozenset(
+    {"collections.abc", "ntpath", "os", "posixpath", "pprint", "reenact.engine.patches", __name__}
+)
+"""They read for whoever calls them."""
+
+_HIDDEN: Final = "***REDACTED"
+_ALL: Final = "os.environ"
+
+
+def known_environment(session: Session) -> dict[str, str]:
+    """The environment as the program knows it: what it was told, and where it has not asked, what
+    there is."""
+    told, data = told_in(session), os.environ._data  # type: ignore[attr-defined]
+    there = {os.fsdecode(name): os.fsdecode(value) for name, value in data.items()}
+    heard = {name: _shown(*pair) for name, pair in told.variables.items() if name not in told.own}
+    known = there | heard
+    names = list(known)
+    if _ALL in told.others:
+        names = _with_own(told, _texts(told.others[_ALL][1]), list(there))
+    return {name: value for name in names if (value := known.get(name)) is not None}
+
+
+def seams(module: ModuleType) -> list[Installable]:
+    """The patches of the module ``os``."""
+    owner, data = type(module.environ), module.environ._data
+    replaced = {
+        "__getitem__": _getitem,
+        "__iter__": _iter,
+        "__len__": _len,
+        "__repr__": _repr,
+        "__setitem__": _setitem,
+        "__delitem__": _delitem,
+    }
+    return [Patch(owner, name, _only_of(data, make)) for name, make in replaced.items()]
+
+
+def _only_of(data: Any, make: Callable[[_Method], _Method]) -> Callable[[_Method], _Method]:
+    """A copy of ``os.environ`` may be of the same class: it is what somebody made of it."""
+
+    def wrap(original: _Method) -> _Method:
+        ours = make(original)
+
+        def method(self: Any, *args: Any) -> Any:
+            ask = original if current() is None or self._data is not data else ours
+            return ask(self, *args)
+
+        return method
+
+    return wrap
+
+
+def _reader() -> Session | None:
+    """The session, if it is no plumbing that reads."""
+    frame: FrameType | None = _frame(2)
+    while frame is not None and frame.f_globals.get("__name__") in _THROUGH:
+        frame = frame.f_back
+    session = current()
+    if session is None or frame is None or tier_of(frame.f_globals) == "plumbing":
+        return None
+    check_allowed(session, frame.f_globals)
+    return session
+
+
+# One variable
+
+
+def _getitem(original: _Method) -> _Method:
+    def getitem(self: Any, key: Any) -> Any:
+        session, encoded = _reader(), self.encodekey(key)
+        if session is None or not _is_fact(session, encoded):
+            return original(self, key)
+        found = _value(session, self, encoded)
+        if found is None:
+            raise KeyError(key)
+        return self.decodevalue(os.fsencode(found))
+
+    return getitem
+
+
+def _is_fact(session: Session, encoded: bytes) -> bool:
+    """Is it something that the machine says? What can stand in no recording is left alone."""
+    name = os.fsdecode(encoded)
+    return name.isprintable() and name not in told_in(session).own and not session.hides(name)
+
+
+def _value(session: Session, environ: Any, encoded: bytes) -> str | None:
+    """What the program is told that the variable is; None where it is not set."""
+    found = environ._data.get(encoded)
+    now = None if found is None else as_written(os.fsdecode(found))
+    return _shown(now, tell(session, told_in(session).variables, os.fsdecode(encoded), now))
+
+
+def _shown(now: Any, then: Any) -> str | None:
+    """Where a secret was taken out of what is recorded, that is what the variable is now, if it is
+    anything."""
+    found = None if then is None else os.fsdecode(then)
+    if found is not None and now is not None and _HIDDEN in found:
+        return os.fsdecode(now)
+    return found
+
+
+def _setitem(original: _Method) -> _Method:
+    def setitem(self: Any, key: Any, value: Any) -> None:
+        original(self, key, value)
+        _make_own(self.encodekey(key), gone=False)
+
+    return setitem
+
+
+def _delitem(original: _Method) -> _Method:
+    """Which is reading, too: it fails where there is nothing."""
+
+    def delitem(self: Any, key: Any) -> None:
+        session, encoded = _reader(), self.encodekey(key)
+        if session is None or not _is_fact(session, encoded):
+            original(self, key)
+        elif _value(session, self, encoded) is None:
+            raise KeyError(key)
+        elif encoded in self._data:
+            original(self, key)
+        _make_own(encoded, gone=True)
+
+    return delitem
+
+
+def _make_own(encoded: bytes, *, gone: bool) -> None:
+    session, name = current(), os.fsdecode(encoded)
+    if session is None:  # another thread has just closed it
+        return
+    told = told_in(session)
+    told.own.add(name)
+    if gone:
+        told.gone.add(name)
+
+
+# All of them
+
+
+def _iter(original: _Method) -> _Method:
+    def names(self: Any) -> Iterator[Any]:
+        session = _reader()
+        if session is None:
+            return iter(original(self))
+        return iter([self.decodekey(os.fsencode(name)) for name in _names(session, self)])
+
+    return names
+
+
+def _len(original: _Method) -> _Method:
+    def count(self: Any) -> int:
+        session = _reader()
+        return int(original(self)) if session is None else len(_names(session, self))
+
+    return count
+
+
+def _repr(original: _Method) -> _Method:
+    def text(self: Any) -> str:
+        session = _reader()
+        if session is None:
+            return str(original(self))
+        names = [self.decodekey(os.fsencode(name)) for name in _names(session, self)]
+        items = ", ".join(f"{name!r}: {self[name]!r}" for name in names if name in self)
+        return f"environ({{{items}}})"
+
+    return text
+
+
+def _names(session: Session, environ: Any) -> list[str]:
+    """The names that the program finds. What is secret is not recorded, so that it cannot be read
+    where it is not set."""
+    told, there = told_in(session), [os.fsdecode(name) for name in environ._data]
+    if told.names is None or (session.writes and _with_own(told, told.names, there) != there):
+        told.names = there
+        told.gone.clear()
+    now = list(map(as_written, told.names))
+    found = _with_own(told, _texts(tell(session, told.others, _ALL, now)), there)
+    return [name for name in found if name in there or not session.hides(name)]
+
+
+def _texts(names: list[Any]) -> list[str]:
+    return [os.fsdecode(name) for name in names]
+
+
+def _with_own(told: Told, names: list[str], there: list[str]) -> list[str]:
+    """``names``, with what the program itself has set and taken away since."""
+    own = told.own.intersection(there)
+    stayed = own - told.gone
+    kept = [name for name in names if name not in told.own or name in stayed]
+    added = own.difference(kept)
+    return kept + [name for name in there if name in added]
