@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,7 @@ def session(
     unused: Unused | None = None,
     match: Literal["lane", "transcript", "lookup"] | None = None,
     ignore: Ignore | None = None,
+    files: Sequence[str | Path] | None = None,
     redaction: Profile | Redactor | None = None,
     overwrite: bool = False,
     append: bool = False,
@@ -48,7 +50,9 @@ def session(
     ``strict`` replay raises at the first divergence, a lenient one goes on and collects them; by
     default it is lenient only at a terminal and outside CI. ``into`` records the replay itself.
     ``patience`` is how many seconds a replay with threads may stand still. With the ``pace``
-    ``recorded`` a replay takes as long as the answers took; otherwise they come at once.
+    ``recorded`` a replay takes as long as the answers took; otherwise they come at once. ``files``
+    are folders and files, seen from the root, whose reading and writing is recorded; by default
+    those that the policy names.
 
     Raises :class:`UsageError` and its kin for arguments that make no sense; entering it raises
     what opening the recording or its sink raises.
@@ -64,6 +68,7 @@ def session(
             unused=unused,
             match=match,
             ignore=ignore,
+            files=files,
             root=root,
             fixture_root=fixture_root,
             warn=warn,

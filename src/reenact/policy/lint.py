@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 
 from reenact.errors import PolicyInvalid
 from reenact.format.paths import join
@@ -38,6 +39,7 @@ def policy_findings(
         *_rules(policy, file),
         *_names(policy, file),
         *_key_headers(policy, file, sanitizer),
+        *_roots(policy, file),
     ]
 
 
@@ -123,6 +125,14 @@ def _key_headers(policy: Policy, file: str, sanitizer: Sanitizer | None) -> Iter
             message = f"{header} is redacted before calls are compared, so its value cannot count"
             hint = "leave it out; a replay matches with other credentials, or none"
             yield Finding("warning", file, f"$.keyHeaders[{number}]", message, hint)
+
+
+def _roots(policy: Policy, file: str) -> Iterator[Finding]:
+    for number, root in enumerate(policy.files.roots):
+        if PurePosixPath(root).is_absolute():
+            message = f"{root} is a place on this machine only, and recordings name files by it"
+            hint = "write it as seen from the folder that has .reenact"
+            yield Finding("warning", file, f"$.files.roots[{number}]", message, hint)
 
 
 def _meant(name: str) -> str:

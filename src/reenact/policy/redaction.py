@@ -110,6 +110,10 @@ class Redactor:
         other._texts = Texts(self._names, self._known, strict=profile == "strict")
         return other
 
+    def hides(self, name: str) -> bool:
+        """Is what stands under ``name`` secret, whatever it is? Under any profile."""
+        return self._names.secret(name)
+
     def suspects(self, encoded: bytes) -> bool:
         """False proves that :meth:`redact` changes nothing in the value encoded here.
 

@@ -26,6 +26,7 @@ from reenact.policy.terms import (
     Milliseconds,
     Mode,
     Name,
+    Place,
     Profile,
     Variable,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "BoundaryRule",
     "Budgets",
     "CapabilityRule",
+    "Files",
     "Ignore",
     "Mode",
     "NetRules",
@@ -116,6 +118,19 @@ class NetRules(_Part, frozen=True):
     ] = False
 
 
+class Files(_Part, frozen=True):
+    """Which files belong to what is recorded: their digests, and what is written to them. All
+    others are not looked at."""
+
+    roots: Annotated[
+        tuple[Place, ...],
+        Meta(description="folders and files, seen from the folder that has .reenact"),
+    ] = ()
+    content: Annotated[
+        bool, Meta(description="whether what was read is kept, to be served when it is gone")
+    ] = False
+
+
 class BoundaryRule(_Part, frozen=True, kw_only=True):
     """What is done with some of the calls. The first rule that fits decides."""
 
@@ -166,6 +181,7 @@ class Policy(_Part, frozen=True, kw_only=True):
         Meta(description="what the program may do; given, everything else is denied"),
     ] = None
     net: Annotated[NetRules, Meta(description="rules for the network")] = NetRules()
+    files: Annotated[Files, Meta(description="files that belong to what is recorded")] = Files()
     boundaries: Annotated[
         tuple[BoundaryRule, ...], Meta(description="what is done with which calls")
     ] = ()

@@ -22,6 +22,7 @@ __all__ = [
     "Milliseconds",
     "Mode",
     "Name",
+    "Place",
     "Profile",
     "RelativePath",
     "Variable",
@@ -67,6 +68,10 @@ Glob = Annotated[
 Name = Annotated[
     str,
     _of("a name of 1 to 256 characters", min_length=1, max_length=256),
+]
+Place = Annotated[
+    str,
+    _of("the path of a file or folder", pattern=rf"^[^\x00]+{_END}", max_length=1024),
 ]
 Capability = Annotated[
     str,
