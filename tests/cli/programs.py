@@ -9,7 +9,7 @@ __all__ = ["COMMAND", "PROGRAM"]
 PROGRAM = """
     import os, sys
     from ask import ask
-    print(ask("/json?" + os.environ.get("ASKED", "one")))
+    print(ask("/json?" + "".join(sys.argv[1:] or ["one"])))
     sys.exit(int(os.environ.get("CODE", "0")))
 """
 COMMAND = ("--", sys.executable, "program.py")

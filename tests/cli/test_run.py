@@ -259,7 +259,7 @@ def test_quiet(recorded: Ran, stage: Theatre) -> None:
 
 
 def test_quiet_does_not_hide_a_divergence(recorded: Ran, stage: Theatre) -> None:
-    ran = stage.run("-q", "--replay", "c", *COMMAND, ASKED="two")
+    ran = stage.run("-q", "--replay", "c", *COMMAND, "two")
     assert ran.code == 1
     assert "divergence: event_payload_mismatch" in ran.err
     assert "reenact: replayed" not in ran.err

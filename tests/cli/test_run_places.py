@@ -39,9 +39,9 @@ def test_an_existing_recording_is_not_replaced_unasked(copy: Theatre) -> None:
 
 
 def test_overwrite(copy: Theatre, recorded: Ran) -> None:
-    ran = copy.run("--capture", "c", "--overwrite", *COMMAND, ASKED="two")
+    ran = copy.run("--capture", "c", "--overwrite", *COMMAND, "two")
     assert b"?two" in ran.out
-    assert copy.replay("program.py", ASKED="two").own == ran.own
+    assert copy.replay("program.py", "two").own == ran.own
 
 
 BOTH = """
@@ -52,7 +52,7 @@ BOTH = """
 
 
 def test_append(copy: Theatre, recorded: Ran) -> None:
-    ran = copy.run("--capture", "c", "--append", *COMMAND, ASKED="two")
+    ran = copy.run("--capture", "c", "--append", *COMMAND, "two")
     assert b"?two" in ran.out
     assert [path for _, path in copy.asked()] == ["/json?one", "/json?two"]
     copy.write("both.py", BOTH.replace(', hash("x")', ""))
@@ -77,7 +77,7 @@ def test_what_is_added_to_nothing_is_a_recording(how: tuple[str, ...], theatre: 
     """Of all processes."""
     code = "import subprocess, sys; subprocess.run([sys.executable, 'program.py'])"
     ran = theatre.run("--capture", "c", *how, "--", sys.executable, "-c", code)
-    assert ran.summary.startswith("recorded 1 call in 1 lane to ")
+    assert ran.summary.startswith("recorded 2 calls in 2 lanes to ")
     assert theatre.replay(sys.executable, "-c", code).own == ran.own
 
 
@@ -118,13 +118,13 @@ def test_a_program_that_leaves_at_once_adds_what_it_did(copy: Theatre) -> None:
 
 def test_rewrite(copy: Theatre) -> None:
     before = everything_in(copy.folder / "c")
-    failed = copy.run("--capture", "c", "--mode", "rewrite", *COMMAND, ASKED="two", CODE="3")
+    failed = copy.run("--capture", "c", "--mode", "rewrite", *COMMAND, "two", CODE="3")
     assert failed.code == 3
     assert "stays as it was, because the program failed" in failed.err
     assert everything_in(copy.folder / "c") == before
-    ran = copy.run("--capture", "c", "--mode", "rewrite", *COMMAND, ASKED="two")
+    ran = copy.run("--capture", "c", "--mode", "rewrite", *COMMAND, "two")
     assert ran.code == 0
-    assert copy.replay("program.py", ASKED="two").own == ran.own
+    assert copy.replay("program.py", "two").own == ran.own
 
 
 # Policies and boundaries
@@ -147,7 +147,7 @@ def test_a_boundary_that_is_let_through_is_counted(theatre: Theatre) -> None:
 def test_a_policy_says_what_does_not_matter(copy: Theatre, recorded: Ran) -> None:
     ignoring = {**POLICY, "id": "loose", "ignore": {"query": ["one", "two"]}}
     put_set(copy.folder, ignoring, modes=["replay"])
-    ran = copy.run("--replay", "c", "--policy", "loose", *COMMAND, ASKED="two")
+    ran = copy.run("--replay", "c", "--policy", "loose", *COMMAND, "two")
     assert ran.own == recorded.own, ran
     refused = copy.run("--capture", "d", "--policy", "loose", *COMMAND)
     assert refused.code == 4, refused

@@ -101,7 +101,7 @@ def lane_tree(path: Path) -> list[str]:
 
 
 def _is_call(event: reenact.Event) -> bool:
-    return event.data.get("source") != SCHEDULE
+    return event.data.get("source") != SCHEDULE and "aside" not in event.data
 
 
 def schedule(path: Path) -> list[tuple[str, str]]:

@@ -10,13 +10,15 @@ from typing import Literal
 import msgspec
 
 from reenact.boundaries.callers import PLUMBING, Tier, why
-from reenact.boundaries.table import DRAWN, TABLE, Boundary, added
+from reenact.boundaries.files.seams import seams as file_seams
+from reenact.boundaries.table import DRAWN, FACTS, TABLE, Boundary, added
+from reenact.engine.patches import Installable
 
 __all__ = ["TIERS", "Covered", "Module", "classified", "covered_places", "plumbing"]
 
-How = Literal["calls", "draws"]
+How = Literal["calls", "draws", "facts"]
 """``calls``: each is recorded and answered. ``draws``: strictly in order for the user's own modules,
-aside for installed libraries, and not at all for plumbing."""
+aside for installed libraries, and not at all for plumbing. ``facts``: by name, not for plumbing."""
 
 TIERS: dict[Tier, str] = {
     "user": "recorded in order; in a replay one more or one less is a divergence",
@@ -47,14 +49,24 @@ class Module(msgspec.Struct, frozen=True):
 
 def covered_places() -> list[Covered]:
     """All boundaries, in the order in which they are put in place. Imports what it looks at."""
-    return [_covered(boundary) for boundary in (*TABLE, *added())]
+    return [*(_covered(boundary) for boundary in (*TABLE, *added())), _files()]
 
 
 def _covered(boundary: Boundary) -> Covered:
     installed = _is_installed(boundary.module)
     places = _places(boundary) if installed else []
-    how: How = "draws" if boundary in DRAWN else "calls"
-    return Covered(boundary.name, boundary.module, how, installed, places)
+    return Covered(boundary.name, boundary.module, _how(boundary), installed, places)
+
+
+def _files() -> Covered:
+    """Those of declared roots, which are put in place only where there are any."""
+    return Covered("declared files", "builtins", "calls", True, _of(file_seams()))
+
+
+def _how(boundary: Boundary) -> How:
+    if boundary in FACTS:
+        return "facts"
+    return "draws" if boundary in DRAWN else "calls"
 
 
 def _is_installed(name: str) -> bool:
@@ -65,10 +77,11 @@ def _is_installed(name: str) -> bool:
 
 
 def _places(boundary: Boundary) -> list[str]:
-    found: list[str] = []
-    for patch in boundary.patches(import_module(boundary.module)):
-        found += getattr(patch, "places", [])
-    return found
+    return _of(boundary.patches(import_module(boundary.module)))
+
+
+def _of(patches: Iterable[Installable]) -> list[str]:
+    return [place for patch in patches for place in getattr(patch, "places", [])]
 
 
 def classified(modules: Iterable[tuple[str, str | None]]) -> list[Module]:

@@ -8,14 +8,18 @@ from types import ModuleType
 
 import msgspec
 
+from reenact.boundaries.files.needed import Files
 from reenact.engine.patches import Installable, LatePatches, Patches
+from reenact.engine.session import Session
 from reenact.hermetic.guard import Guard
 from reenact.hermetic.stacks import Stack, installed
 
 __all__ = [
     "CLIENTS",
     "DRAWN",
+    "FACTS",
     "PATCHES",
+    "PROCESSES",
     "TABLE",
     "Boundary",
     "add_boundary",
@@ -49,8 +53,17 @@ class Boundary(msgspec.Struct, frozen=True):
 
 
 def _own(name: str, module: str, home: str) -> Boundary:
-    return Boundary(name, module, f"reenact.boundaries.{home}:seams")
+    """``home`` is a module of this package, whose function is ``seams`` where none is named."""
+    place, _, function = home.partition(":")
+    return Boundary(name, module, f"reenact.boundaries.{place}:{function or 'seams'}")
 
+
+PROCESSES = (
+    _own("subprocess", "subprocess", "processes.seams"),
+    _own("os.system", "os", "processes.system"),
+    _own("asyncio.subprocess", "asyncio.base_subprocess", "processes.tasks"),
+)
+"""What starts programs and sends them signals."""
 
 DRAWN = (
     _own("time", "time", "clock"),
@@ -62,6 +75,20 @@ DRAWN = (
     _own("numpy.random", "numpy.random", "chance.arrays"),
 )
 """What programs draw from: clock and chance."""
+
+FACTS = (
+    _own("os.environ", "os", "host.environment"),
+    *(
+        _own(f"{name} facts", name, "host.machine")
+        for name in "os getpass locale multiprocessing platform pwd shutil socket".split()
+    ),
+    _own("os folders", "os", "host.folders:os_seams"),
+    _own("os.path folders", "posixpath", "host.folders:path_seams"),
+    _own("os ids", "os", "host.identities:os_seams"),
+    _own("signal ids", "signal", "host.identities:signal_seams"),
+    _own("multiprocessing ids", "multiprocessing.process", "host.identities:process_seams"),
+)
+"""What programs learn of the machine."""
 
 CLIENTS = (
     _own("httpx", "httpx", "httpx"),
@@ -76,8 +103,9 @@ CLIENTS = (
 )
 """The libraries that talk to others."""
 
-TABLE = (*DRAWN, *CLIENTS)
-"""What is covered without anybody asking."""
+TABLE = (*PROCESSES, *DRAWN, *FACTS, *CLIENTS)
+"""What is covered without anybody asking. First what sends signals: the numbers of processes that
+the program is told are those of the recording, and a signal needs those of the present."""
 
 _added: list[Boundary] = []
 
@@ -107,12 +135,20 @@ def _modules() -> set[str]:
 
 
 _GUARD = Guard(covered, _modules)
+_FILES = Files()
+
+
+def _opened(session: Session) -> None:
+    _GUARD.opened(session)
+    _FILES.opened(session)
+
 
 PATCHES = Patches(
     lambda: [
         _GUARD,
         *(LatePatches(boundary.module, boundary.patches) for boundary in (*TABLE, *_added)),
+        _FILES,
     ],
-    opened=_GUARD.opened,
+    opened=_opened,
 )
 """Installed while a session needs them."""

@@ -18,6 +18,7 @@ __all__ = ["explain"]
 _WIDTH = 100
 _HOW = {
     "calls": "each call is recorded, and answered in a replay",
+    "facts": "what they say is recorded by its name, and never a divergence; plumbing is left alone",
     "draws": "what they say is recorded, by whose module asks:",
 }
 _REASONS = {
@@ -54,7 +55,7 @@ def _covered(covered: Sequence[Covered]) -> list[str]:
 
 
 def _tiers() -> list[str]:
-    lines = ["", f"calls: {_HOW['calls']}", f"draws: {_HOW['draws']}"]
+    lines = ["", *(f"{how}: {what}" for how, what in _HOW.items())]
     for tier, what in TIERS.items():
         lines.append(f"  {tier}: {_REASONS[tier]}{' these:' if tier == 'plumbing' else ''}")
         if tier == "plumbing":

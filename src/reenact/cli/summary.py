@@ -100,7 +100,15 @@ def _tool_result(data: Data) -> str:
 
 
 def _state_mutation(data: Data) -> str:
-    return _words(_text(data.get("type")), preview(data.get("details"), _LIMIT))
+    details = data.get("details")
+    if isinstance(details, dict) and isinstance(details.get("path"), str):
+        return _words(_text(data.get("type")), _text(details["path"]), _but_path(details))
+    return _words(_text(data.get("type")), preview(details, _LIMIT))
+
+
+def _but_path(data: Data) -> str:
+    rest = {name: item for name, item in data.items() if name != "path"}
+    return preview(rest, _LIMIT) if rest else ""
 
 
 def _nondeterministic(data: Data) -> str:
@@ -109,6 +117,8 @@ def _nondeterministic(data: Data) -> str:
     if asked:
         asked = _words(_cut_off(data), asked)
         answer = _text(response.get("status")) or _error(data) or _error(response)
+    elif data.get("source") == "fs" and request:
+        return _words(_text(data.get("op")), _but_path(request))
     elif "request" in data:
         asked = f"{_text(data.get('op'))}({preview(data['request'], _LIMIT)})"
         asked = _words(_cut_off(data), asked)
