@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.traffic import chat_requests
 from reenact import Draft, Redactor, start_recording
 from reenact.engine.call import Call
-from reenact.engine.machine import identity
+from reenact.engine.verdicts import identity
 from reenact.policy.matching import Comparer, Rules
 
 __all__ = ["COMPARER", "REDACTOR", "call", "make", "make_calls"]
