@@ -227,7 +227,7 @@ def test_a_program_that_clears_its_environment(theatre: Theatre) -> None:
         subprocess.run([sys.executable, "child.py"], check=True)
         """,
     )
-    assert theatre.check("program.py").summary.startswith("recorded 1 call in 1 lane")
+    assert theatre.check("program.py").summary.startswith("recorded 2 calls in 2 lanes")
 
 
 @pytest.mark.parametrize("job", ["--capture", "--record-net-to"])

@@ -122,7 +122,7 @@ def test_network_that_is_not_on_the_tape_is_refused(
 def test_replayed_as_a_whole_it_lacks_the_processes(recorded: Ran, stage: Theatre) -> None:
     ran = stage.run("--replay", "t.jsonl", *COMMAND)
     assert ran.code == 1
-    assert "The program starts the process echo" in ran.err
+    assert "The program asks for the call process echo where the recording has" in ran.err
 
 
 def _asking(*names: str) -> str:

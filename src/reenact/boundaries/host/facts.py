@@ -83,7 +83,12 @@ def standing_in(
     asks: bool = True,
 ) -> Any:
     """A function in place of ``original``: ``told`` answers whoever is of the tiers ``to``, and is
-    given the globals of the caller. ``asks`` is what a policy may refuse."""
+    given the globals of the caller. ``asks`` is what a policy may refuse.
+
+    The standard library keeps some of them for its finalizers, which run when our own names are
+    gone.
+    """
+    is_over, frame = sys.is_finalizing, _frame
 
     def answer(module: Module, args: Args, kwargs: Named) -> Any:
         session = current()
@@ -96,13 +101,17 @@ def standing_in(
     if isinstance(original, BuiltinFunctionType):
 
         def built_in(_: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return answer(_frame(1).f_globals, args, kwargs)
+            if is_over():
+                return original(*args, **kwargs)
+            return answer(frame(1).f_globals, args, kwargs)
 
         return like_builtin(built_in, original)
 
     @wraps(original)
     def written(*args: Any, **kwargs: Any) -> Any:
-        return answer(_frame(1).f_globals, args, kwargs)
+        if is_over():
+            return original(*args, **kwargs)
+        return answer(frame(1).f_globals, args, kwargs)
 
     return written
 

@@ -57,9 +57,13 @@ def _sending(original: Any) -> Any:
 
 
 def _waiting_for_one(original: Any) -> Any:
-    """A process that ``subprocess`` has started, waited for by its number."""
+    """A process that ``subprocess`` has started, waited for by its number. Its finalizer does so,
+    too, when our own names are gone."""
+    is_over = sys.is_finalizing
 
     def waitpid(_: Any, pid: int, options: int, /) -> tuple[int, int]:
+        if is_over():
+            return original(pid, options)  # type: ignore[no-any-return]
         relay = relay_of(pid)
         if relay is not None and not _is_plumbings() and not _has_ended(relay, options):
             return 0, 0
