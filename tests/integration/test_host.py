@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -258,6 +260,37 @@ def test_a_forked_child_and_its_number(theatre: Theatre) -> None:
 def test_it_ends_itself_by_a_signal(theatre: Theatre) -> None:
     theatre.write("program.py", "import os; os.kill(os.getpid(), 15)")
     assert theatre.check("program.py").code == 143
+
+
+def test_a_replay_sends_no_signal_to_a_stranger(theatre: Theatre) -> None:
+    """A number that the program did not get from the system may be anybody's by now."""
+    theatre.write(
+        "program.py",
+        """
+        import os, signal
+
+        with open("number") as file:
+            os.kill(int(file.read()), signal.SIGTERM)
+        print("sent")
+        """,
+    )
+
+    def stranger() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(["sleep", "600"])
+        theatre.folder.joinpath("number").write_text(str(process.pid), encoding="ascii")
+        return process
+
+    first = stranger()
+    recorded = theatre.record("program.py")
+    assert (recorded.out, first.wait()) == (b"sent\n", -signal.SIGTERM)
+    with stranger() as second:
+        try:
+            replayed = theatre.replay("program.py")
+            assert (replayed.code, replayed.out) == (0, recorded.out)
+            assert "in a replay it is not sent" in replayed.err
+            assert second.poll() is None
+        finally:
+            second.kill()
 
 
 def test_a_worker_that_is_ended_by_its_number(theatre: Theatre) -> None:

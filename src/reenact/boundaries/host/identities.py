@@ -8,6 +8,7 @@ writes is the recorded one. Numbers of threads are addresses in memory: nobody i
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -117,7 +118,35 @@ def _deadly(original: Any) -> Any:
 
 
 def _sending(original: Any) -> Any:
-    return _taking(0)(_deadly(original))
+    """In a replay no signal goes to a process that is none of the program's: the number may be a
+    recorded one (``pgrep`` said it, a file had it), and another process has it now."""
+    send = _deadly(original)
+
+    def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
+        pids = _pids(session)
+        given = [*map(pids.now, args[:1]), *args[1:]]
+        harms = session.mode == "replay" and any(given[1:]) and tier_of(module) == "user"
+        if harms and isinstance(given[0], int) and not _is_ours(pids, given[0]):
+            session.warn_once(
+                f"the program sends a signal to process {args[0]}, which it has not started: in a "
+                "replay it is not sent"
+            )
+            return None
+        return send(*given, **kwargs)
+
+    return standing_in(original, told, asks=False)
+
+
+def _is_ours(pids: Numbers, number: int) -> bool:
+    """Has the program to do with the process, or the group, ``number``?"""
+    pid = abs(number)
+    if pid in (0, os.getpid(), os.getppid(), os.getpgrp()) or pids.is_known(pid):
+        return True
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (OSError, OverflowError):
+        return False  # no child of this process
+    return True
 
 
 def os_seams(module: ModuleType) -> list[Installable]:

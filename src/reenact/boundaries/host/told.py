@@ -44,6 +44,10 @@ class Numbers:
             return number
         return self._now.get(number, number)
 
+    def is_known(self, now: int) -> bool:
+        """Has the program started the present process ``now``, or learned its number?"""
+        return now in self._then or bool(self._has_started(now))
+
     def then(self, number: int) -> int:
         """What the program calls it."""
         return self._then.get(number, number)
