@@ -25,6 +25,8 @@ from reenact.format import manifest
 from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
 from reenact.hermetic.stacks import ABOVE, STACKS
+from reenact.lenses.places import PROVIDERS
+from reenact.lenses.table import LENSES
 from reenact.policy.redaction import PLACEHOLDER, Redactor
 from reenact.policy.schema import FILES, schemas
 from reenact.policy.shapes import SHAPES
@@ -66,6 +68,7 @@ def build() -> dict[str, str]:
         "clients.md": clients_page,
         "errors.md": errors_page,
         "fields.md": fields_page,
+        "lenses.md": lenses_page,
         "policies.md": policies_page,
         "redaction.md": redaction_page,
     }
@@ -132,6 +135,34 @@ _KINDS = (
         "is refused, unless the run is isolated.",
     ),
 )
+
+
+# Lenses
+
+
+def lenses_page() -> Iterator[str]:
+    yield from (
+        "# Lenses",
+        "",
+        "The model APIs that are recognised in HTTP traffic: a `POST` whose path ends like this and whose",
+        "body is a request of that API. See [Model calls](../concepts/model-calls.md).",
+        "",
+    )
+    yield from table(
+        ("lens", "API", "the path ends with"),
+        (
+            (f"`{one.name}`", one.title, ", ".join(f"`{path}`" for path in one.paths))
+            for one in LENSES
+        ),
+    )
+    yield from (
+        "## Providers",
+        "",
+        "`provider` is told by the host. On any other host it is `anthropic`, `google`, `bedrock` or `ollama`",
+        "for their own APIs, and `openai-compatible` for those of OpenAI.",
+        "",
+    )
+    yield from table(("host", "provider"), ((f"`{host}`", f"`{name}`") for host, name in PROVIDERS))
 
 
 # Commands

@@ -1,0 +1,1 @@
+"""What model traffic means: one file per API, all pure."""

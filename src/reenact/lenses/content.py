@@ -1,0 +1,142 @@
+"""The body of an answer as the JSON values in it: one, or those of a stream."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator
+from json import JSONDecoder
+from typing import Any, NamedTuple
+
+from reenact.lenses import eventstream, sse
+from reenact.lenses.fields import decode, inside, mapped
+
+__all__ = ["Content", "Part", "content_of"]
+
+_DONE = "[DONE]"
+_LAST = (b"data: [DONE]", b"data:[DONE]")
+_LINES = ("application/x-ndjson", "application/jsonl", "application/stream+json")
+_MARKS = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+class Part(NamedTuple):
+    """A value of a stream. ``name`` is what the framing calls it, ``failed`` says that it is the
+    framing that tells of an error."""
+
+    name: str
+    value: Any
+    failed: bool = False
+
+
+class Content(NamedTuple):
+    """``streamed`` tells a stream from one value. ``whole``: it does not break off, as far as the
+    framing can tell; ``done``: the mark ``[DONE]`` came."""
+
+    parts: list[Part]
+    streamed: bool = False
+    whole: bool = True
+    done: bool = False
+
+    @property
+    def only(self) -> dict[str, Any]:
+        """The object that an answer is which is not streamed."""
+        return mapped(self.parts[0].value) if self.parts else {}
+
+
+def content_of(content_type: str, body: bytes) -> Content | None:
+    """What is in ``body``, by what it is said to be and by its looks; None for what is neither JSON
+    nor a stream. Takes time in proportion to the size."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "text/event-stream" and not body[:64].lstrip().startswith((b"{", b"[")):
+        return _sent(body)  # errors are plain JSON even where a stream was promised
+    if kind == "application/vnd.amazon.eventstream":
+        return _framed(body)
+    if kind in _LINES:
+        return _lines(body)
+    value, is_json = decode(body)
+    if is_json:
+        return _items(value) if isinstance(value, list) else Content([Part("", value)])
+    return _by_looks(kind, body)
+
+
+def _by_looks(kind: str, body: bytes) -> Content | None:
+    start = body[:64].lstrip()
+    if start.startswith(_MARKS):
+        return _sent(body)
+    if start.startswith(b"["):
+        return _broken_list(body)
+    if start.startswith(b"{"):
+        lines = _lines(body)
+        return lines if lines.parts else Content([], whole=False)
+    return Content([], whole=False) if kind.endswith("json") and not start else None
+
+
+def _sent(body: bytes) -> Content:
+    parts: list[Part] = []
+    for name, data in sse.events(body):
+        if data.startswith(_DONE):
+            return Content(parts, streamed=True, done=True)
+        value, is_json = decode(data)
+        if is_json:
+            parts.append(Part(name, value))
+    # Some servers end with the mark itself and leave out the line behind it.
+    return Content(parts, streamed=True, done=body[-32:].rstrip().endswith(_LAST))
+
+
+def _framed(body: bytes) -> Content:
+    return Content([_of_frame(frame) for frame in eventstream.frames(body)], streamed=True)
+
+
+def _of_frame(frame: eventstream.Frame) -> Part:
+    headers, payload = frame
+    value, is_json = decode(payload)
+    if headers.get(":message-type") == "error":
+        said = {"message": headers.get(":error-message", "")}
+        return Part(headers.get(":error-code", ""), said, failed=True)
+    if headers.get(":message-type") == "exception":
+        said = value if is_json else {"message": payload.decode("utf-8", "replace")}
+        return Part(headers.get(":exception-type", ""), said, failed=True)
+    name = headers.get(":event-type", "")
+    return Part(name, _unwrapped(value) if name == "chunk" else value)
+
+
+def _unwrapped(value: Any) -> Any:
+    """The event of another API that Bedrock passes on."""
+    packed = inside(value, "bytes")
+    if not isinstance(packed, str):
+        return value
+    try:
+        return decode(b64decode(packed))[0]
+    except ValueError:
+        return None
+
+
+def _lines(body: bytes) -> Content:
+    found = [decode(line) for line in body.split(b"\n") if line.strip()]
+    parts = [Part("", value) for value, is_json in found if is_json]
+    return Content(parts, streamed=True)
+
+
+def _items(value: list[Any]) -> Content:
+    return Content([Part("", item) for item in value], streamed=True)
+
+
+def _broken_list(body: bytes) -> Content:
+    parts = [Part("", item) for item in _before_the_break(body.decode("utf-8", "replace"))]
+    return Content(parts, streamed=True, whole=False)
+
+
+def _before_the_break(whole: str) -> Iterator[Any]:
+    """The items of a JSON list that breaks off."""
+    reader = JSONDecoder()
+    at = whole.index("[") + 1
+    while True:
+        while whole[at : at + 1] in _BETWEEN:
+            at += 1
+        try:
+            item, at = reader.raw_decode(whole, at)
+        except (ValueError, RecursionError):
+            return
+        yield item
+
+
+_BETWEEN = frozenset(" \t\r\n,")

@@ -1,0 +1,119 @@
+"""Looking into values that may be anything: what is not there, or is of another type, is empty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from reenact.lenses.meaning import Usage
+
+__all__ = [
+    "counted",
+    "decode",
+    "inside",
+    "joined",
+    "listed",
+    "mapped",
+    "mappings",
+    "parsed",
+    "shown",
+    "size_of",
+    "text",
+    "without",
+]
+
+_decode = msgspec.json.decode
+_MOST_TOKENS = 2**53
+
+
+def mapped(value: Any) -> dict[str, Any]:
+    """``value`` if it is an object."""
+    return value if isinstance(value, dict) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    """``value`` if it is a list."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """``value`` if it is a text."""
+    return value if isinstance(value, str) else ""
+
+
+def inside(value: Any, *names: str) -> Any:
+    """The member at the end of ``names``; None where there is none."""
+    for name in names:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def mappings(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects in a list."""
+    return (item for item in listed(value) if isinstance(item, dict))
+
+
+def without(value: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """``value`` without the members of these names; what is in it is not copied."""
+    return {name: item for name, item in value.items() if name not in names}
+
+
+def joined(texts: Iterable[Any], between: str = "") -> str:
+    """Those that are texts and not empty, in one."""
+    return between.join(item for item in texts if isinstance(item, str) and item)
+
+
+def counted(told: Any, *names: tuple[str, tuple[str, ...]]) -> Usage | None:
+    """Token counts: for each pair, the number under the path, if there is one; None for none."""
+    found: Usage = {}
+    for name, path in names:
+        number = inside(told, *path)
+        if type(number) is int and 0 <= number < _MOST_TOKENS:
+            found[name] = number
+    return found or None
+
+
+def decode(encoded: bytes | str) -> tuple[Any, bool]:
+    """The value of ``encoded`` and whether it is JSON."""
+    try:
+        return _decode(encoded), True
+    except (ValueError, RecursionError):  # DecodeError and UnicodeDecodeError are ValueErrors
+        return _mended(encoded)
+
+
+def _mended(encoded: bytes | str) -> tuple[Any, bool]:
+    """Servers that cut a text in the middle of a character send one half of it as an escape; no
+    such half can be stored, so a question mark stands for it."""
+    if not (b"\\u" in encoded if isinstance(encoded, bytes) else "\\u" in encoded):
+        return None, False
+    try:
+        whole = json.dumps(json.loads(encoded), ensure_ascii=False)
+        return _decode(whole.encode("utf-8", "replace")), True
+    except (ValueError, RecursionError):
+        return None, False
+
+
+def parsed(arguments: Any) -> Any:
+    """The arguments of a tool call, which some APIs send as JSON in a text."""
+    if not isinstance(arguments, str):
+        return arguments
+    value, is_json = decode(arguments)
+    return value if is_json else arguments
+
+
+def shown(value: Any) -> str:
+    """``value`` as JSON, for people; empty where it is none."""
+    try:
+        return msgspec.json.encode(value).decode("utf-8")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return ""
+
+
+def size_of(encoded: Any) -> str:
+    """How long base64 is, for a description."""
+    return f"{len(encoded)} characters" if isinstance(encoded, str) else "of unknown size"
