@@ -12,10 +12,11 @@ from pathlib import Path
 import httpx
 import vcr
 
+import reenact
 from bench.answers import serving
 from bench.measure import Limit, Row, Setting, at_most, fact, whole_cpu
 from bench.traffic import Turn, chat
-from reenact import Redactor, start_recording, verify
+from reenact import verify
 from reenact.store.pack import pack
 
 TITLE = "size of a long conversation"
@@ -58,20 +59,35 @@ def _size(name: str, size: int, against: int, limit: Limit | None = None) -> Row
 
 def _record(path: Path, turns: list[Turn]) -> float:
     """Record and close; CPU seconds, all threads."""
-    events = [
-        item
-        for turn in turns
-        for item in (("llm_request", turn.request_data()), ("llm_response", turn.response_data()))
-    ]
 
     def work() -> None:
-        with start_recording(path, redaction=Redactor("default"), seal=False) as recording:
-            for kind, data in events:
-                recording.add(kind, data)
+        with (
+            httpx.Client(transport=_Model(turns)) as client,
+            reenact.session(capture=path, mode="record", redaction="default", seal=False),
+        ):
+            for turn in turns:
+                client.post(turn.url, content=turn.body, headers=list(_pairs(turn.request_headers)))
 
     seconds = whole_cpu(work)
     verify(path)
     return seconds
+
+
+class _Model(httpx.BaseTransport):
+    """Answers turn after turn, without a network."""
+
+    def __init__(self, turns: list[Turn]) -> None:
+        self._turns = iter(turns)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        turn = next(self._turns)
+        request.read()
+        stream = httpx.ByteStream(turn.answer.encode())
+        return httpx.Response(200, headers=list(_pairs(turn.response_headers)), stream=stream)
+
+
+def _pairs(headers: list[list[str]]) -> Iterator[tuple[str, str]]:
+    return ((key, value) for key, value in headers)
 
 
 def _bytes_in(folder: Path) -> int:

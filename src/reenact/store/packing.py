@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import orjson
@@ -16,10 +15,16 @@ import orjson
 from reenact.format import delta
 from reenact.format.event import Draft
 from reenact.store.blobs import Blobs
+from reenact.store.resolving import short_digest
 
 __all__ = ["BLOB_THRESHOLD", "Packer"]
 
 BLOB_THRESHOLD = 64 * 1024
+
+
+_WORTH = {"llm_request": 0.9, "llm_response": 0.9}
+"""To which part of its length a delta has to bring a payload; else to half of it. Conversations are
+long, and what they repeat is most of them; elsewhere time counts for more."""
 
 
 class _Last(msgspec.Struct):
@@ -62,17 +67,14 @@ class Packer:
         self.new_files: list[Path] = []
         self.used_deltas = False
 
-    def pack(
-        self, seq: int, draft: Draft, payload: bytes, digest: bytes, key: str | None = None
-    ) -> bytes:
+    def pack(self, seq: int, draft: Draft, payload: bytes, digest: bytes) -> bytes:
         """What to write as the data of event ``seq``. Raises OSError when a blob cannot be.
 
-        ``key`` stays readable in a delta; it must be the redacted one. Nothing is ever taken from
-        ``draft.data``, which has not been redacted.
+        Nothing is ever taken from ``draft.data``, which has not been redacted.
         """
         result = None
         if self._deltas and len(payload) >= self.SMALLEST:
-            result = self._delta(seq, draft, payload, digest, key)
+            result = self._delta(seq, draft, payload, digest)
         if result is None:
             result = self._with_blobs(payload) if len(payload) > self._threshold else payload
         return result
@@ -85,9 +87,7 @@ class Packer:
 
     # Repetition
 
-    def _delta(
-        self, seq: int, draft: Draft, payload: bytes, digest: bytes, key: str | None
-    ) -> bytes | None:
+    def _delta(self, seq: int, draft: Draft, payload: bytes, digest: bytes) -> bytes | None:
         kin = (draft.type, draft.lane, draft.op)
         last = self._last.get(kin)
         result = None
@@ -95,7 +95,8 @@ class Packer:
             last = self._last[kin] = _Last(seq, payload)
             self._kept += len(payload)
         else:
-            result = self._try(last, payload, self._side.get(kin[1:]), digest, key)
+            worth = len(payload) * _WORTH.get(draft.type, 0.5)
+            result = self._try(last, payload, self._side.get(kin[1:]), digest, worth)
             self._kept += len(payload) - len(last.payload)
             last.seq, last.payload = seq, payload
             self._last.move_to_end(kin)
@@ -106,9 +107,9 @@ class Packer:
         return result
 
     def _try(
-        self, last: _Last, payload: bytes, side: _Last | None, digest: bytes, key: str | None
+        self, last: _Last, payload: bytes, side: _Last | None, digest: bytes, worth: float
     ) -> bytes | None:
-        """``payload`` as a delta on ``last`` and ``side``, if that is half as long or less."""
+        """``payload`` as a delta on ``last`` and ``side``, if that takes ``worth`` bytes at most."""
         depth, last.depth = last.depth, 0
         if depth >= self.DEEPEST:
             return None
@@ -120,17 +121,10 @@ class Packer:
             bases.append(side)
             depth = max(depth, side.depth)
         ops = delta.diff(last.payload, payload, *(base.payload for base in bases[1:]))
-        content: dict[str, Any] = {
-            "$delta": {
-                "digest": f"sha256:{digest.hex()}",
-                "of": [base.seq for base in bases],
-                "ops": ops,
-            }
-        }
-        if key is not None:
-            content["key"] = key  # readers index by it without resolving anything
-        result = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-        if 2 * len(result) > len(payload):
+        of = [base.seq for base in bases]
+        step = {"digest": short_digest(digest), "of": of, "ops": ops}
+        result = orjson.dumps({"$delta": step}, option=orjson.OPT_SORT_KEYS)
+        if len(result) > worth:
             # What never repeats is not tried every time: 1, 2, 4 … up to 64 events are left out.
             last.misses = min(last.misses + 1, 6)
             last.skip = 2**last.misses

@@ -16,13 +16,12 @@ __all__ = ["Prepared", "prepare"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """``payload`` is safe to write, and so is ``key``, which is part of it. ``varies``: it says
-    which parts of it do not count when runs are compared. ``received`` are the redacted values
+    """``payload`` is safe to write. ``varies``: it says which parts of it do not count when runs
+    are compared. ``received`` are the redacted values
     the program got, which a replay needs; they may only be written sealed. ``warning`` is for the
     person at the screen."""
 
     payload: bytes
-    key: str | None = None
     varies: bool = False
     received: tuple[Mark, ...] = ()
     warning: str = ""
@@ -45,7 +44,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     except ValueRefused as error:  # the path names keys, and a key can be anything
         raise ValueRefused(error.reason, redactor.text(error.path), hint=error.hint) from None
     if redactor.profile == "none" or not redactor.suspects(payload):
-        return Prepared(payload, _key(event.data), varies(event.data))
+        return Prepared(payload, varies(event.data))
     redacted = redactor.redact(event.data)
     received = tuple(mark for mark in redacted.marks if _is_received(event.type, mark.path))
     data: Data = redacted.value
@@ -61,12 +60,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     survivors = redactor.survivors(payload)
     if survivors:
         return _withhold(event, payload, survivors)
-    return Prepared(payload, _key(data), varies(data), received)
-
-
-def _key(data: Data) -> str | None:
-    key = data.get("key")
-    return key if isinstance(key, str) else None
+    return Prepared(payload, varies(data), received)
 
 
 def _is_text(item: object) -> bool:
@@ -91,12 +85,11 @@ def _withhold(event: Draft, payload: bytes, survivors: tuple[str, ...]) -> Prepa
             "size": len(payload),
         }
     }
-    key = _key(event.data)
-    if key is not None and _DIGEST.fullmatch(key):
+    key = event.data.get("key")
+    if isinstance(key, str) and _DIGEST.fullmatch(key):
         note["key"] = key
     return Prepared(
         exact(note),
-        _key(note),
         warning=f"the payload of a {event.type} event was not written, because text that looks "
         f"like a secret ({names}) survived redaction; its digest was kept",
     )

@@ -171,7 +171,7 @@ class Writer:
                     self._sealed.add(seq, event, digest, marks)
                 data = payload
                 if len(payload) >= self._packer.smallest:
-                    data = self._packer.pack(seq, event, payload, digest, prepared.key)
+                    data = self._packer.pack(seq, event, payload, digest)
                 self._log.append(b"%b%b}\n" % (head, data))
                 if self._options.durability == "event":
                     os.fdatasync(self._log.fd)

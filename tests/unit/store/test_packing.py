@@ -89,13 +89,22 @@ def test_small_payloads_and_a_packer_without_deltas_store_whole(tmp_path: Path) 
         assert plain.add({"text": LONG}) == exact({"text": LONG})
 
 
-def test_the_key_stays_readable_in_a_delta(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "kept"), [("llm_response", True), ("nondeterministic", False)])
+def test_of_a_conversation_less_is_worth_a_delta(tmp_path: Path, kind: str, kept: bool) -> None:
+    """A model's answer is mostly new; what is around it is what it was."""
     desk = Desk(tmp_path)
-    one = draft("nondeterministic", {"value": LONG, "key": "sha256:1"}, op="x")
-    payload = exact(one.data)
-    desk.packer.pack(1, one, payload, b"", "sha256:1")
-    packed = desk.packer.pack(2, one, payload, hashlib.sha256(payload).digest(), "sha256:1")
-    assert msgspec.json.decode(packed)["key"] == "sha256:1"
+    for seed in (1, 2):
+        desk.add({"frame": LONG, **noise(seed)}, type=kind)
+    assert is_delta(desk.stored[2]) is kept
+    assert desk.read(2) == exact({"frame": LONG, **noise(2)})
+
+
+@pytest.mark.parametrize("digits", [0, 15])
+def test_a_delta_that_says_too_little_of_its_result_is_refused(tmp_path: Path, digits: int) -> None:
+    whole = f"sha256:{hashlib.sha256(b'{}').hexdigest()}"
+    wrong = delta([1], ["{}"], digest=whole[: 7 + digits])
+    with pytest.raises(RecordingDamaged, match="does not rebuild"):
+        Resolver(Blobs(tmp_path), {1: b"{}"}.__getitem__).whole(2, wrong)
 
 
 def test_a_secret_in_the_key_does_not_reach_the_disk_by_way_of_a_delta(tmp_path: Path) -> None:

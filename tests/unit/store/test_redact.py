@@ -55,13 +55,6 @@ def test_of_a_nondeterministic_event_only_the_answer_was_received(
     assert (b'"redacted":' in prepared.payload) is received
 
 
-def test_the_key_that_stays_readable_is_the_redacted_one() -> None:
-    data = {"source": "network", "key": f"GET {SECRET}", "valueHash": "h"}
-    assert prepare(draft("nondeterministic", data), REDACTOR).key == f"GET {PLACEHOLDER}"
-    assert prepare(draft(data={"key": "plain"}), REDACTOR).key == "plain"
-    assert prepare(draft(data={"key": 7}), REDACTOR).key is None
-
-
 def test_marks_of_an_earlier_redaction_are_kept() -> None:
     event = result(result=[PLACEHOLDER, SECRET], redacted=["$.result[0]"])
     assert b'"redacted":["$.result[0]","$.result[1]"]' in prepare(event, REDACTOR).payload
@@ -104,6 +97,5 @@ def test_a_payload_with_a_survivor_is_withheld_and_its_digest_kept(tmp_path: Pat
 def test_a_withheld_key_is_kept_only_when_it_is_a_digest() -> None:
     data = {"key": f"sha256:{SECRET}", "value": {SECRET: 1}}
     prepared = prepare(draft("nondeterministic", data), REDACTOR)
-    assert prepared.key is None
     assert SECRET.encode() not in prepared.payload
     assert prepared.warning
