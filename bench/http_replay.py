@@ -27,7 +27,8 @@ from bench.peers import has_cassetter, using_cassetter, using_vcrpy, write_vcrpy
 
 TITLE = "a served HTTP call"
 
-_URL = "http://model.example/v1/chat/completions"
+_URL = "http://model.example/v1/ask"
+_MODEL = "http://model.example/v1/chat/completions"
 _PLACES = ("tape", "capture")
 
 Peer = Callable[..., AbstractContextManager[None]]
@@ -38,6 +39,7 @@ def run(setting: Setting) -> Iterator[Row]:
     yield from _against_canned(setting, asked)
     yield from _flat(setting, asked)
     yield from _tasks(setting, asked[:1_000])
+    yield from _model_calls(setting, asked[:1_000])
     yield from _all_of_many(setting, asked)
     for count, by_vcrpy, by_cassetter in ((100, 6, 1.3), (1_000, 40, 2.5)):
         yield from _against_peers(
@@ -62,10 +64,18 @@ def _against_canned(setting: Setting, asked: Sequence[str]) -> Iterator[Row]:
             yield ratio(name, times[place], times["canned"], at_most(1.5))
 
 
-def _recorded(setting: Setting, place: str, asked: Sequence[str]) -> Recorded:
-    name = f"{place}-{len(asked)}"
+def _recorded(setting: Setting, place: str, asked: Sequence[str], url: str = _URL) -> Recorded:
+    name = f"{place}-{len(asked)}-{'models' if url == _MODEL else 'plain'}"
     path = setting.folder / (f"{name}.tape" if place == "tape" else name)
-    return Recorded(path, _URL, asked) if path.exists() else record(path, _URL, asked)
+    return Recorded(path, url, asked) if path.exists() else record(path, url, asked)
+
+
+def _model_calls(setting: Setting, asked: Sequence[str]) -> Iterator[Row]:
+    """The same requests where a lens sees what they mean."""
+    plain, model = (_recorded(setting, "capture", asked, url) for url in (_URL, _MODEL))
+    times = interleave({"plain": plain.replay, "model": model.replay}, setting.rounds)
+    name = f"model call, capture of {len(asked):,}: / another call over HTTP"
+    yield ratio(name, times["model"], times["plain"])
 
 
 def _flat(setting: Setting, asked: Sequence[str]) -> Iterator[Row]:

@@ -149,6 +149,11 @@ class Stage:
         _same(recorded, sorted(asked.method for asked in self._asked), "recorded", "asked")
 
     def calls(self, name: str = "run") -> list[Event]:
-        """What was recorded of the network, each call where its answer had come to an end."""
+        """What was recorded of the network, each call where its answer had come to an end; of model
+        calls the question."""
         with reenact.open_recording(self.folder / name) as source:
-            return [event for event in source if event.data.get("source") == "network"]
+            return [event for event in source if _is_call(event)]
+
+
+def _is_call(event: Event) -> bool:
+    return event.type == "llm_request" or event.data.get("source") == "network"

@@ -134,6 +134,34 @@ def feed() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
+def test_a_model_that_was_cut_off_in_the_middle_of_its_answer(
+    container: str, tmp_path: Path
+) -> None:
+    body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "hello"}]}'
+    question = Request(
+        method="POST",
+        url="http://example.test/v1/chat/completions",
+        headers=(("content-type", "application/json"),),
+        body=body,
+    )
+    place, pieces = _place(tmp_path, container), _events(4)
+    with _open(place) as session:
+        reply = iter(ask(session, question, _live(pieces)))
+        seen = [next(reply) for _ in range(3)]
+        killed = Killed(place, _place(tmp_path / "killed", container))
+        assert [*seen, *reply] == pieces
+    with open_recording(killed.place) as source:
+        asked, answered = (event for event in source if event.type.startswith("llm_"))
+    assert (answered.parent, answered.data["ended"]) == (asked.seq, "unfinished")
+    assert (answered.data["stopReason"], answered.data["usage"]) == (None, None)
+    again: list[bytes] = []
+    cut_off = pytest.raises(DivergenceError, match="killed here")
+    with cut_off, _open(killed.place, "replay") as session:
+        again.extend(ask(session, question, _live([])))
+    assert again == seen
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_kill_9_in_the_middle_of_a_stream_loses_nothing_that_was_seen(
     container: str, tmp_path: Path, feed: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

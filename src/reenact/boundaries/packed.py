@@ -14,7 +14,7 @@ from reenact.engine.session import Session
 from reenact.format.event import Data
 from reenact.policy.placeholder import is_mark
 
-__all__ = ["kept_body", "served_body"]
+__all__ = ["hide", "kept_body", "served_body"]
 
 HIDDEN = "bodySecret"
 """A body under this name is redacted because of the name."""
@@ -48,6 +48,16 @@ def _hidden(session: Session, body: bytes, why: str) -> Data:
         "redaction profile none)"
     )
     return {HIDDEN: body, "unread": why}
+
+
+def hide(session: Session, response: Data, why: str) -> Data:
+    """``response`` with all of its body as a secret."""
+    session.warn_once(
+        f"the body of an answer is kept as a secret, because {why}: a replay needs the key that it "
+        "is sealed with (or record with the redaction profile none)"
+    )
+    rest = {name: item for name, item in response.items() if name != "body"}
+    return {**rest, HIDDEN: _bytes(response["body"]), "unread": why}
 
 
 def served_body(response: Data, headers: Headers) -> bytes | None:

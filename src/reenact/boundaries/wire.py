@@ -11,6 +11,7 @@ import msgspec
 from reenact.boundaries.bodies import content_headers, describe
 from reenact.boundaries.coding import Headers, Pairs, coding_of
 from reenact.boundaries.growth import GrowingBody
+from reenact.boundaries.models import with_meaning
 from reenact.boundaries.packed import kept_body, served_body
 from reenact.boundaries.urls import normal_url
 from reenact.engine.call import Call
@@ -103,7 +104,7 @@ def sketch_of(session: Session, request: Request) -> Call:
 
 def call_of(session: Session, request: Request) -> Call:
     """The call that ``request`` is: compared by method, URL, body, and the headers that the policy
-    names; everything that was sent is recorded beside."""
+    names; everything that was sent is recorded beside. To a model it is a model call."""
     sketch = sketch_of(session, request)
     url = normal_url(request.url)
     compared: Data = {"method": request.method, "url": url}
@@ -118,7 +119,8 @@ def call_of(session: Session, request: Request) -> Call:
         extra["sent"] = _sent(request, url)
         if sketch.raw_hash:
             extra["rawHash"] = sketch.raw_hash
-    return msgspec.structs.replace(sketch, request=compared, extra=extra)
+    call = msgspec.structs.replace(sketch, request=compared, extra=extra)
+    return with_meaning(session, call, request.headers)
 
 
 def _raw_hash(session: Session, request: Request) -> str:

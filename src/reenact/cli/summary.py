@@ -72,8 +72,8 @@ def _run_end(data: Data) -> str:
 
 def _llm_request(data: Data) -> str:
     messages = data.get("messages")
-    if not isinstance(messages, list):
-        messages = _part(data, "request").get("messages")
+    for request in (_part(data, "request"), _part(_part(data, "request"), "body")):
+        messages = messages if isinstance(messages, list) else request.get("messages")
     parts = (
         _model(data),
         _named("call", data.get("call")),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -67,7 +68,10 @@ CallType = Literal[
 ]
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+Says = Callable[[Any], Data]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What a boundary says about one call before it is made.
 
     ``request`` is owned by the call from now on: nobody changes it any more. ``instant``
@@ -94,6 +98,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     url: str = ""
     raw_hash: str = ""
     """Of boundaries that can tell: what has the same one is the same request, to the letter."""
+    says: Says | None = None
+    """What an answer says, in fields of the event that completes the call; they are taken for what
+    the boundary says itself."""
+    plain: Call | None = None
+    """The same call as it is recorded where nobody sees what it means."""
 
     @property
     def kind(self) -> str:

@@ -56,6 +56,7 @@ class Lane:
     __slots__ = (
         "calls",
         "logged",
+        "models",
         "name",
         "pool",
         "posts",
@@ -74,6 +75,8 @@ class Lane:
         """Calls that were started."""
         self.logged = 0
         """Positions that stand in the log."""
+        self.models = 0
+        """Model calls that were recorded."""
         self.run: Any = None
         """The draws that come one after the other just now, see :mod:`reenact.engine.draws`."""
         self.side: Any = None

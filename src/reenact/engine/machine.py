@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from reenact.engine.call import (
     SCHEDULE,
     SLEEP,
@@ -42,6 +44,8 @@ __all__ = ["Machine", "make_matcher"]
 
 _DRAWN = frozenset({"clock", "rng", "env", "process"})
 """Kinds of which there are too few when the recording is at its end; other calls are unexpected."""
+
+_TO_THE_LETTER = frozenset({"nondeterministic", "llm_request"})
 
 _GO_LIVE, _PASS, _PASS_INSIDE = GoLive(), Pass(), Pass(inside=True)
 
@@ -133,6 +137,18 @@ class Machine(Verdicts):
             return Reexecute(decision.entry), key
         return decision, key
 
+    def form_of(self, call: Call, lane: str) -> Call:
+        """``call`` in the form in which it was recorded: with its meaning, or plainly. What a lens
+        sees may be more than one saw then, and a net tape has plain calls only."""
+        if call.plain is None or self._matcher is None:
+            return call
+        entry = self._matcher.upcoming(lane)
+        if entry is not None and entry.kind != SLEEP:
+            return call.plain if entry.kind == call.plain.kind else call
+        if self.has_recorded(call, lane) or not self.has_recorded(call.plain, lane):
+            return call
+        return call.plain
+
     def draws_of(self, call: Call) -> Literal["run", "one", "pass"]:
         """How draws such as ``call`` are kept: many in one event, each by itself, or not at all.
         By itself where the policy has to be asked about each."""
@@ -174,9 +190,16 @@ class Machine(Verdicts):
         if call.nests or call.observed or call.instant or not self.covers(call):
             return None
         entry = self._to_the_letter(call, lane)
-        if entry is None or entry.unanswered or entry.instant:
+        if entry is None or entry.instant or not self._is_answered(entry):
             return None
+        if entry.kind == "llm":  # a sketch does not know what it is
+            call = msgspec.structs.replace(call, capability="llm.call", operation=entry.operation)
         return entry if self._goes_freely(call, entry.key) else None
+
+    def _is_answered(self, entry: Entry) -> bool:
+        if entry.closing is None and (self.script is None or self.script.complete(entry) is None):
+            return False
+        return not entry.unanswered
 
     def _goes_freely(self, call: Call, key: str) -> bool:
         """May ``call`` be made now, and is it recorded like any?"""
@@ -195,7 +218,7 @@ class Machine(Verdicts):
     def take(self, entry: Entry, call: Call) -> None:
         """``entry`` answers ``call``."""
         assert self._matcher is not None
-        self._calls[call.capability] += 1
+        self._calls["llm.call" if entry.kind == "llm" else call.capability] += 1
         self._matcher.take(entry)
         self.served += 1
 
@@ -214,16 +237,16 @@ class Machine(Verdicts):
         To see that is quicker than to look for secrets, which is what making a key begins with:
         had there been one, it would not stand in the recording.
         """
-        if self._matcher is None or call.key or call.type != "nondeterministic":
+        if self._matcher is None or call.key or call.type not in _TO_THE_LETTER:
             return None
         entry = self._matcher.upcoming(lane)
-        if entry is None or entry.kind != call.source or entry.operation != call.operation:
-            return None
-        if entry.type != call.type or not entry.key:
+        if entry is None or not entry.key:
             return None
         if call.raw_hash and call.raw_hash == entry.raw_hash:
             return entry
-        if call.is_sketch:
+        if entry.kind != call.source or entry.operation != call.operation or call.is_sketch:
+            return None
+        if entry.type != call.type:
             return None
         encoded = quickly(call.request)
         return entry if encoded and entry.opening.asks(call.request, encoded) else None

@@ -9,6 +9,7 @@ import msgspec
 
 from reenact._system import Clock
 from reenact.engine.answers import completing_type
+from reenact.engine.attempts import current_attempt
 from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.room import Room
@@ -40,6 +41,8 @@ class Opened(msgspec.Struct, eq=False):
     position: int
     parent: int | None = None
     inner: str | None = None
+    ordinals: Data = {}
+    """Of a model call: which one of its lane, and of which attempt."""
     entry: Entry | None = None
     answer: Data | None = None
     note: Note | None = None
@@ -89,16 +92,30 @@ class Recorder:
         if call.type == "tool_call":
             data["callId"] = call_id(opened)
             data["args"] = None if brief else data["args"]
+        elif call.type == "llm_request":
+            data |= self._count(opened)
         if opened.inner is not None:
             data["inner"] = opened.inner
         opened.parent = self._append_position(opened, call.type, data) or None
         return opened
 
+    def _count(self, opened: Opened) -> Data:
+        """Number a model call, unless its caller does."""
+        said = {**opened.call.extra, **opened.call.request}
+        lane = opened.lane
+        opened.ordinals = {
+            "attempt": said.get("attempt", current_attempt()),
+            "call": said.get("call", lane.models),
+        }
+        lane.models += 1
+        return opened.ordinals
+
     def note(self, opened: Opened) -> None:
         """A stream begins: from now on what has come of it survives a kill."""
         known = self.completing(opened, {})
         data = {name: item for name, item in known.items() if name != "valueHash"}
-        draft = self._draft(opened.call.type, data, opened.lane.name)
+        kind = completing_type(opened.call)
+        draft = self._draft(kind, data, opened.lane.name, opened.parent)
         opened.note = self._sink.begin(draft, opened.position)
 
     def grow(self, opened: Opened, data: Data) -> None:
@@ -127,8 +144,8 @@ class Recorder:
         if call.type == "tool_call":
             return {"callId": call_id(opened), **result}
         if call.type == "llm_request":
-            known = {name: call.request.get(name, "") for name in ("provider", "model")}
-            return {**known, **result}
+            said = call.says(result["response"]) if call.says and "response" in result else {}
+            return {**self._known(opened), **result, **said}
         if call.type != "nondeterministic":
             return call.request
         data: Data = {"source": call.source, "key": opened.key}
@@ -138,9 +155,17 @@ class Recorder:
             data["request"] = call.request
             data |= call.extra
         value = result["response"] if "response" in result else result.get("value")
-        return {**data, "valueHash": self._value_hash(value), **result}
+        return {**data, "valueHash": self.value_hash(value), **result}
 
-    def _value_hash(self, value: Any) -> str:
+    def _known(self, opened: Opened) -> Data:
+        """What is known of the answer of a model before it comes."""
+        said = {**opened.call.extra, **opened.call.request}
+        known: Data = {name: said.get(name, "") for name in ("provider", "model")}
+        if "lens" in said:
+            known["lens"] = said["lens"]
+        return {**known, "stopReason": None, "usage": None, **opened.ordinals}
+
+    def value_hash(self, value: Any) -> str:
         """Of what is written: the hash of a short secret would give it away."""
         if value is None:
             return NO_VALUE
@@ -178,7 +203,7 @@ class Recorder:
         """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that are no
         positions of it."""
         data = dump_run(run)
-        data["valueHash"] = self._value_hash(values_of(data))
+        data["valueHash"] = self.value_hash(values_of(data))
         if data["source"] not in DRAWS:
             data["instant"] = True  # what else has this source is waited for
         with self._lock:

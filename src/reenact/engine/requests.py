@@ -44,10 +44,13 @@ class Ask(msgspec.Struct, frozen=True):
 def request_of(type: str, data: Data) -> Data:
     """The part of an event that is compared. Fields that a payload lacks (it was withheld, or
     written by hand) are left out."""
+    names: tuple[str, ...]
     if type == "nondeterministic":
         names = ("source", "op", "request") if "request" in data else ("source", "key")
     elif type == "tool_call":
         names = ("name", "args")
+    elif type == "llm_request" and "lens" in data:
+        names = ("request",)  # over HTTP; the rest is what a lens saw in it
     else:
         return {name: item for name, item in data.items() if name not in BOOKKEEPING | _OPAQUE}
     return {name: data[name] for name in names if name in data}

@@ -313,8 +313,9 @@ class Script:
         del self._open[entry.seq]
         self._unlink(entry)
         entry.closing = event
+        entry.answer = brief.answer
         entry.unanswered = brief.unanswered
-        if not entry.unanswered and not entry.passed:
+        if not entry.unanswered and not entry.passed and brief.ended not in CUT_OFF:
             self.order.add(event.seq, event.lane, event.seq)
 
     def _unlink(self, entry: Entry) -> None:

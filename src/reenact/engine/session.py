@@ -170,6 +170,7 @@ class Session(Forked):
             if self._deferred:
                 self._flush()
             try:
+                call = self.machine.form_of(call, lane.name)
                 decision, key = self._decide(call, lane.name)
             except RecordingError as error:
                 self.settings.tell(error)
@@ -202,8 +203,9 @@ class Session(Forked):
             self.draws.end(lane)
         with self.lock:
             entry = self.machine.express(call, lane.name)
-            if entry is None or entry.closing is None:
+            if entry is None:
                 return None
+            assert entry.closing is not None
             if not entry.answer and not _SPECIAL.isdisjoint(entry.closing.data):
                 return None
             if not self.conductor.try_now(self.runner(), entry.closing.seq):

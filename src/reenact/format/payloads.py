@@ -87,7 +87,8 @@ class RunEnd(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 class LlmRequest(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A model was asked. ``attempt`` and ``call`` count within the run, from 0."""
+    """A model was asked. ``attempt`` counts the attempts at the same thing, ``call`` the model calls
+    of a lane, both from 0."""
 
     event_type = "llm_request"
     provider: str

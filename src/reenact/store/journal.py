@@ -79,6 +79,8 @@ class Journal:
             self._notes += 1
             self._open[self._notes] = 0
             head = {"id": self._notes, "type": event.type, "lane": event.lane, "ts": event.ts}
+            if event.parent is not None:
+                head["parent"] = event.parent
             self._write({**head, "position": position}, payload)
             return Note(self, self._notes, event)
 

@@ -38,6 +38,8 @@ class _Call(msgspec.Struct):
     data: list[Data]
     pieces: list[int]
     """Where in the journal the pieces are."""
+    parent: int | None = None
+    """The seq of the event that opened it, if it has one."""
     completed: int = 0
     """The seq of the event that was to complete it."""
 
@@ -105,7 +107,7 @@ def _take(calls: dict[int, _Call], line: Data, number: int) -> None:
     known = calls.get(line["id"])
     if known is None:
         place = (line["type"], line["lane"], line["position"])
-        calls[line["id"]] = _Call(*place, line["ts"], [line["data"]], [])
+        calls[line["id"]] = _Call(*place, line["ts"], [line["data"]], [], line.get("parent"))
     elif "seq" in line:
         known.completed = line["seq"]
     else:
@@ -143,8 +145,9 @@ def _completing(call: _Call) -> Draft:
     data: Data = {**_joined(call.data), "position": call.position}
     response = data.get("response")
     data |= {"unfinished": True} if response is None else {"ended": "unfinished"}
-    data["valueHash"] = digest_bytes(canonical(response))
-    return Draft(type=call.type, data=data, ts=call.ts, lane=call.lane)
+    if call.parent is None:
+        data["valueHash"] = digest_bytes(canonical(response))
+    return Draft(type=call.type, data=data, ts=call.ts, lane=call.lane, parent=call.parent)
 
 
 def _read_log(lines: Lines) -> _Told:
