@@ -3,7 +3,8 @@
 Events ordered by (lane, position in lane), without seq, ts, run ids, and without the parts of the
 data that are allowed to differ: its ``timing`` field (time offsets), its ``rawHash`` (how the request
 was spelled), and the paths it lists itself in ``volatile``. Events with the source ``schedule`` say
-when, not what, and are left out.
+when, not what, and are left out; so is what was drawn ``aside``, by libraries and of the host, which
+is never a difference.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ __all__ = ["ContentHash", "varies"]
 _MARKS = (b'"timing":', b'"volatile":', b'"rawHash":')
 _LEFT_OUT = ("timing", "rawHash")
 _SCHEDULE = b'"source":"schedule"'
+_ASIDE = b'{"aside":true,'
+"""Names are sorted, and none of a draw comes before this one."""
 _LONGEST_SCHEDULE = 512
 
 
@@ -44,6 +47,8 @@ class ContentHash:
         (its source is ``schedule``) does not count.
         """
         if len(payload) < _LONGEST_SCHEDULE and _SCHEDULE in payload:
+            return
+        if kind == "nondeterministic" and payload.startswith(_ASIDE):
             return
         if varies is None:
             varies = any(mark in payload for mark in _MARKS)

@@ -99,6 +99,15 @@ def test_the_whole_of_the_data_cannot_be_declared_volatile() -> None:
     assert one(a=1, volatile=["$"]) != one(a=2, volatile=["$"])
 
 
+def test_what_libraries_draw_aside_does_not_count() -> None:
+    drawn = {"aside": True, "source": "clock", "key": "time.time", "value": 1.5}
+    call, aside = ("0", "x", {"n": 1}), ("0", "nondeterministic", drawn)
+    assert content_hash(call, aside) == content_hash(call)
+    assert content_hash(call, ("0", "x", drawn)) != content_hash(call)
+    own = {name: item for name, item in drawn.items() if name != "aside"}
+    assert content_hash(call, ("0", "nondeterministic", own)) != content_hash(call)
+
+
 def test_lanes_are_counted() -> None:
     content = ContentHash()
     assert content.lanes == 0
