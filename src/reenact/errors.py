@@ -18,10 +18,13 @@
     │   ├── RecordingUnfinished      the writer never closed it
     │   ├── RecordingTooNew          written by a later major version
     │   └── RecordingOutdated        written by an earlier major version: migrate it
-    └── SinkError                    a recording cannot be written                        exit 2
-        ├── RecordingExists          there already is one
-        ├── WriterBusy               somebody else is writing it
-        └── SinkUnwritable           the place cannot be written
+    ├── SinkError                    a recording cannot be written                        exit 2
+    │   ├── RecordingExists          there already is one
+    │   ├── WriterBusy               somebody else is writing it
+    │   └── SinkUnwritable           the place cannot be written
+    └── ToolFailed                   a ready-made tool could not do it (.details)         exit 2
+        ├── CommandFailed            timed out, was ended by a signal, or could not be run
+        └── WebFailed                nothing, or nothing good, came back from there
 
     DivergenceError                  the run is not the recorded one (.divergence)        exit 1
                                      a BaseException: ``except Exception`` cannot hide it
@@ -36,6 +39,7 @@ from typing import Any, ClassVar, Protocol
 __all__ = [
     "BudgetExceeded",
     "CapabilityDenied",
+    "CommandFailed",
     "Described",
     "DivergenceError",
     "ExtraMissing",
@@ -55,8 +59,10 @@ __all__ = [
     "SignatureInvalid",
     "SinkError",
     "SinkUnwritable",
+    "ToolFailed",
     "UsageError",
     "ValueRefused",
+    "WebFailed",
     "WriterBusy",
 ]
 
@@ -209,6 +215,27 @@ class WriterBusy(SinkError):
 
 class SinkUnwritable(SinkError):
     code = "sink.unwritable"
+
+
+class ToolFailed(ReenactError):
+    """A ready-made tool could not do what it was asked for. ``details`` are plain data, in the order
+    of their names, as a replay will give them."""
+
+    code = "tool.failed"
+
+    def __init__(
+        self, message: str, *, hint: str = "", details: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.details = dict(sorted((details or {}).items()))
+
+
+class CommandFailed(ToolFailed):
+    code = "tool.command"
+
+
+class WebFailed(ToolFailed):
+    code = "tool.web"
 
 
 class Described(Protocol):

@@ -1,0 +1,180 @@
+"""``reenact.llm``: a function that asks a model, by other ways than HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, Protocol, TypeVar, overload
+
+from reenact.engine.answers import owned
+from reenact.engine.call import Call
+from reenact.engine.current import current
+from reenact.engine.session import Session
+from reenact.engine.streams import follow, follow_async
+from reenact.errors import UsageError
+from reenact.format.event import Data
+from reenact.tools.answered import read_answer
+from reenact.tools.codecs import Answers, Items
+from reenact.tools.forms import Form
+
+__all__ = ["LENS", "Read", "llm"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LENS = "function"
+"""The lens of calls that no lens looks at: their meaning is what the function is called with."""
+
+_TOOLS = ("tools", "functions")
+
+
+class Read(Protocol):
+    """Says how an answer ended and what it cost."""
+
+    def __call__(self, answer: Any, /) -> tuple[str | None, Data | None]:
+        """``answer`` is plain data; of a stream, the list of its pieces."""
+
+
+@overload
+def llm(function: F, *, provider: str = ..., model: str = ..., read: Read = ...) -> F: ...
+@overload
+def llm(*, provider: str = ..., model: str = ..., read: Read = ...) -> Callable[[F], F]: ...
+def llm(
+    function: Any = None,
+    *,
+    provider: str = "custom",
+    model: str = "",
+    read: Read = read_answer,
+) -> Any:
+    """What the function returns, yields or raises is recorded as the answer of a model, and
+    re-enacted in a replay.
+
+    For functions, coroutine functions and generators of both kinds. Its arguments are what a call
+    is compared by; ``model`` is the argument of that name unless it is given, and the tools that
+    the model is offered are the argument ``tools``. ``read`` says from an answer how it ended and
+    what it cost; well-known shapes are read without it. What the function does inside is not
+    looked at. Without a session it is called as it is.
+    """
+    if function is None:
+        return lambda real: _wrapped(real, provider, model, read)
+    return _wrapped(function, provider, model, read)
+
+
+def _wrapped(function: Any, provider: str, model: str, read: Read) -> Any:
+    if not callable(function):
+        raise UsageError(
+            f"a {type(function).__qualname__} cannot be asked: it cannot be called",
+            hint="@reenact.llm on a function, or reenact.llm(callable, provider=…)",
+        )
+    asking = _Asking(function, provider, model, read)
+    wrapper = _WRAPPERS[asking.form.kind](asking)
+    wrapper.__signature__ = asking.form.signature
+    return update_wrapper(wrapper, function)
+
+
+class _Asking:
+    """One wrapped function."""
+
+    def __init__(self, function: Any, provider: str, model: str, read: Read) -> None:
+        self.function = function
+        self.form = Form(function)
+        self.answers = Answers(self.form.result)
+        self.items = Items(self.form.item, self.form.result)
+        self._provider = provider
+        self._model = model
+        self._read = read
+
+    def session(self) -> Session | None:
+        """The one that is in force here and looks at calls."""
+        session = current()
+        return None if session is None or session.mode == "off" else session
+
+    def call(self, session: Session, args: Any, kwargs: Any) -> Call:
+        """The model call that calling the function with these is."""
+        asked: Data = owned(self.form.arguments(args, kwargs))
+        model = self._model or _text(asked.get("model")) or self.function.__name__
+        extra: Data = {"lens": LENS, "provider": self._provider, "model": model}
+        if session.writes:
+            hashed = session.recorder.value_hash
+            tools = next((asked[name] for name in _TOOLS if asked.get(name)), None)
+            rest = {name: item for name, item in asked.items() if name not in _TOOLS}
+            extra["inputHash"] = hashed(rest)
+            extra |= {} if tools is None else {"toolSchemaHash": hashed(tools)}
+        return Call(
+            type="llm_request",
+            capability="llm.call",
+            operation=f"{self._provider}/{model}",
+            request={"request": asked},
+            extra=extra,
+            says=self._says,
+        )
+
+    def _says(self, response: Any) -> Data:
+        streamed = self.form.kind in ("generator", "async_generator")
+        try:
+            stop, usage = self._read(response["chunks"] if streamed else response)
+            return {"stopReason": stop, "usage": owned(usage)}
+        except Exception as error:  # noqa: BLE001 - the answer is there, and is worth more
+            if (session := current()) is not None:
+                name = type(error).__qualname__
+                session.warn_once(f"how a model's answer ended could not be read: {name}")
+            return {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _function(asking: _Asking) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = asking.session()
+        if session is None:
+            return asking.function(*args, **kwargs)
+        call = asking.call(session, args, kwargs)
+        return session.gateway.call(call, lambda: asking.function(*args, **kwargs), asking.answers)
+
+    return wrapper
+
+
+def _coroutine(asking: _Asking) -> Any:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = asking.session()
+        if session is None:
+            return await asking.function(*args, **kwargs)
+        call = asking.call(session, args, kwargs)
+        return await session.gateway.acall(
+            call, lambda: asking.function(*args, **kwargs), asking.answers
+        )
+
+    return wrapper
+
+
+def _generator(asking: _Asking) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = asking.session()
+        if session is None or session.is_late():
+            return asking.function(*args, **kwargs)
+        decided = session.decide(asking.call(session, args, kwargs), blocks=False)
+        return follow(session, *decided, lambda: asking.function(*args, **kwargs), asking.items)
+
+    return wrapper
+
+
+def _async_generator(asking: _Asking) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = asking.session()
+        if session is None or session.is_late():
+            return asking.function(*args, **kwargs)
+        decided = session.decide(asking.call(session, args, kwargs), blocks=False)
+        return follow_async(
+            session, *decided, lambda: asking.function(*args, **kwargs), asking.items
+        )
+
+    return wrapper
+
+
+_WRAPPERS: dict[str, Callable[[_Asking], Any]] = {
+    "function": _function,
+    "coroutine": _coroutine,
+    "generator": _generator,
+    "async_generator": _async_generator,
+}

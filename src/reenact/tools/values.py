@@ -1,0 +1,212 @@
+"""Arguments and results of tools as plain data, and back as what an annotation says they are.
+
+Plain data is what JSON can hold, and bytes. Beyond that are known: dataclasses, attrs classes,
+msgspec structs, pydantic models (by their ``model_dump``), enums, dates, times, durations, uuids,
+decimals, paths, tuples and sets. Anything else is refused, with the place where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from pathlib import PurePath
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, is_typeddict
+from uuid import UUID
+
+import msgspec
+
+from reenact.engine.current import current
+from reenact.errors import ValueRefused
+from reenact.format.canonical import MAX_DEPTH, canonical
+from reenact.format.paths import Path, join
+
+__all__ = ["Kind", "Unreadable", "is_model", "to_plain"]
+
+_SCALARS = (str, int, float, bytes, type(None))
+_DECAYING = (str, int, float, bytes, bytearray, memoryview)
+
+_WORDS = (datetime, date, time, timedelta, UUID, Decimal)
+"""What has a text that msgspec reads again."""
+
+_PLAIN: Final[tuple[Any, ...]] = (Any, object, str, int, float, bool, None, type(None), bytes)
+_PLAIN_CONTAINERS = (list, dict, Mapping)
+
+
+class Unreadable(Exception):
+    """An annotation names a class of which nobody knows how it is made."""
+
+
+def is_model(kind: Any) -> bool:
+    """Is it a class of pydantic, or one that can do the same?"""
+    return (
+        isinstance(kind, type) and hasattr(kind, "model_dump") and hasattr(kind, "model_validate")
+    )
+
+
+def to_plain(value: Any, path: Path = ()) -> Any:
+    """``value`` as plain data. ``path`` is where it stands. Raises :class:`ValueRefused`.
+
+    Shares with ``value`` what is plain already.
+    """
+    if len(path) > MAX_DEPTH:
+        raise _refused(f"nested deeper than {MAX_DEPTH}, or in itself", path[:8])
+    if isinstance(value, Enum):
+        return to_plain(value.value, path)
+    if isinstance(value, _SCALARS):
+        return _number(value, path) if isinstance(value, float) else value
+    if isinstance(value, Mapping):
+        return {_name(key, path): to_plain(item, (*path, str(key))) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item, (*path, index)) for index, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return sorted((to_plain(item, path) for item in value), key=canonical)
+    return _object(value, path)
+
+
+def _number(value: float, path: Path) -> float:
+    if isfinite(value):
+        return value
+    raise _refused(f"{value} is not a JSON number", path, hint="give it as text, or None")
+
+
+def _refused(reason: str, path: Path, *, hint: str = "") -> ValueRefused:
+    """The path names keys, and a key can be anything."""
+    told, session = join(path), current()
+    return ValueRefused(reason, told if session is None else session.redacted_text(told), hint=hint)
+
+
+def _name(key: Any, path: Path) -> str:
+    name = key.value if isinstance(key, Enum) else key
+    if isinstance(name, str):
+        return name
+    raise _refused(
+        f"a key is a {type(key).__qualname__} and no text", path, hint="make it a text: str()"
+    )
+
+
+def _object(value: Any, path: Path) -> Any:
+    if isinstance(value, _WORDS):
+        return msgspec.to_builtins(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    names = _members(value)
+    if names is not None:
+        return {key: to_plain(getattr(value, name), (*path, key)) for name, key in names}
+    if is_model(type(value)):
+        return to_plain(value.model_dump(mode="json", by_alias=True, round_trip=True), path)
+    raise _refused(
+        f"a {type(value).__qualname__} is no plain data",
+        path,
+        hint="give JSON values, bytes, dataclasses, pydantic models, enums, dates or paths",
+    )
+
+
+def _members(value: Any) -> list[tuple[str, str]] | None:
+    """The names of the members of a dataclass or its kin, and what they are called as data."""
+    kind = type(value)
+    if isinstance(value, msgspec.Struct) and not kind.__struct_config__.tag:
+        return [(field.name, field.encode_name) for field in msgspec.structs.fields(kind)]
+    if is_dataclass(value):
+        return [(field.name, field.name) for field in fields(value)]
+    if hasattr(kind, "__attrs_attrs__"):
+        return [(field.name, field.name) for field in kind.__attrs_attrs__]
+    return None
+
+
+class Kind:
+    """What an annotation says of a value: how plain data becomes it again."""
+
+    def __init__(self, annotation: Any = Any) -> None:
+        self.annotation = annotation
+        self.is_plain = _is_plain(annotation)
+        """Is all that it allows plain data? Then it is given back as it is."""
+
+    def plain(self, value: Any, path: Path = ()) -> Any:
+        """``value`` as data from which :meth:`typed` makes it again. Raises
+        :class:`ValueRefused`, also for what would come back as something else."""
+        found = to_plain(value, path)
+        back = found if self.is_plain else self.typed(found)
+        unlike = _unlike(value, back, path)
+        if unlike is not None:
+            where, was, now = unlike
+            raise _refused(
+                f"a {was} would come back as a {now}",
+                where,
+                hint="say in the annotation what the tool gives, or let it give plain data",
+            )
+        return found
+
+    def typed(self, data: Any) -> Any:
+        """What ``data`` stands for; ``data`` itself where it does not fit the annotation."""
+        if self.is_plain:
+            return data
+        try:
+            return _convert(data, self.annotation, strict=True)
+        except (TypeError, ValueError, Unreadable):
+            return data
+
+    def read(self, data: Any) -> Any:
+        """The same for what a model gives: ``"3"`` is a number where one is wanted. Raises
+        :class:`ValueError` with the place, and :class:`TypeError` or :class:`Unreadable` for
+        annotations that nobody can read by."""
+        return _convert(data, self.annotation, strict=False)
+
+
+def _unlike(was: Any, now: Any, path: Path) -> tuple[Path, str, str] | None:
+    """Where two values first are of different types, and which."""
+    if type(was) is not type(now) and not _decays(was, now):
+        return path, type(was).__qualname__, type(now).__qualname__
+    if isinstance(now, dict) and isinstance(was, Mapping):
+        pairs: Any = ((key, was[key], now.get(_name(key, path))) for key in was)
+    elif isinstance(now, list | tuple) and isinstance(was, list | tuple):
+        pairs = ((number, *both) for number, both in enumerate(zip(was, now, strict=False)))
+    else:
+        return None
+    looks = (_unlike(then, after, (*path, key)) for key, then, after in pairs)
+    return next((look for look in looks if look is not None), None)
+
+
+def _decays(was: Any, now: Any) -> bool:
+    """May the one come back as the other? A list for a tuple; a text for a special text."""
+    if isinstance(was, Enum):
+        return False
+    if isinstance(was, Mapping):
+        return type(now) is dict
+    if isinstance(was, list) or type(was) is tuple:
+        return type(now) is list
+    return isinstance(was, _DECAYING)
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Is everything that it allows plain data?"""
+    if annotation in _PLAIN or annotation in _PLAIN_CONTAINERS or is_typeddict(annotation):
+        return True
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _is_plain(args[0])
+    if origin is Literal:
+        return not any(isinstance(value, Enum) for value in args)
+    if origin in (Union, UnionType) or origin in _PLAIN_CONTAINERS:
+        return all(map(_is_plain, args))
+    return isinstance(annotation, str) or annotation is Ellipsis
+
+
+def _convert(data: Any, annotation: Any, *, strict: bool) -> Any:
+    if is_model(annotation):  # says more about what does not fit than a hook can
+        return annotation.model_validate(data)
+    return msgspec.convert(data, annotation, builtin_types=(bytes,), dec_hook=_made, strict=strict)
+
+
+def _made(kind: Any, data: Any) -> Any:
+    if is_model(kind):
+        return kind.model_validate(data)
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return kind(data)
+    raise Unreadable(kind)
