@@ -18,7 +18,18 @@ from reenact.format.event import Data
 from reenact.policy.screen import Screen
 from reenact.policy.streams import payload
 
-__all__ = ["PIECES", "PLAIN", "Codec", "Pieces", "Plain", "StreamCodec", "Whole", "owned"]
+__all__ = [
+    "PIECES",
+    "PLAIN",
+    "Codec",
+    "Growth",
+    "Pieces",
+    "Plain",
+    "StreamCodec",
+    "Whole",
+    "answer_field",
+    "owned",
+]
 
 
 def owned(value: Any) -> Any:
@@ -204,6 +215,11 @@ def error_fields(call: Call, error: Data) -> Data:
     if call.type == "llm_request":
         return {"stopReason": None, "usage": None, "error": error}
     return {"error": error}
+
+
+def answer_field(call: Call) -> str:
+    """The field of the completing event that has what a stream gave."""
+    return "result" if call.type == "tool_call" else "response"
 
 
 def completing_type(call: Call) -> str:

@@ -92,6 +92,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     nests: bool = False
     """What runs inside the call has a lane of its own: a tool."""
     call_id: str = ""
+    replay: Literal["stub", "re-execute", "pass"] = "stub"
+    """What a replay does with a call that nests, where no rule of the policy says it."""
+    volatile: tuple[str, ...] = ()
+    """Places of the completing event, as paths, that differ in every run and do not count."""
     extra: Data = {}
     """Fields of the event that says what was asked which are not compared."""
     method: str = ""

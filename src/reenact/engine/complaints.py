@@ -10,6 +10,7 @@ from reenact.engine.order import Delivery, Token
 from reenact.engine.recorder import Opened
 from reenact.engine.rendering import render
 from reenact.engine.report import Report
+from reenact.engine.results import same_result
 from reenact.engine.stacks import stack_of, standing
 from reenact.engine.state import State
 from reenact.engine.waiter import Waiter
@@ -28,7 +29,7 @@ class Complaints(State):
         lane = self.lanes.current().name
         if self.writes:
             with self.lock:
-                recorded = self._keeper.mark(call) if self._keeper is not None else None
+                recorded = self._keeper.mark(call, lane) if self._keeper is not None else None
                 self.recorder.event(call.type, call.request, lane, recorded=recorded)
             return
         with self.lock:
@@ -47,8 +48,7 @@ class Complaints(State):
         self, opened: Opened, entry: Entry, fields: Data, recorded: Data | None
     ) -> None:
         """A call that was made again: is the result the recorded one?"""
-        then = {name: (recorded or {}).get(name) for name in fields}
-        if self.comparer.key(fields) != self.comparer.key(then):
+        if not same_result(self.comparer, opened.call, fields, recorded or {}):
             asked = {name: recorded[name] for name in ("callId",) if recorded and name in recorded}
             divergence = self.machine.differs(
                 entry, opened.call, opened.key, opened.lane.name, asked | fields

@@ -121,6 +121,7 @@ def rebuild(data: Any) -> BaseException:
     error = _made(_loaded_class(name), data, message)
     if error is None:
         error = RecordedFailure(name or "an unknown failure", message)
+        _lend(error, data.get("state"))
     else:
         _restore(error, data.get("state"))
         _say(error, message)
@@ -171,6 +172,13 @@ def _restore(error: BaseException, state: Any) -> None:
             BaseException.__setattr__(error, name, value)
         except (TypeError, ValueError, AttributeError):
             pass  # a forged value; the exception does without
+
+
+def _lend(error: RecordedFailure, state: Any) -> None:
+    """What the exception had besides its text: a status code, say, by which programs decide."""
+    for name, value in state.items() if isinstance(state, dict) else ():
+        if not hasattr(error, name):
+            error.__dict__[name] = value
 
 
 def _say(error: BaseException, message: str) -> None:

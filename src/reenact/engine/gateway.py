@@ -334,7 +334,7 @@ class Gateway:
         session = self._session
         if not session.is_open(opened):
             return
-        if not _is_cancelled(error):
+        if not living.is_cancelled(error):
             failed = session.recorder.completing(opened, self._failure(opened, error, codec))
             try:
                 await self._complete_async(opened, failed, desk)
@@ -374,14 +374,6 @@ class Gateway:
         if error is not None:
             raise error
         return codec.returned(opened.call, result, fields)
-
-
-def _is_cancelled(error: BaseException) -> bool:
-    """Did somebody cancel the task, rather than the live half raise this by itself?"""
-    task = asyncio.current_task()
-    return (
-        isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
-    )
 
 
 async def _pass_by(desk: Desk, live: AsyncLive) -> Any:

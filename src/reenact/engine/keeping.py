@@ -12,6 +12,7 @@ from reenact.engine.call import CUT_OFF, Call, Decision, Entry, GoLive, Pass
 from reenact.engine.machine import Machine
 from reenact.engine.recorder import Opened, Recorder
 from reenact.engine.requests import request_of
+from reenact.engine.results import same_result
 from reenact.engine.script import Script
 from reenact.format.event import Data, Event
 from reenact.policy.matching import Comparer
@@ -63,9 +64,9 @@ class Keeper:
             name = f"{name}.0"  # what is spawned there is numbered from 1
         return name
 
-    def mark(self, call: Call) -> Event | None:
-        """The recorded start or end of the run, where it is the same."""
-        entry = self._script.mark(call.type)
+    def mark(self, call: Call, lane: str) -> Event | None:
+        """The recorded start or end of the run in ``lane``, where it is the same."""
+        entry = self._script.mark(call.type, lane)
         if entry is None:
             return None
         recorded = self._comparer.key(request_of(call.type, entry.opening.data))
@@ -77,7 +78,6 @@ class Keeper:
     def answer_or_new(self, opened: Opened, fields: Data, recorder: Recorder) -> Data:
         """The completing event of a call that was made again: the old one if it is the same."""
         recorded = opened.answer or {}
-        then = {name: recorded.get(name) for name in fields}
-        if self._comparer.key(fields) == self._comparer.key(then):
+        if same_result(self._comparer, opened.call, fields, recorded):
             return recorded
         return recorder.completing(opened, fields)

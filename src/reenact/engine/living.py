@@ -7,7 +7,7 @@ loop, which a replay takes as well.
 
 from __future__ import annotations
 
-from asyncio import CancelledError, Future, Task, sleep, wait
+from asyncio import CancelledError, Future, Task, current_task, sleep, wait
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -17,7 +17,7 @@ from reenact.engine.current import outside
 from reenact.engine.desk import Desk
 from reenact.engine.pieces import END
 
-__all__ = ["Pump", "live_call", "take_turns"]
+__all__ = ["Pump", "is_cancelled", "live_call", "take_turns"]
 
 _MOST_TURNS = 100
 """More are not counted: something else than the loop is waited for."""
@@ -151,6 +151,12 @@ async def _unwind(inner: Task[Any], desk: Desk) -> int:
     if not inner.cancelled():
         inner.exception()  # looked at, so that nobody complains that it was not
     return turns
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Did somebody cancel the task, rather than what it awaits raise this by itself?"""
+    task = current_task()
+    return isinstance(error, CancelledError) and task is not None and bool(task.cancelling())
 
 
 async def take_turns(turns: int) -> None:

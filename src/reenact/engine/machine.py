@@ -35,7 +35,7 @@ from reenact.format.event import Event
 from reenact.policy.access import Access, over_key, over_request
 from reenact.policy.matching import Comparer
 from reenact.policy.net import net_refusal
-from reenact.policy.rules import Mode, Policy
+from reenact.policy.rules import Action, Mode, Policy
 
 if TYPE_CHECKING:
     from reenact.engine.diagnosis import Diagnosis
@@ -122,7 +122,7 @@ class Machine(Verdicts):
         if refusal is not None:
             return self._repeat_refusal(refusal, call, key, lane), key
         self._calls[call.capability] += 1
-        action = self._policy.action_for(call.capability, call.operation)
+        action = self._action(call)
         if action == "pass":
             self.passed[f"{call.capability} {call.operation}".rstrip()] += 1
             return _PASS, key
@@ -179,6 +179,11 @@ class Machine(Verdicts):
             return None
         self._matcher.take(entry)
         return entry
+
+    def _action(self, call: Call) -> Action:
+        """What is done with ``call``: as the policy says, else as the call itself does."""
+        action = self._policy.action_for(call.capability, call.operation)
+        return call.replay if action == "record" and call.nests else action
 
     def _is_free(self, call: Call) -> bool:
         return self._access.is_free(call.capability, call.kind, call.operation)
@@ -255,6 +260,8 @@ class Machine(Verdicts):
         refusal = self._access.refusal(
             call.capability, call.kind, call.operation, self._calls[call.capability]
         )
+        if refusal is None and call.replay == "pass" and self._action(call) == "pass":
+            refusal = self._access.passing(call.capability, call.operation)
         if refusal is None and call.url:
             refusal = net_refusal(self._policy.net, call.method, call.url)
         if refusal is None and self._sizes:

@@ -44,6 +44,8 @@ class Opened(msgspec.Struct):
     room: Room = msgspec.field(default_factory=lambda: Room(DEFAULT))
     root: Lane | None = None
     """The root lane of the program, where a recording goes on."""
+    run_id: str = ""
+    """Of what is written."""
 
     def give_up(self) -> None:
         """The session will not open: nothing is left of what was to be written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from reenact.engine.answers import StreamCodec
+from reenact.engine.answers import StreamCodec, answer_field
 from reenact.engine.call import CHUNK, Call
 from reenact.engine.current import outside
 from reenact.engine.recorder import Opened
@@ -52,9 +52,9 @@ class Source:
             self._context.run(self._pieces.close)
 
 
-def returned(data: Data) -> Any:
+def returned(call: Call, data: Data) -> Any:
     """What a generator returned at its end."""
-    response = data.get("response")
+    response = data.get(answer_field(call))
     return response.get("returned") if isinstance(response, dict) else None
 
 

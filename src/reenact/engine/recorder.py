@@ -12,6 +12,7 @@ from reenact.engine.answers import completing_type
 from reenact.engine.attempts import current_attempt
 from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, Call, Entry
 from reenact.engine.lanes import Lane
+from reenact.engine.results import is_there
 from reenact.engine.room import Room
 from reenact.format.canonical import canonical, digest_bytes
 from reenact.format.draws import Run, dump_run, values_of
@@ -112,7 +113,7 @@ class Recorder:
 
     def note(self, opened: Opened) -> None:
         """A stream begins: from now on what has come of it survives a kill."""
-        known = self.completing(opened, {})
+        known = self.completing(opened, {"ok": False} if opened.call.type == "tool_call" else {})
         data = {name: item for name, item in known.items() if name != "valueHash"}
         kind = completing_type(opened.call)
         draft = self._draft(kind, data, opened.lane.name, opened.parent)
@@ -142,7 +143,7 @@ class Recorder:
         out what was asked."""
         call = opened.call
         if call.type == "tool_call":
-            return {"callId": call_id(opened), **result}
+            return {"callId": call_id(opened), **result, **_volatile(call, result)}
         if call.type == "llm_request":
             said = call.says(result["response"]) if call.says and "response" in result else {}
             return {**self._known(opened), **result, **said}
@@ -263,6 +264,12 @@ class Recorder:
         self, kind: str, data: Data, lane: str, parent: int | None = None, op: str = ""
     ) -> Draft:
         return Draft(type=kind, data=data, ts=self._clock(), lane=lane, parent=parent, op=op)
+
+
+def _volatile(call: Call, result: Data) -> Data:
+    """Which of the places that do not count there are in ``result``."""
+    found = [text for text in call.volatile if is_there(result, text)]
+    return {"volatile": found} if found else {}
 
 
 class _Run(msgspec.Struct):

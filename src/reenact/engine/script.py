@@ -83,7 +83,7 @@ class Script:
         self._lanes: dict[str, LaneScript] = {}
         self._open: dict[int, Entry] = {}
         self._unlinked: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
-        self._marks: defaultdict[str, deque[Entry]] = defaultdict(deque)
+        self._marks: defaultdict[tuple[str, str], deque[Entry]] = defaultdict(deque)
         self._stubbed: set[str] = set()
         self._passed: set[str] = set()
         """Insides of tools that a lenient run has gone past."""
@@ -173,12 +173,13 @@ class Script:
         self.order.leave_out(entry.lane, f"{CHUNK}:{entry.position}")
         self.order.some_apart = True
 
-    def mark(self, kind: str) -> Entry | None:
-        """The next ``run_start`` or ``run_end``, or None."""
-        while not self._marks[kind]:
+    def mark(self, kind: str, lane: str) -> Entry | None:
+        """The next ``run_start`` or ``run_end`` of ``lane``, or None."""
+        waiting = self._marks[kind, lane if self._by_lane else lanes.ROOT]
+        while not waiting:
             if not self.read_on():
                 return None
-        return self._marks[kind].popleft()
+        return waiting.popleft()
 
     def complete(self, entry: Entry) -> Event | None:
         """The event that completed ``entry``; None when it never came."""
@@ -232,10 +233,11 @@ class Script:
         elif kind == "state_mutation" or kind in _MARKS:
             entry = make_entry(event, look(event))
             entry.closing, entry.instant = event, True
-            if kind in _MARKS:
-                self._marks[kind].append(entry)
-            else:
+            if kind not in _MARKS:
                 self._add(entry)
+            elif not _is_the_commands(event):
+                lane = event.lane if self._by_lane else lanes.ROOT
+                self._marks[kind, lane].append(entry)
 
     def _add_single(self, event: Event) -> None:
         brief = look(event)
@@ -366,6 +368,11 @@ class Script:
         gone.forget(lambda _: True)
         for child in gone.children:
             self._forget(child)
+
+
+def _is_the_commands(event: Event) -> bool:
+    """Has ``reenact run`` said that the program begins? Then the program does not say it."""
+    return event.seq == 1 and "hashSeed" in event.data
 
 
 def _is_under(lane: str, tops: set[str]) -> bool:

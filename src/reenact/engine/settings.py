@@ -20,7 +20,7 @@ from reenact.policy.nearest import did_you_mean
 from reenact.policy.places import FOLDER, cassette_path, find_root, has_policies, world
 from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import DEFAULT, BoundaryRule, Files, Ignore, Mode, Pinned, Policy
-from reenact.store.warning import Warn, print_warning
+from reenact.store.warning import Heard, Warn, print_warning
 
 __all__ = ["MODES", "Pace", "Settings", "Unused", "is_under_pytest", "mode_named", "settle"]
 
@@ -165,7 +165,7 @@ def settle(
         unused=unused or pinned.policy.unused or ("error" if is_strict else "warn"),
         path=place,
         tape=as_tape,
-        warn=warn,
+        warn=warn if isinstance(warn, Heard) else Heard(warn),
         files=_places(top, pinned.policy.files.roots),
         files_apart=_apart(top, place),
         **rest,

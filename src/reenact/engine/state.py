@@ -107,6 +107,15 @@ class State(Explicit):
         """The recording that is read."""
         return None if self._parts is None else self._parts.source
 
+    @property
+    def run_id(self) -> str:
+        """The id of the recorded run: of the recording that is read, else of the one that is
+        written; empty where there is neither."""
+        parts = self._parts
+        if parts is None:
+            return ""
+        return parts.run_id if parts.source is None else parts.source.manifest().run_id
+
     # Who runs
 
     def runner(self) -> int | Desk:

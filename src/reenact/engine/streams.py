@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import PIECES, StreamCodec, Whole
-from reenact.engine.call import Call, Decision, GoLive, Pass, Refuse, Serve
+from reenact.engine.call import Call, Decision, GoLive, Pass, Reexecute, Refuse, Serve
 from reenact.engine.late import late_module
 from reenact.engine.pieces import END, Source
 from reenact.engine.recorder import Opened
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     import asyncio
 
     from reenact.engine import living
+    from reenact.engine import streams_inside as inside
     from reenact.engine.session import Session
 else:
     asyncio, living = late_module("asyncio"), late_module("reenact.engine.living")
+    inside = late_module("reenact.engine.streams_inside")
 
 __all__ = [
     "follow",
@@ -56,6 +58,12 @@ def follow(
         return kept.pieces(kept.again)
     if isinstance(decision, Serve):
         return Replayed(session, opened, codec, decision.entry).pieces()
+    if isinstance(decision, Reexecute):
+        if opened.entry is not None:
+            return inside.KeptInside(session, opened, codec, opened.entry).pieces(live)
+        return inside.Reexecuted(session, opened, codec, decision.entry).again(live)
+    if isinstance(decision, GoLive) and opened.inner is not None:
+        return inside.RecordedInside(session, opened, codec).pieces(live)
     if isinstance(decision, GoLive):
         return Recorded(session, opened, codec).pieces(live)
     if isinstance(decision, Pass):
@@ -88,6 +96,12 @@ def follow_async(
         return kept.pieces_async(kept.again_async)
     if isinstance(decision, Serve):
         return Replayed(session, opened, codec, decision.entry).pieces_async()
+    if isinstance(decision, Reexecute):
+        if opened.entry is not None:
+            return inside.KeptInside(session, opened, codec, opened.entry).pieces_async(live)
+        return inside.Reexecuted(session, opened, codec, decision.entry).again_async(live)
+    if isinstance(decision, GoLive) and opened.inner is not None:
+        return inside.RecordedInside(session, opened, codec).pieces_async(live)
     if isinstance(decision, GoLive):
         return Recorded(session, opened, codec).pieces_async(live)
     if isinstance(decision, Pass):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact._system import monotonic
-from reenact.engine.answers import StreamCodec, Whole
+from reenact.engine.answers import StreamCodec, Whole, answer_field
 from reenact.engine.call import Entry
 from reenact.engine.late import late_module
 from reenact.engine.pieces import END, Source, check_sent, chunk_name, raise_recorded, returned
@@ -29,10 +29,14 @@ class Recorded:
     """A live stream, written down as it is consumed. What a consumer sends or throws into it is
     not passed on: it stops there."""
 
+    _waits = True
+    """Does the consumer do nothing until a piece comes?"""
+
     def __init__(self, session: Session, opened: Opened, codec: StreamCodec) -> None:
         self._session = session
         self._opened = opened
         self._codec = codec
+        self._field = answer_field(opened.call)
         self._seen: list[Any] = []
         self._size = 0
         self._began = monotonic()
@@ -47,7 +51,7 @@ class Recorded:
             self._session.recorder.note(self._opened)
 
     def pieces(self, live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
-        source = Source(live)
+        source = self._source(live)
         try:
             while (piece := self._next(source)) is not END:
                 check_sent((yield piece), self._opened)
@@ -58,9 +62,12 @@ class Recorded:
             source.close()
         return source.returned
 
-    def _next(self, source: Source) -> Any:
+    def _source(self, live: Callable[[], Iterator[Any]]) -> Any:
+        return Source(live)
+
+    def _next(self, source: Any) -> Any:
         self._session.is_late()
-        if self._session.paces:
+        if self._session.paces and self._waits:
             self._session.conductor.arrive(self._session.runner())
         try:
             piece = self._admitted(source.next())
@@ -154,7 +161,7 @@ class Recorded:
 
     def _grow(self, piece: Any, offset: int) -> None:
         if self._opened.note is not None:
-            part: Data = {"response": self._growth.add(piece)}
+            part: Data = {self._field: self._growth.add(piece)}
             if self._codec.timed:
                 part["timing"] = {"offsets": [offset]}
             self._session.recorder.grow(self._opened, part)
@@ -162,7 +169,9 @@ class Recorded:
     def _data(
         self, ended: str, error: BaseException | None = None, *, returned: Any = None
     ) -> Data:
-        fields: Data = {"response": self._codec.dump(self._seen, returned), "ended": ended}
+        fields: Data = {self._field: self._codec.dump(self._seen, returned), "ended": ended}
+        if self._opened.call.type == "tool_call":
+            fields["ok"] = ended not in ("failed", "cancelled")
         if error is not None:
             fields["error"] = self._codec.dump_error(self._opened.call, error)
         if self._codec.timed:
@@ -180,8 +189,11 @@ class Kept(Recorded):
     """A recorded stream in a recording that is added to: it stays as it was, unless the consumer
     stops earlier this time."""
 
+    _stubs = True
+    """What was recorded inside of it is not asked for."""
+
     def __init__(self, session: Session, opened: Opened, codec: StreamCodec, entry: Entry) -> None:
-        _, data = session.claim(opened, entry)
+        _, data = session.claim(opened, entry, stub=self._stubs)
         self._answer = opened.answer = data or {}
         super().__init__(session, opened, codec)
 
@@ -190,17 +202,17 @@ class Kept(Recorded):
 
     def again(self) -> Generator[Any, Any, Any]:
         """What was recorded, as a live iterator gives it."""
-        yield from self._codec.load(self._answer.get("response"))
+        yield from self._codec.load(self._answer.get(self._field))
         raise_recorded(self._codec, self._opened.call, self._answer)
-        return returned(self._answer)
+        return returned(self._opened.call, self._answer)
 
     async def again_async(self) -> AsyncIterator[Any]:
         """The same for tasks."""
-        for piece in self._codec.load(self._answer.get("response")):
+        for piece in self._codec.load(self._answer.get(self._field)):
             yield piece
         raise_recorded(self._codec, self._opened.call, self._answer)
 
     def _complete(self, data: Data) -> None:
-        recorded = self._codec.load(self._answer.get("response"))
+        recorded = self._codec.load(self._answer.get(self._field))
         same = data["ended"] == self._answer.get("ended") and recorded == self._seen
         super()._complete(self._answer if same else data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.answers import StreamCodec
+from reenact.engine.answers import StreamCodec, answer_field
 from reenact.engine.call import CUT_OFF, Entry
 from reenact.engine.late import late_module
 from reenact.engine.order import Token
@@ -28,14 +28,17 @@ __all__ = ["Replayed"]
 class Replayed:
     """A recorded stream, piece by piece, each in its turn."""
 
+    _stubs = True
+    """What was recorded inside of it is not asked for."""
+
     def __init__(self, session: Session, opened: Opened, codec: StreamCodec, entry: Entry) -> None:
         self._session = session
         self._opened = opened
         self._codec = codec
         self._entry = entry
-        self._end, data = session.claim(opened, entry)
+        self._end, data = session.claim(opened, entry, stub=self._stubs)
         self._data = data or {}
-        self._chunks = codec.load(self._data.get("response"))
+        self._chunks = codec.load(self._data.get(answer_field(opened.call)))
         self._number = 0
         self._pace = Pace(session, self._data)
         session.begin(opened, self._left)
@@ -121,4 +124,4 @@ class Replayed:
     def _finish(self) -> Any:
         self._session.complete(self._opened, self._data)
         raise_recorded(self._codec, self._opened.call, self._data)
-        return returned(self._data)
+        return returned(self._opened.call, self._data)

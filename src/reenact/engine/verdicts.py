@@ -10,6 +10,7 @@ from reenact.engine.call import Call, Entry
 from reenact.engine.divergence import Divergence
 from reenact.engine.requests import Ask, request_of
 from reenact.engine.script import Script
+from reenact.format.content import settled
 from reenact.format.event import Data
 from reenact.policy.matching import Comparer
 from reenact.policy.rules import Mode
@@ -75,11 +76,13 @@ class Verdicts:
     def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
         """A call that was made again gave another result than the recorded one."""
         closing = entry.closing or entry.opening
+        if call.volatile:
+            closing = msgspec.structs.replace(closing, _data=settled(closing.data, call.volatile))
         ask = Ask(
             type=closing.type,
             operation=call.operation,
             lane=lane,
-            request=request_of(closing.type, result),
+            request=request_of(closing.type, settled(result, call.volatile)),
             key=key,
         )
         return self.note(self._diagnosis.payload_mismatch(closing, ask, ()))
@@ -112,7 +115,7 @@ class Verdicts:
         """The program says that its run starts or ends; compare with what it said then."""
         if self.script is None:
             return None
-        entry = self.script.mark(call.type)
+        entry = self.script.mark(call.type, lane)
         key = self.key(call)
         if entry is not None and self._comparer.key(recorded_identity(entry)) == key:
             return None

@@ -101,7 +101,8 @@ def open_guest(settings: Settings) -> Opened:
     redactor = settings.redactor(begun.seed.redaction.profile)
     sink = GuestSink(path, _options(settings, redactor, tape=False))
     sink.start(begun.seed)
-    return Opened(begun.clock, redactor, sink=sink, room=Room(settings.policy))
+    room, run_id = Room(settings.policy), begun.seed.run_id
+    return Opened(begun.clock, redactor, sink=sink, room=room, run_id=run_id)
 
 
 def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:
@@ -120,6 +121,7 @@ def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:
         mode="replay" if into else "capture",
         capability_set=KNOWN.capability_set_hash(),
     )
+    parts.run_id = seed.run_id
     if settings.only is not None:
         return seed
     return msgspec.structs.replace(seed, environment={**seed.environment, **SAYS_DRAWS})

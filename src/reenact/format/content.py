@@ -9,7 +9,9 @@ is never a difference.
 
 from __future__ import annotations
 
+import copy
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -19,7 +21,7 @@ from reenact.format import lane as lanes
 from reenact.format.canonical import decode, stored
 from reenact.format.paths import Path, parse
 
-__all__ = ["ContentHash", "varies"]
+__all__ = ["ContentHash", "settled", "varies"]
 
 _MARKS = (b'"timing":', b'"volatile":', b'"rawHash":')
 _LEFT_OUT = ("timing", "rawHash")
@@ -74,6 +76,14 @@ class ContentHash:
 def varies(data: dict[str, Any]) -> bool:
     """Does ``data`` have parts that are left out of the content hash?"""
     return "timing" in data or "volatile" in data or "rawHash" in data
+
+
+def settled(data: Any, volatile: Iterable[str]) -> Any:
+    """A copy of ``data`` with nothing at the paths ``volatile``."""
+    found = copy.deepcopy(data)
+    for text in volatile:
+        _drop(found, text)
+    return found
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -57,6 +57,15 @@ class Access:
             return self._spent(capability, limit, calls)
         return None
 
+    def passing(self, capability: str, operation: str) -> PolicyRefused | None:
+        """Why a call that wants to go unrecorded may not; None when it may."""
+        if self._may_pass(capability):
+            return None
+        return self._passes(capability, operation, who=f"{operation} itself")
+
+    def _may_pass(self, capability: str) -> bool:
+        return self._policy.allow_passthrough or stays_inside(capability)
+
     def is_free(self, capability: str, kind: str, operation: str) -> bool:
         """May such calls be made as often as one likes?"""
         if self.refusal(capability, kind, operation, 0) is not None:
@@ -76,7 +85,7 @@ class Access:
         action = self._policy.action_for(capability, operation)
         if action == "block":
             return lambda: self._blocked(capability, operation), None
-        if action == "pass" and not self._policy.allow_passthrough and not stays_inside(capability):
+        if action == "pass" and not self._may_pass(capability):
             return lambda: self._passes(capability, operation), None
         return None, None if rule is None else rule.calls
 
@@ -142,10 +151,10 @@ class Access:
             policy=self._policy.id,
         )
 
-    def _passes(self, capability: str, operation: str) -> PolicyRefused:
+    def _passes(self, capability: str, operation: str, *, who: str = "") -> PolicyRefused:
+        who = who or f"a rule of the policy {self._policy.id}"
         return PolicyRefused(
-            f"a rule of the policy {self._policy.id} would let {capability} {operation} out "
-            "unrecorded",
+            f"{who} would let {capability} {operation} out unrecorded",
             hint=f'record it, or say "allowPassthrough": true in {self._place}',
             capability=capability,
             operation=operation,

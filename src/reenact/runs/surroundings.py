@@ -65,9 +65,12 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return Surroundings(hash_seed=self.hash_seed)
 
     def data(self) -> Data:
-        """The fields of ``run_start``."""
+        """The fields of ``run_start``. Seeds are drawn anew for every recording, and say nothing
+        about what the program did."""
         found: Data = msgspec.to_builtins(self)
-        return {name: value for name, value in found.items() if value is not None}
+        said = {name: value for name, value in found.items() if value is not None}
+        seeds = [f"$.{name}" for name in ("hashSeed", "seed") if name in said]
+        return {**said, "volatile": seeds} if seeds else said
 
     def changes(self, environ: Mapping[str, str]) -> Changes:
         """What a replay changes in ``environ``. A recording that says nothing changes nothing."""

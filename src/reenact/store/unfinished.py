@@ -143,7 +143,7 @@ def _text(parts: list[str | bytes]) -> str | bytes:
 
 def _completing(call: _Call) -> Draft:
     data: Data = {**_joined(call.data), "position": call.position}
-    response = data.get("response")
+    response = data.get("response", data.get("result"))
     data |= {"unfinished": True} if response is None else {"ended": "unfinished"}
     if call.parent is None:
         data["valueHash"] = digest_bytes(canonical(response))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-__all__ = ["Warn", "print_warning"]
+__all__ = ["Heard", "Warn", "print_warning"]
 
 Warn = Callable[[str], None]
 
@@ -14,3 +14,25 @@ def print_warning(text: str) -> None:
     """The default for warnings: one line on stderr."""
     if sys.stderr is not None:
         print(f"reenact: warning: {text}", file=sys.stderr)
+
+
+class Heard:
+    """Warns as it was told to, and lets others hear it for some time."""
+
+    def __init__(self, warn: Warn = print_warning) -> None:
+        self._warn = warn
+        self._listeners: tuple[Warn, ...] = ()
+
+    def __call__(self, text: str) -> None:
+        self._warn(text)
+        for listener in self._listeners:
+            listener(text)
+
+    def hear(self, listener: Warn) -> Callable[[], None]:
+        """``listener`` gets every warning from now on. Returns the function that ends it."""
+        self._listeners = (*self._listeners, listener)
+
+        def stop() -> None:
+            self._listeners = tuple(one for one in self._listeners if one is not listener)
+
+        return stop

@@ -133,6 +133,7 @@ def _parts(
             rest_fields={"position": None},
         )
     seed = memory_seed(redactor.profile)
+    parts.run_id = seed.run_id
     parts.sink.start(msgspec.structs.replace(seed, environment=SAYS_DRAWS))
     return parts, sink
 

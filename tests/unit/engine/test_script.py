@@ -204,10 +204,32 @@ def test_marks_are_found_by_their_type_and_are_no_calls() -> None:
         0  network get {}  = 1
         0  run_start {"n": 2}
     """)
-    found = [made.mark("run_start"), made.mark("run_start"), made.mark("run_start")]
+    found = [made.mark("run_start", "0") for _ in range(3)]
     assert [one and one.opening.data["n"] for one in found] == [1, 2, None]
-    assert made.mark("run_end") is None
+    assert made.mark("run_end", "0") is None
     assert seqs(made) == [2]
+
+
+def test_marks_of_runs_side_by_side_are_those_of_their_lanes() -> None:
+    text = """
+        0.1  run_start {"n": 1}
+        0.2  run_start {"n": 2}
+        0.2  run_end {"status": "ok", "n": 2}
+        0.1  run_end {"status": "ok", "n": 1}
+    """
+    made = script(text)
+    found = [made.mark(kind, lane) for kind in ("run_start", "run_end") for lane in ("0.2", "0.1")]
+    assert [one and one.opening.data["n"] for one in found] == [2, 1, 2, 1]
+    assert made.mark("run_start", "0") is None
+
+
+def test_what_the_command_says_of_its_beginning_is_not_the_programs() -> None:
+    made = script("""
+        0  run_start {"argv": ["x"], "hashSeed": "1"}
+        0  run_start {"n": 1}
+    """)
+    found = [made.mark("run_start", "0") for _ in range(2)]
+    assert [one and one.opening.data.get("n") for one in found] == [1, None]
 
 
 def test_the_process_of_one_lane_knows_only_that() -> None:

@@ -62,4 +62,10 @@ def test_a_net_tape_has_the_seed_alone() -> None:
     assert find_surroundings({"PYTHONHASHSEED": "5"}).seed_only().data().keys() <= {
         "hashSeed",
         "seed",
+        "volatile",
     }
+
+
+def test_seeds_do_not_count_when_recordings_are_compared() -> None:
+    assert find_surroundings({}).data()["volatile"] == ["$.hashSeed", "$.seed"]
+    assert "volatile" not in Surroundings(text={}).data()

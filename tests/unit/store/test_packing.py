@@ -89,7 +89,7 @@ def test_small_payloads_and_a_packer_without_deltas_store_whole(tmp_path: Path) 
         assert plain.add({"text": LONG}) == exact({"text": LONG})
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("llm_response", True), ("nondeterministic", False)])
+@pytest.mark.parametrize("kind, kept", [("llm_response", True), ("nondeterministic", False)])
 def test_of_a_conversation_less_is_worth_a_delta(tmp_path: Path, kind: str, kept: bool) -> None:
     """A model's answer is mostly new; what is around it is what it was."""
     desk = Desk(tmp_path)

@@ -1,0 +1,19 @@
+"""Warnings that others hear as well."""
+
+from __future__ import annotations
+
+from reenact.store.warning import Heard
+
+
+def test_a_warning_is_said_and_heard_until_somebody_stops_listening() -> None:
+    said: list[str] = []
+    one: list[str] = []
+    two: list[str] = []
+    warn = Heard(said.append)
+    warn("a")
+    stop = warn.hear(one.append)
+    warn.hear(two.append)
+    warn("b")
+    stop()
+    warn("c")
+    assert (said, one, two) == (["a", "b", "c"], ["b"], ["b", "c"])
