@@ -11,7 +11,9 @@ TYPE_CHECKING = False  # typing itself would be a third of what ``reenact --help
 if TYPE_CHECKING:
     from typing import Any
 
-    from reenact import clock, rng, rr
+    from reenact import agents, clock, rng, rr, tools
+    from reenact.agents.config import ReplayConfig
+    from reenact.agents.runner import run_agent, run_agent_async
     from reenact.engine.current import current
     from reenact.engine.divergence import Divergence
     from reenact.engine.report import Report
@@ -61,8 +63,12 @@ if TYPE_CHECKING:
     from reenact.store.sink import Sink
     from reenact.store.source import Source
     from reenact.store.verify import verify
+    from reenact.tools.models import llm
+    from reenact.tools.wrapping import tool
 
 _HOME = {
+    "reenact.agents.config": ("ReplayConfig",),
+    "reenact.agents.runner": ("run_agent", "run_agent_async"),
     "reenact.engine.current": ("current",),
     "reenact.engine.divergence": ("Divergence",),
     "reenact.engine.report": ("Report",),
@@ -112,8 +118,10 @@ _HOME = {
     "reenact.store.sink": ("Sink",),
     "reenact.store.source": ("Source",),
     "reenact.store.verify": ("verify",),
+    "reenact.tools.models": ("llm",),
+    "reenact.tools.wrapping": ("tool",),
 }
-_ROOMS = ("clock", "rng", "rr")
+_ROOMS = ("agents", "clock", "rng", "rr", "tools")
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -143,6 +151,7 @@ __all__ = [
     "RecordingUnfinished",
     "Redactor",
     "ReenactError",
+    "ReplayConfig",
     "Report",
     "RrError",
     "RunEnd",
@@ -159,16 +168,22 @@ __all__ = [
     "ValueRefused",
     "WriterBusy",
     "__version__",
+    "agents",
     "boundary",
     "canonical",
     "clock",
     "current",
     "digest",
+    "llm",
     "open_recording",
     "rng",
     "rr",
+    "run_agent",
+    "run_agent_async",
     "session",
     "start_recording",
+    "tool",
+    "tools",
     "verify",
 ]
 

@@ -1,0 +1,147 @@
+"""What all adapters do: ask a client, wait for it or not, read its answer or its stream."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, ClassVar
+
+import msgspec
+
+from reenact.agents.messages import Delta, ModelReply, ModelRequest
+from reenact.errors import UsageError
+
+__all__ = ["ClientModel", "Gathering", "arguments_of", "plain_of"]
+
+
+class Gathering(ABC):
+    """The answer of one call while it is coming, piece by piece."""
+
+    @abstractmethod
+    def add(self, piece: dict[str, Any]) -> Delta | None:
+        """What ``piece``, an event of the stream as plain data, adds for whoever looks on."""
+
+    @abstractmethod
+    def reply(self) -> ModelReply:
+        """The whole answer, after the last piece."""
+
+
+class ClientModel(ABC):
+    """A model that is asked through a client, synchronous or asynchronous.
+
+    ``params`` go with every call; those of a request go before them.
+    """
+
+    dialect: ClassVar[str]
+    method: ClassVar[str]
+    """Where the client has the function that is called: ``chat.completions.create``."""
+
+    def __init__(self, client: Any, model: str, *, stream: bool = False, **params: Any) -> None:
+        self.model = model
+        self._create = _function(client, self.method)
+        self._stream = stream
+        self._params = params
+
+    def __call__(self, request: ModelRequest) -> Any:
+        """A :class:`ModelReply`, or an iterator of pieces; of asynchronous clients, awaitable or
+        asynchronous."""
+        asked = {**self._params, **self.asked(request), **request.params}
+        if self._stream:
+            asked = {**asked, **self.streaming()}
+        made = self._create(model=self.model, **asked)
+        if inspect.isawaitable(made):
+            return self._pieces_async(made) if self._stream else self._await(made)
+        return self._pieces(made) if self._stream else self._whole(made)
+
+    @abstractmethod
+    def asked(self, request: ModelRequest) -> dict[str, Any]:
+        """The arguments that say what ``request`` says."""
+
+    def streaming(self) -> dict[str, Any]:
+        """The arguments that ask for a stream."""
+        return {"stream": True}
+
+    @abstractmethod
+    def read(self, answer: dict[str, Any]) -> ModelReply:
+        """The reply that a whole answer is, as plain data."""
+
+    @abstractmethod
+    def gathering(self) -> Gathering:
+        """For one stream."""
+
+    def _whole(self, answer: Any) -> ModelReply:
+        return _with_raw(self.read(plain_of(answer)), answer)
+
+    async def _await(self, made: Awaitable[Any]) -> ModelReply:
+        return self._whole(await made)
+
+    def _pieces(self, stream: Any) -> Iterator[Delta | ModelReply]:
+        gathering = self.gathering()
+        try:
+            for piece in stream:
+                delta = gathering.add(plain_of(piece))
+                if delta is not None:
+                    yield delta
+            yield gathering.reply()
+        finally:
+            if hasattr(stream, "close"):
+                stream.close()
+
+    async def _pieces_async(self, made: Awaitable[Any]) -> AsyncIterator[Delta | ModelReply]:
+        stream: Any = await made
+        gathering = self.gathering()
+        try:
+            async for piece in stream:
+                delta = gathering.add(plain_of(piece))
+                if delta is not None:
+                    yield delta
+            yield gathering.reply()
+        finally:
+            closed = stream.close() if hasattr(stream, "close") else None
+            if inspect.isawaitable(closed):
+                await closed
+
+
+def _function(client: Any, path: str) -> Callable[..., Any]:
+    found = client
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if not callable(found):
+        raise UsageError(
+            f"a {type(client).__qualname__} has no {path}(…)",
+            hint="give the client object of the SDK that this adapter is for",
+        )
+    made: Callable[..., Any] = found
+    return made
+
+
+def _with_raw(reply: ModelReply, raw: Any) -> ModelReply:
+    return msgspec.structs.replace(reply, raw=raw)
+
+
+def plain_of(answer: Any) -> dict[str, Any]:
+    """What a client's object says, in the names of the wire and without what was not sent."""
+    if isinstance(answer, dict):
+        return answer
+    dump = getattr(answer, "model_dump", None)
+    if dump is None:
+        raise UsageError(
+            f"the client gave a {type(answer).__qualname__}, which cannot be read",
+            hint="the objects of the SDK, or dicts",
+        )
+    found: dict[str, Any] = dump(mode="json", by_alias=True, exclude_unset=True)
+    return found
+
+
+def arguments_of(written: str) -> dict[str, Any] | None:
+    """The arguments that a model has written; None for what is no JSON object. Nothing written is
+    no arguments."""
+    if not written.strip():
+        return {}
+    try:
+        found = json.loads(written)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,298 @@
+"""The loop of a run: what is done next, as a generator. It calls nobody itself.
+
+    ask the model → tools → ask the model → … → its last words
+
+A model call that fails is tried again, then another model is asked; a conversation that is too long
+is made shorter. Each of these begins a new attempt, which model calls are recorded with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import msgspec
+
+from reenact.agents.aborting import Abort
+from reenact.agents.compaction import (
+    CLIPS,
+    Compaction,
+    Decided,
+    compacted,
+    cut,
+    summary_request,
+)
+from reenact.agents.effects import Aborted, AskModel, Compact, Effect, Model, RunTools, Wait
+from reenact.agents.failing import Backoff, Classify, Failure, error_class, error_text, retry_after
+from reenact.agents.messages import Message, ModelReply, ModelRequest, ToolSpec, Usage
+from reenact.agents.result import AgentError, Attempt, ErrorKind, Status
+from reenact.errors import ReenactError
+from reenact.format.event import Data
+
+__all__ = ["Ended", "Loop", "Plan", "model_name"]
+
+Emit = Callable[[str, Data], Any]
+Steps = Generator[Effect, Any, Any]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is asked to do."""
+
+    models: tuple[Model, ...]
+    tools: tuple[ToolSpec, ...]
+    instructions: str
+    params: Data
+    max_turns: int
+    backoff: Backoff
+    compaction: Compaction | None
+    classify: Classify
+    aborted: Abort
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How the loop ended."""
+
+    status: Status
+    output: str = ""
+    stop_reason: str | None = None
+    error: AgentError | None = None
+
+
+class _Failed(Exception):
+    """The run is over, for this reason."""
+
+    def __init__(self, error: AgentError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Loop:
+    """One run. :meth:`steps` is driven by a shell, once."""
+
+    def __init__(self, plan: Plan, messages: Sequence[Message], emit: Emit) -> None:
+        self.messages = list(messages)
+        self.usage = Usage()
+        self.last_usage: Usage | None = None
+        self.last_words = ""
+        self.attempts: list[Attempt] = []
+        self._plan = plan
+        self._emit = emit
+        self._model = 0
+        self._attempt = 0
+        self._retries = 0
+        self._compactions = 0
+        self._squeezes = 0
+
+    def steps(self) -> Generator[Effect, Any, Ended]:
+        """Yields what is to be done, is sent what came of it, and returns how it ended."""
+        try:
+            ended = yield from self._turns()
+        except Aborted:
+            ended = Ended(status="aborted", output=self.last_words, stop_reason="aborted")
+        except _Failed as failed:
+            ended = Ended(status="error", output=self.last_words, error=failed.error)
+        error = ended.error
+        self._end_attempt(
+            "" if error is None else error.kind, None if error is None else error.exception
+        )
+        return ended
+
+    def _turns(self) -> Generator[Effect, Any, Ended]:
+        for _ in range(self._plan.max_turns):
+            reply: ModelReply = yield from self._ask()
+            self._take(reply)
+            if not reply.tool_calls:
+                return Ended(status="ok", output=reply.text, stop_reason=reply.stop_reason)
+            self._check_abort()
+            outcomes = yield RunTools(reply.tool_calls)
+            for request, outcome in zip(reply.tool_calls, outcomes, strict=True):
+                self.messages.append(
+                    Message(
+                        role="tool",
+                        text=outcome.text,
+                        call_id=request.id,
+                        name=request.name,
+                        is_error=outcome.is_error,
+                    )
+                )
+        raise _failed("max_turns", f"the model wants more than {self._plan.max_turns} turns")
+
+    def _take(self, reply: ModelReply) -> None:
+        self._retries = self._squeezes = 0
+        self.messages.append(reply.message())
+        self.last_words = reply.text or self.last_words
+        self.last_usage = reply.usage
+        if reply.usage is not None:
+            self.usage += reply.usage
+
+    # Asking the model
+
+    def _ask(self) -> Steps:
+        while True:
+            self._check_abort()
+            if self._is_long():
+                yield from self._compact("limit", None)
+            try:
+                return (yield self._question())
+            except Exception as error:
+                if isinstance(error, Aborted) or _is_ours(error):
+                    raise
+                yield from self._recover(error)
+
+    def _question(self) -> AskModel:
+        plan = self._plan
+        request = ModelRequest(
+            messages=tuple(self.messages),
+            tools=plan.tools,
+            instructions=plan.instructions,
+            params=plan.params,
+        )
+        return AskModel(plan.models[self._model], request, self._attempt)
+
+    def _recover(self, error: Exception) -> Steps:
+        kind: Failure = self._plan.classify(error)
+        if kind == "context_overflow":
+            yield from self._compact(kind, error)
+        elif kind == "retriable" and self._may_retry():
+            self._next_attempt(kind, error)
+            yield self._retry(error)
+        elif kind != "fatal" and self._model + 1 < len(self._plan.models):
+            self._fall_back(kind, error)
+        else:
+            raise _failed("retry_limit" if kind == "retriable" else "model_error", "", error)
+
+    def _may_retry(self) -> bool:
+        return self._retries < self._plan.backoff.retries
+
+    def _retry(self, error: Exception) -> Wait:
+        """The wait before the next try."""
+        self._retries += 1
+        return Wait(self._plan.backoff.wait(self._retries - 1, retry_after(error)))
+
+    def _fall_back(self, kind: Failure, error: Exception) -> None:
+        selected, active = self._name(0), self._name(self._model + 1)
+        self._next_attempt("fallback", error)
+        self._model += 1
+        self._retries = 0
+        self._emit(
+            "lifecycle",
+            {
+                "phase": "fallback",
+                "selectedModel": selected,
+                "activeModel": active,
+                "reason": kind,
+                "error": error_class(error),
+                "attempts": len(self.attempts),
+            },
+        )
+
+    def _next_attempt(self, ended_by: str, error: Exception | None) -> None:
+        self._end_attempt(ended_by, error)
+        self._attempt += 1
+
+    def _end_attempt(self, ended_by: str, error: BaseException | None = None) -> None:
+        self.attempts.append(
+            Attempt(
+                number=self._attempt,
+                model=self._name(self._model),
+                ended_by=ended_by,
+                error="" if error is None else error_text(error),
+            )
+        )
+
+    def _name(self, number: int) -> str:
+        return model_name(self._plan.models[number])
+
+    def _check_abort(self) -> None:
+        if self._plan.aborted():
+            raise Aborted
+
+    # Making room
+
+    def _is_long(self) -> bool:
+        compaction, usage = self._plan.compaction, self.last_usage
+        if compaction is None or compaction.limit is None or usage is None:
+            return False
+        return usage.total > compaction.limit and self._compactions < compaction.most
+
+    def _compact(self, reason: str, error: Exception | None) -> Steps:
+        compaction = self._plan.compaction
+        keep = len(self.messages) if compaction is None else self._keep(compaction)
+        if compaction is None or self._compactions >= compaction.most or keep == len(self.messages):
+            if error is None:  # only a limit of our own: the model may be fine with it
+                self.last_usage = None
+                return
+            raise _failed("context_overflow", "", error)
+        self._compactions += 1
+        self._squeezes += 1
+        self._emit("compaction", {"phase": "start", "reason": reason})
+        decided = yield from self._decide(reason, keep, compaction)
+        dropped = len(self.messages) - decided.keep
+        self.messages = compacted(self.messages, decided)
+        self.last_usage = None
+        if decided.usage is not None:
+            self.usage += decided.usage
+        self._next_attempt("compaction", error)
+        told = {"phase": "end", "willRetry": True, "dropped": dropped, "kept": decided.keep}
+        self._emit("compaction", told)
+
+    def _keep(self, compaction: Compaction) -> int:
+        """Half as many messages each time that it was not enough."""
+        return cut(self.messages, compaction.keep >> self._squeezes)
+
+    def _decide(
+        self, reason: str, keep: int, compaction: Compaction
+    ) -> Generator[Effect, Any, Decided]:
+        clips = iter(CLIPS)
+        clip = next(clips)
+        while True:
+            try:
+                decided: Decided = yield self._decision(reason, keep, compaction, clip)
+                return decided
+            except Exception as error:
+                if isinstance(error, Aborted) or _is_ours(error):
+                    raise
+                kind = self._plan.classify(error)
+                if kind == "retriable" and self._may_retry():
+                    yield self._retry(error)
+                elif kind == "context_overflow" and (clip := next(clips, None)) is not None:
+                    continue
+                else:
+                    told = {"phase": "end", "willRetry": False, "error": error_class(error)}
+                    self._emit("compaction", told)
+                    raise _failed("compaction_failure", "", error) from None
+
+    def _decision(
+        self, reason: str, keep: int, compaction: Compaction, clip: int | None
+    ) -> Compact:
+        plan, messages = self._plan, tuple(self.messages)
+        old = messages[: len(messages) - keep]
+        request = summary_request(old, plan.instructions, plan.params, clip)
+        ask = AskModel(plan.models[self._model], request, self._attempt)
+        return Compact(reason, messages, keep, ask, compaction.summarize)
+
+
+def _is_ours(error: Exception) -> bool:
+    """Is Reenact misused, or its recording unreadable? Then no other model will help."""
+    return isinstance(error, ReenactError) and error.code != "recorded.failure"
+
+
+def _failed(kind: ErrorKind, message: str, error: Exception | None = None) -> _Failed:
+    if error is None:
+        return _Failed(AgentError(kind=kind, message=message))
+    return _Failed(
+        AgentError(
+            kind=kind,
+            message=message or error_text(error),
+            error_class=error_class(error),
+            exception=error,
+        )
+    )
+
+
+def model_name(model: Any) -> str:
+    """What a model is called in results: its ``model``, else the name of the function."""
+    said = getattr(model, "model", None)
+    if isinstance(said, str) and said:
+        return said
+    return str(getattr(model, "__name__", None) or type(model).__name__)
