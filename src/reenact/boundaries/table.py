@@ -100,6 +100,9 @@ CLIENTS = (
     _own("aiohttp", "aiohttp", "aiohttp.seams"),
     _own("websockets", "websockets.asyncio.client", "websockets.tasks"),
     _own("websockets.sync", "websockets.sync.client", "websockets.threads"),
+    _own("mcp stdio", "mcp.client.stdio", "mcp.seams:stdio_seams"),
+    _own("mcp streamable HTTP", "mcp.client.streamable_http", "mcp.seams:http_seams"),
+    _own("mcp SSE", "mcp.client.sse", "mcp.seams:sse_seams"),
 )
 """The libraries that talk to others."""
 

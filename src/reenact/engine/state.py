@@ -60,6 +60,8 @@ class State(Explicit):
         self.last_clock: float | None = None
         self.full: BudgetExceeded | None = None
         """In a replay: the recording was full from here on."""
+        self.asks_again = False
+        """In a replay: a rule wants something to be really asked again, outside of the session."""
         self._given_parts = parts
         self._parts: Parts | None = None
         self._desks: dict[int, Desk] = {}

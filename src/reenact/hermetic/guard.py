@@ -64,12 +64,14 @@ def holding() -> Session | None:
     """The session that has a say here: one that the boundaries serve.
 
     Outside any session it is the replay of the whole process, unless its policy lets calls
-    through: then this may be such a call.
+    through, or makes them again: then this may be such a call.
     """
     session = current()
     if session is None:
         session = in_context(_NOWHERE)
-        if session is None or session.mode != "replay" or session.settings.policy.allow_passthrough:
+        if session is None or session.mode != "replay" or session.asks_again:
+            return None
+        if session.settings.policy.allow_passthrough:
             return None
     if session.mode == "off" or session.settings.boundaries is None:
         return None
