@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reenact import agents, clock, rng, rr, tools
     from reenact.agents.config import ReplayConfig
     from reenact.agents.runner import run_agent, run_agent_async
+    from reenact.engine.branch_point import At
     from reenact.engine.current import current
     from reenact.engine.divergence import Divergence
     from reenact.engine.report import Report
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 _HOME = {
     "reenact.agents.config": ("ReplayConfig",),
     "reenact.agents.runner": ("run_agent", "run_agent_async"),
+    "reenact.engine.branch_point": ("At",),
     "reenact.engine.current": ("current",),
     "reenact.engine.divergence": ("Divergence",),
     "reenact.engine.report": ("Report",),
@@ -125,6 +127,7 @@ _ROOMS = ("agents", "clock", "rng", "rr", "tools")
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "At",
     "BudgetExceeded",
     "CapabilityDenied",
     "Divergence",

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from reenact.boundaries.altering import alter_answer
 from reenact.boundaries.table import PATCHES
+from reenact.engine.branch_point import At
 from reenact.engine.conductor import PATIENCE
 from reenact.engine.session import Session
 from reenact.engine.settings import Pace, Unused, settle
@@ -33,6 +35,7 @@ def session(
     overwrite: bool = False,
     append: bool = False,
     into: str | Path | None = None,
+    fork: At | str | int | None = None,
     root: str | Path | None = None,
     fixture_root: str | Path | None = None,
     seal: bool = True,
@@ -49,6 +52,9 @@ def session(
     ``record_missing`` or ``rewrite``; by default what the policy says, else ``replay``. A
     ``strict`` replay raises at the first divergence, a lenient one goes on and collects them; by
     default it is lenient only at a terminal and outside CI. ``into`` records the replay itself.
+    ``fork`` re-enacts up to a call, strictly, and then goes on live: ``last-llm``, the seq of an
+    event, ``tool:2``, or an :class:`At` that says more; the whole run is recorded ``into`` a new
+    place.
     ``patience`` is how many seconds a replay with threads may stand still. With the ``pace``
     ``recorded`` a replay takes as long as the answers took; otherwise they come at once. ``files``
     are folders and files, seen from the root, whose reading and writing is recorded; by default
@@ -76,6 +82,8 @@ def session(
             overwrite=overwrite,
             append=append,
             into=None if into is None else Path(into),
+            fork=fork if fork is None or isinstance(fork, At) else At(fork),
+            alter=alter_answer,
             seal=seal,
             patience=patience,
             pace=pace,

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from reenact.boundaries.resending import Resend, resent
 from reenact.boundaries.table import Boundary, add_boundary
 from reenact.boundaries.urls import PORTS
 from reenact.boundaries.wire import Errors, Head, Request, Wire, call_of, sketch_of
@@ -49,11 +50,13 @@ def ask(
     *,
     whole: bool = False,
     errors: Errors = _ERRORS,
+    resend: Resend | None = None,
 ) -> Reply:
     """The answer to ``request``: recorded, or from ``live()``. Raises what the library raises.
 
     With ``whole`` the program does not go on before it has the whole body; then it is one
-    delivery, and costs less.
+    delivery, and costs less. ``resend(request)`` is ``live`` for another request: where a run is
+    forked, it may be another one that is sent.
     """
     if stays_inside(session, request.url):
         return Reply(outside_stream(live))
@@ -62,7 +65,10 @@ def ask(
     known = recall(session, sketch, codec) if sketch.raw_hash else None
     if known is not None:
         return Reply(known)
-    return Reply(fetch(session, call_of(session, request), live, codec, whole=whole))
+    call = call_of(session, request)
+    if session.branching is not None:
+        call, live = resent(session, request, call, live, resend)
+    return Reply(fetch(session, call, live, codec, whole=whole))
 
 
 async def ask_async(
@@ -72,6 +78,7 @@ async def ask_async(
     *,
     whole: bool = False,
     errors: Errors = _ERRORS,
+    resend: Resend | None = None,
 ) -> AsyncReply:
     """The same for a coroutine."""
     answer: AsyncIterator[Any] | Whole
@@ -83,7 +90,10 @@ async def ask_async(
         known = await recall_async(session, sketch, codec) if sketch.raw_hash else None
         if known is not None:
             return AsyncReply(_head(known), known.since(1))
-        answer = await fetch_async(session, call_of(session, request), live, codec, whole=whole)
+        call = call_of(session, request)
+        if session.branching is not None:
+            call, live = resent(session, request, call, live, resend)
+        answer = await fetch_async(session, call, live, codec, whole=whole)
     if isinstance(answer, Whole):
         return AsyncReply(_head(answer), answer.since(1))
     first = await anext(answer)

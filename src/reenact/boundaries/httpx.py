@@ -84,6 +84,17 @@ def _again(library: ModuleType, request: Any, body: bytes) -> Any:
     )
 
 
+def _other(library: ModuleType, request: Any, other: Request) -> Any:
+    """``other`` as a request of the library, made like ``request``."""
+    return library.Request(
+        other.method,
+        other.url,
+        headers=list(other.headers),
+        stream=library.ByteStream(other.body),
+        extensions=request.extensions,
+    )
+
+
 def _head(response: Any) -> Head:
     reason: bytes | None = response.extensions.get("reason_phrase")
     return Head(
@@ -225,7 +236,11 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
             body = b"".join(request.stream)
             live = partial(_live, library, self._transport, _again(library, request, body))
             asked = _as_data(request, headers, body)
-            reply = ask(self._session, asked, live, whole=_whole.get())
+
+            def resend(other: Request) -> Any:
+                return partial(_live, library, self._transport, _other(library, request, other))
+
+            reply = ask(self._session, asked, live, whole=_whole.get(), resend=resend)
             return _response(library, reply.head, SyncBody(reply))
 
     class Async(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
@@ -240,7 +255,12 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
             body = b"".join([piece async for piece in request.stream])
             live = partial(_live_async, library, self._transport, _again(library, request, body))
             asked = _as_data(request, headers, body)
-            reply = await ask_async(self._session, asked, live, whole=_whole.get())
+
+            def resend(other: Request) -> Any:
+                made = _other(library, request, other)
+                return partial(_live_async, library, self._transport, made)
+
+            reply = await ask_async(self._session, asked, live, whole=_whole.get(), resend=resend)
             return _response(library, reply.head, AsyncBody(reply))
 
     return Sync, Async

@@ -115,7 +115,7 @@ def call_of(session: Session, request: Request) -> Call:
         compared["headers"] = sorted(found)
     compared |= describe(request.headers, request.body, request.content)
     extra: Data = {}
-    if session.writes:
+    if session.writes or session.branching is not None:
         extra["sent"] = _sent(request, url)
         if sketch.raw_hash:
             extra["rawHash"] = sketch.raw_hash

@@ -45,6 +45,16 @@ COMMANDS = (
         "reenact run --capture runs/today -- python agent.py",
     ),
     Command(
+        "fork",
+        "fork:fork",
+        "re-enact a run up to a call, then go on live",
+        "Re-enacts a recorded run up to a call, exactly and without making any call; there it may "
+        "change something, and then goes on live. All of it is a new recording, which knows its "
+        "parent and replays by itself. What differs before the point is a divergence: exit code 1; "
+        "otherwise the exit code is the program's own.",
+        "reenact fork last --at last-llm --model gpt-5-mini -- python agent.py",
+    ),
+    Command(
         "show",
         "inspect:show",
         "look at the events of a recording",

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from reenact.cli.parent import parent_line
 from reenact.cli.parser import columns
 from reenact.cli.places import recording_at
 from reenact.cli.render import clip, json_line, offset, pretty, safe, size
@@ -37,6 +38,8 @@ def show(args: argparse.Namespace) -> int:
         if args.seq is not None:
             _show_one(source, args)
             return 0
+        if line := parent_line(source.manifest()):
+            print(f"reenact: {line}", file=sys.stderr)
         last = min(len(source), args.last or len(source))
         events = map(source.at, range(args.first or 1, last + 1))
         start = source.at(1).ts if len(source) else 0

@@ -76,9 +76,18 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """Raises :class:`Misuse` instead of ending the process."""
 
+    takes_program = False
+    """Is what comes after ``--`` a program, with its own options?"""
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What one command cannot use, the one above it cannot either, and knows less about."""
+        program: list[str] = []
+        if self.takes_program and args is not None and "--" in args:
+            at = list(args).index("--")
+            args, program = args[:at], list(args[at + 1 :])
         found, rest = super().parse_known_args(args, namespace)
+        if self.takes_program:
+            found.command_line += program
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
@@ -154,6 +163,57 @@ def _run(parser: Parser) -> None:
     add("-q", "--quiet", action="store_true", help="no summary line")
     add("-v", "--verbose", action="store_true", help="say which client libraries are covered")
     add("command_line", nargs=argparse.REMAINDER, metavar="-- CMD", help="the program")
+
+
+def _fork(parser: Parser) -> None:
+    add = parser.add_argument
+    parser.takes_program = True
+    add("path", metavar="RUN", help="the recording to fork: a capture directory, a tape, or `last`")
+    add(
+        "--at",
+        metavar="WHERE",
+        help="the call to fork at: the seq of an event, a step such as llm:3, tool:2 or call:7, or "
+        "last-llm (default)",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="change the answer there ($.response…, $.result), or what is asked ($.request…, "
+        "$.args…) (repeatable)",
+    )
+    add("--model", metavar="NAME", help="send model requests to this model from there on")
+    add(
+        "--live",
+        metavar="KINDS",
+        help="only these go live after the point, e.g. llm,tools; others are served where recorded",
+    )
+    add("--into", metavar="DIR", help="the new recording, otherwise a folder under .reenact/runs/")
+    add("--sweep", action="store_true", help="fork at every step, and count how often runs fail")
+    add("--each", metavar="KIND", help="sweep over llm (default), tool, call or another kind")
+    add("-k", type=_positive, metavar="N", help="forks per step of a sweep (default: 1)")
+    add("-j", dest="jobs", type=_positive, metavar="N", help="forks at a time (default: 1)")
+    add("--check", metavar="CMD", help="a fork has failed, too, if this command fails")
+    add("--policy", metavar="ID", help="the policy that holds, otherwise the default")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let one boundary through, unrecorded and counted (repeatable)",
+    )
+    add(
+        "--boundary",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module of yours that covers another client library (repeatable)",
+    )
+    add("--report", metavar="FILE", help="write what happened as JSON")
+    _json(parser, "the table of a sweep as JSON")
+    add("-q", "--quiet", action="store_true", help="no summary line")
+    add("command_line", nargs="*", metavar="-- CMD", help="the program")
 
 
 def _show(parser: Parser) -> None:
@@ -300,6 +360,7 @@ def _completion(parser: Parser) -> None:
 
 _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "run": _run,
+    "fork": _fork,
     "show": _show,
     "stats": _stats,
     "verify": _verify,

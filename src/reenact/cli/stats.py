@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from reenact.cli.parent import parent_json, parent_line
 from reenact.cli.places import recording_at
 from reenact.cli.render import count, json_line, rows, safe, share, size, span
 from reenact.format import lane as lanes
@@ -103,6 +104,7 @@ def _as_json(path: Path, manifest: Manifest, numbers: _Numbers) -> dict[str, Any
         "path": str(path),
         "captureId": manifest.capture_id,
         "status": manifest.status,
+        **parent_json(manifest),
         "redaction": manifest.redaction.profile,
         "events": manifest.event_count,
         "types": dict(numbers.types.most_common()),
@@ -148,6 +150,7 @@ def _as_text(path: Path, manifest: Manifest, numbers: _Numbers) -> list[str]:
         f"{count(len(numbers.lanes), 'lane')}, {size(total)} on disk",
         f"  recorded   {_moment(manifest.created_at)}, {span(_span(numbers))}, "
         f"status {manifest.status}, redaction {manifest.redaction.profile}",
+        *([f"  parent     {line}"] if (line := parent_line(manifest)) else []),
         f"  repetition {_repetition(manifest, numbers)}",
         *_section("on disk", {name: size(amount) for name, amount in disk.items()}),
         *_section("events", {k: f"{n:,}" for k, n in numbers.types.most_common()}),

@@ -56,17 +56,25 @@ class Arrival(msgspec.Struct, frozen=True):
             return
         conductor.helper_comes()  # until it is given: nobody is cut off meanwhile
         if conductor.order is None:
-            conductor.hand_over(get_ident(), lambda: session.record_delivery(*token))
+            self._note(token)
             self._give(act)
         elif session.is_now(token):
             self._give(act)
         else:
             start_new_thread(outside().run, (self._hold, token, later or act))
 
-    def _hold(self, token: Token, act: Callable[[], None]) -> None:
+    def _note(self, token: tuple[str, str]) -> None:
+        """Take our turn, and write that."""
+        session = self.session
+        session.conductor.hand_over(get_ident(), lambda: session.record_delivery(*token))
+
+    def _hold(self, token: tuple[str, str], act: Callable[[], None]) -> None:
         with introduced():
+            held = _Held(token, self.lane, get_ident())
             try:
-                self.session.conductor.wait(_Held(token, self.lane, get_ident()))
+                self.session.conductor.wait(held)
+                if held.live:
+                    self._note(token)
             except BaseException:  # noqa: BLE001 - the session is over, and who waits has been told
                 pass
             self._give(act)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from reenact.engine.late import Late
@@ -51,6 +52,8 @@ def make_script(
     )
     if lane is not None:
         script.keep_to(lane)
+    if parts.branch is not None:
+        script.order.limit = parts.branch.point.cut
     return script
 
 
@@ -66,14 +69,19 @@ def make_machine(
     settings: Settings, parts: Opened, comparer: Comparer, script: Script | None
 ) -> Machine:
     """The machine that decides about the calls of a session."""
-    return Machine(
+    make: Callable[..., Machine] = Machine
+    if parts.branch is not None:
+        from reenact.engine.branch_machine import BranchMachine
+
+        make = partial(BranchMachine, parts.branch.point, parts.branch.live)
+    return make(
         settings.mode,
         settings.policy,
         Access(settings.pinned, KNOWN),
         comparer,
         _late_diagnosis(comparer, parts.redactor),
         script=script,
-        strict=settings.strict,
+        strict=settings.strict or parts.branch is not None,
         only=settings.only,
     )
 

@@ -198,7 +198,10 @@ class Serve(msgspec.Struct, frozen=True, gc=False):
 
 
 class GoLive(msgspec.Struct, frozen=True, gc=False):
-    """Make the call and record it."""
+    """Make the call and record it. ``answer``, the data of a completing event, is what comes of it
+    instead, where a run is forked with another answer."""
+
+    answer: Data | None = None
 
 
 class Pass(msgspec.Struct, frozen=True, gc=False):

@@ -59,7 +59,8 @@ class Conductor:
     """The order of deliveries of one session.
 
     ``lock`` is the session's own; "locked" below means that the caller holds it. ``order`` is the
-    recorded one in a replay, None while recording.
+    recorded one in a replay, None while recording. A run that is forked begins with one that ends
+    at its limit; ``at_limit`` is called there, and may call :meth:`go_live`.
     """
 
     def __init__(
@@ -83,6 +84,10 @@ class Conductor:
         self._never: dict[Waiter, None] = {}
         self._late: deque[Waiter] = deque()
         self._given_up: set[Token] = set()
+        self.at_limit: Callable[[], None] | None = None
+        self.expects_point: Callable[[], bool] = lambda: False
+        """Has the call not been made yet at which the run is forked?"""
+        self._until_live: list[Any] = []
         self.rest.give(_ident())  # whoever opens the session goes on with the program
 
     # Rest
@@ -107,13 +112,73 @@ class Conductor:
             return self.rest.wake(ident)
 
     def hand_over(self, runner: int | Desk, act: Callable[[], Any]) -> Any:
-        """While recording: do ``act`` (which writes the event) when it is ``runner``'s turn."""
+        """While recording: do ``act`` (which writes the event) when it is ``runner``'s turn. What is
+        recorded of the order comes first."""
         with self.lock:
+            if self.order is not None:
+                self.arrive(runner)
+            while self.order is not None:
+                self._wait_until_live()
             while not self.holds_for(runner):
                 self.rest.sleep()
             result = act()
             self.given(runner)
             return result
+
+    def _wait_until_live(self) -> None:
+        """Give the lock up until the recorded order is at its end, or for as long as it may stand
+        still. Locked, once."""
+        if self._closed is not None:
+            raise self._closed()
+        gate = threading.Lock()
+        gate.acquire()
+        self._until_live.append(gate)
+        before = self.progress()
+        self.lock.release()
+        try:
+            comes = gate.acquire(timeout=self.patience)
+        finally:
+            self.lock.acquire()
+        if not comes:
+            self.look_for_miss(before)
+
+    def look_for_miss(self, before: Progress) -> None:
+        """The run stands still since ``before``: will it never come to the point where it is to be
+        forked? Then whoever waits for that goes on, and its next call raises. Locked."""
+        if self.order is None or not self.expects_point() or not self.is_quiet_since(before):
+            return
+        if self._is_asked_for():
+            self.advance()
+        else:
+            self._stalled(self.order.head(), self._first_waiter())
+            self.go_live()
+
+    def go_live(self) -> None:
+        """What is recorded of the order has been enacted: from here on it is recorded. Locked."""
+        self.order = None
+        for waiter in (*self._waiting.values(), *self._late, *self._never):
+            waiter.live = True
+            self._remove(waiter)
+            if waiter.real is not None:
+                waiter.real()
+            elif waiter.fire is None or isinstance(waiter.runner, int):
+                waiter.hand_over()
+            else:
+                waiter.runner.run_in_loop(waiter.fire)
+        self._release_the_live()
+        for desk in self.rest.desks:
+            desk.post_from_anywhere()
+
+    def _release_the_live(self) -> None:
+        gates, self._until_live = self._until_live, []
+        for gate in gates:
+            gate.release()
+
+    def look_for_limit(self) -> None:
+        """Say so if all that is enacted has been handed over. Locked."""
+        order = self.order
+        if self.at_limit is not None and order is not None and order.head() is None:
+            self.at_limit()
 
     def given(self, runner: int | Desk) -> None:
         """``runner`` has just been given something. Locked."""
@@ -128,6 +193,7 @@ class Conductor:
         """The session ends: timers go by the clock, and who still waits raises what ``make``
         makes; so does who begins to wait only now. Locked."""
         self._closed = make
+        self._release_the_live()
         self.rest.free()
         self.release_timers()
         for waiter in (*self._waiting.values(), *self._never, *self._late):
@@ -229,8 +295,10 @@ class Conductor:
     def try_now(self, runner: int | Desk, token: Token | None) -> bool:
         """Is it ``token``'s turn this very moment? Then it has been handed over. Locked."""
         order = self.order
-        if token is None or order is None or self._late:
+        if token is None or self._late:
             return False
+        if order is None:  # of a run that was forked: it belongs before that
+            return True
         head = order.head()
         if (head is None or head.token != token) and not self._is_past(token):
             return False
@@ -240,6 +308,7 @@ class Conductor:
         order.drop(token)
         self._activity += 1
         self.rest.give(thread)
+        self.look_for_limit()
         return True
 
     def _is_past(self, token: Token) -> bool:
@@ -297,6 +366,7 @@ class Conductor:
             if self.order is not None:
                 for token in tokens:
                     self.order.skip(token)
+                self.look_for_limit()
                 self.advance()
 
     def expect(self, waiter: Waiter) -> None:
@@ -363,10 +433,11 @@ class Conductor:
         self._remove(waiter)
         if waiter.token is not None and self.order is not None:
             self.order.drop(waiter.token)
-        if not waiter.hand_over():
-            return False
-        self.given(waiter.runner)
-        return True
+        handed = waiter.hand_over()
+        if handed:
+            self.given(waiter.runner)
+        self.look_for_limit()
+        return handed
 
     def _nobody_asks(self) -> bool:
         """The head is not asked for. At the end of the recording timers go by the clock; if every
@@ -376,8 +447,9 @@ class Conductor:
         return self.has_waiters() and self.crew.all_wait() and self.stall()
 
     def is_exhausted(self) -> bool:
-        """Has everything recorded been handed over? Locked."""
-        return self.order is not None and self.order.head() is None
+        """Has everything recorded been handed over, and does nothing come after it? Locked."""
+        order = self.order
+        return order is not None and order.limit is None and order.head() is None
 
     def release_timers(self) -> None:
         """From here on timers go by the clock. Locked."""

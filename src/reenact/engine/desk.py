@@ -232,7 +232,10 @@ class Desk:
         self._turns = 0
         with self._conductor.lock:
             self._conductor.arrive(self)
-            more = self._serve_recording() if self._queue else self._serve_replay()
+            live = self._queue and self._conductor.order is None
+            more = self._serve_recording() if live else self._serve_replay()
+            if self._queue and not live and not more:
+                self._watch()
         if more:
             self.post()
 
@@ -322,4 +325,6 @@ class Desk:
             nobody_asks = self._conductor.next_waiter() is None and not self.is_busy()
             if quiet and nobody_asks and self._conductor.has_waiters():
                 self._conductor.stall()
+            elif before is not None and self._queue:
+                self._conductor.look_for_miss(before)
         self.post()

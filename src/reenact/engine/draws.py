@@ -25,6 +25,10 @@ def draws_of(session: Session) -> Draws:
     """How ``session``, which is being opened, keeps draws."""
     if session.mode == "off":
         return LiveDraws()
+    if session.branching is not None:
+        from reenact.engine.branch_draws import BranchDraws  # few runs are forked
+
+        return BranchDraws(session, session.branching)
     if session.mode == "record_missing":
         return KeptDraws(session)
     return RecordedDraws(session) if session.writes else ReplayedDraws(session)

@@ -13,7 +13,7 @@ from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Name, Run
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["KeptDraws", "RecordedDraws"]
+__all__ = ["Growing", "KeptDraws", "RecordedDraws"]
 
 _MOST_OPEN: Final = 64
 """Lanes of one thread whose runs are not written yet."""
@@ -21,7 +21,7 @@ _MOST_OPEN: Final = 64
 _ident = threading.get_ident
 
 
-class _Growing:
+class Growing:
     """Draws that have been made and are not written yet."""
 
     __slots__ = ("_names", "drawn")
@@ -85,7 +85,7 @@ class RecordedDraws:
             return live() if how == "pass" else session.gateway.call(call, live, VALUE)
         if lane.run is None or not lane.run.admit(name):
             self._write(lane)
-            lane.run = _Growing()
+            lane.run = Growing()
             lane.run.admit(name)
             self._opened(lane)
         return lane.run.draw(name, live)
@@ -106,7 +106,7 @@ class RecordedDraws:
             return live()
         if lane.side is None or not lane.side.admit(name):
             self._end_side(lane)
-            lane.side = _Growing()
+            lane.side = Growing()
             lane.side.admit(name)
             self._opened(lane)
         return lane.side.draw(name, live)

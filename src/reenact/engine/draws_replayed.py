@@ -9,7 +9,7 @@ from reenact.engine.derive import later
 from reenact.engine.drawing import ABSENT, VALUE, Live, Served, call_of, read_run, recorded_draws
 from reenact.engine.lanes import Lane
 from reenact.engine.recorder import Opened
-from reenact.format.draws import Name
+from reenact.format.draws import Name, Run
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
@@ -54,9 +54,12 @@ class ReplayedDraws:
         entry = decision.entry
         run = read_run(entry, session)
         lane.calls += entry.count - 1
-        lane.run = Served(run, entry, lambda: self._done(lane, entry))
+        lane.run = self._serving(run, entry, lane)
         self._open[lane] = None
         return lane.run.next(name)
+
+    def _serving(self, run: Run, entry: Entry, lane: Lane) -> Served:
+        return Served(run, entry, lambda: self._done(lane, entry))
 
     def _made_up(self, name: Name, live: Live, decision: Refuse, opened: Opened) -> Any:
         """In a lenient replay: a value that was not recorded. A clock goes on from its last one; one

@@ -13,6 +13,7 @@ from reenact.errors import DivergenceError, ReenactError
 from reenact.format.manifest import Manifest
 
 if TYPE_CHECKING:
+    from reenact.engine.branching import Branching
     from reenact.engine.session import Session
 
 __all__ = ["Ending"]
@@ -37,6 +38,9 @@ class Ending:
         Raises :class:`DivergenceError` for what a replay has to complain about.
         """
         session = self._session
+        if session.branching is not None:
+            self._end_branch(parts, session.branching, error, forked=forked)
+            return
         if session.mode != "replay":
             self._finish(parts, error, forked=forked)
             return
@@ -50,6 +54,29 @@ class Ending:
             raise complaint
         if session.divergences():
             session.warn(self._summary())
+
+    def _end_branch(
+        self, parts: Opened, branching: Branching, error: BaseException | None, *, forked: bool
+    ) -> None:
+        """A run that was forked. One that did not come to the point leaves nothing behind."""
+        session = self._session
+        if forked or (branching.turned and session.poison is None):
+            left = [] if forked or error is not None else branching.left_behind()
+            self._finish(parts, error, forked=forked)
+            if left:
+                raise DivergenceError(left[0], render_many(left))
+            return
+        try:
+            if parts.sink is not None:
+                parts.sink.discard()
+            if error is not None and session.poison is None:
+                session.warn(f"the program failed before {branching.branch.point.line()}: no fork")
+                return
+            with session.lock:
+                problem = session.poison or branching.not_reached()
+        finally:
+            parts.close()
+        raise DivergenceError(problem, render(problem))
 
     def _look_for_left_overs(self) -> None:
         session = self._session

@@ -64,6 +64,7 @@ class Forked(UnderWay):
         """In the parent: what is under ``lane`` is the child's business."""
         if self.machine.script is not None:
             self.machine.script.leave_to_child(lane.name)
+            self.look_for_point()
 
     def became_child(self, lane: Lane | None) -> None:
         """In the child: one thread is left, and none of the parent's calls is ours."""
@@ -138,6 +139,13 @@ class Forked(UnderWay):
         self.machine.read_from(script)
         if self.conductor.order is not None:
             self.conductor.order = script.order
+        if self.branching is not None:
+            self.look_for_point()
+
+    def look_for_point(self) -> None:
+        """Is nothing left to be enacted here of a run that is forked elsewhere?"""
+        with self.lock:
+            self.conductor.look_for_limit()
 
     def _patches(self) -> list[Patches]:
         own = self.settings.boundaries

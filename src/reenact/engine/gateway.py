@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import PLAIN, Codec, error_fields
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Refuse, Serve
+from reenact.engine.canned import canned, canned_async
 from reenact.engine.current import OUTSIDE, enter, leave
 from reenact.engine.derive import derived
 from reenact.engine.failures import failure_data
@@ -55,6 +56,8 @@ class Gateway:
             data = self._take_turn(opened, decision)
             return self.answer(opened, data, codec)
         if isinstance(decision, GoLive):
+            if decision.answer is not None:
+                live = canned(opened.call, decision.answer, codec)
             return self._go_live(opened, live, codec)
         if isinstance(decision, Pass):
             return live() if decision.inside else self._outside(live)
@@ -248,6 +251,8 @@ class Gateway:
             data = await self._take_turn_async(opened, decision)
             return self.answer(opened, data, codec)
         if isinstance(decision, GoLive):
+            if decision.answer is not None:
+                live = canned_async(opened.call, decision.answer, codec)
             return await self._go_live_async(opened, live, codec)
         if isinstance(decision, Pass):
             inside = decision.inside

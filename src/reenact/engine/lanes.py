@@ -55,6 +55,7 @@ class Lane:
 
     __slots__ = (
         "calls",
+        "counted",
         "logged",
         "models",
         "name",
@@ -77,6 +78,8 @@ class Lane:
         """Positions that stand in the log."""
         self.models = 0
         """Model calls that were recorded."""
+        self.counted = False
+        """Does that count what a run that is forked begins with?"""
         self.run: Any = None
         """The draws that come one after the other just now, see :mod:`reenact.engine.draws`."""
         self.side: Any = None

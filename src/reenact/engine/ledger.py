@@ -10,6 +10,7 @@ __all__ = ["Ledger"]
 
 _USED = "used"
 _STUBBED = "stubbed"
+_REACHED = "reached"
 
 
 class Ledger:
@@ -34,6 +35,14 @@ class Ledger:
     def is_used(self, seq: int) -> bool:
         """Was it?"""
         return self._map[seq] == 1
+
+    def reach(self) -> None:
+        """The call was made at which the run is forked."""
+        (self._folder / _REACHED).touch()
+
+    def is_reached(self) -> bool:
+        """Was it?"""
+        return (self._folder / _REACHED).exists()
 
     def stub(self, lane: str) -> None:
         """What is under ``lane`` is not asked for any more."""

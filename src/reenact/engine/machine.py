@@ -376,8 +376,12 @@ class Machine(Verdicts):
         unused = iter(self.unused())
         first = list(islice(unused, limit))
         total = len(first) + sum(1 for _ in unused)
+        return [self.unmade(entry) for entry in first], total
+
+    def unmade(self, entry: Entry) -> Divergence:
+        """``entry`` was not used."""
         why = "the recorded run made this call and the present one did not"
-        return [self._diagnosis.missing(entry.opening, why=why) for entry in first], total
+        return self._diagnosis.missing(entry.opening, why=why)
 
 
 def _was_refused(closing: Event) -> bool:

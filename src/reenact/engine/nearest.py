@@ -68,7 +68,7 @@ def nearest(
     """
     wanted = comparer.normal(ask.request)
     size = len(canonical(wanted))
-    operation = operation_of(ask.type, ask.request)
+    operation = operation_of(ask.type, ask.request) or ask.operation
     same_type = (one for one in candidates if one[0].type == ask.type and one[0].seq != but)
     ranked = _ranked(islice(same_type, LOOKED_AT), ask.key, operation, size)
     best = heapq.nsmallest(READ, ranked, key=lambda one: one[:2])

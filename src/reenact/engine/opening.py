@@ -22,6 +22,8 @@ from reenact.store.source import LogSource, SeekableSource
 from reenact.store.tape import part_path
 
 if TYPE_CHECKING:
+    from reenact.engine.branch import Branch
+    from reenact.store.branching import BranchSink
     from reenact.store.copying import Copier, LateSink
     from reenact.store.sink import CopySink
 
@@ -35,7 +37,7 @@ class Opened(msgspec.Struct):
     clock: Clock
     redactor: Redactor
     source: SeekableSource | None = None
-    sink: CopySink | LateSink | None = None
+    sink: CopySink | LateSink | BranchSink | None = None
     late: LateSink | None = None
     copier: Copier | None = None
     seal: Seal | None = None
@@ -46,6 +48,10 @@ class Opened(msgspec.Struct):
     """The root lane of the program, where a recording goes on."""
     run_id: str = ""
     """Of what is written."""
+    branch: Branch | None = None
+    """How the run is forked."""
+    forks_to: BranchSink | None = None
+    """What takes events of ``source`` there."""
 
     def give_up(self) -> None:
         """The session will not open: nothing is left of what was to be written."""
@@ -73,6 +79,10 @@ def open_parts(settings: Settings) -> Opened:
     parts = Opened(clock, settings.redactor(profile), source, seal=_own_key(source))
     try:
         parts.room = _room(settings, settings.path, source)
+        if settings.fork is not None and source is not None:
+            from reenact.engine.branch import make_branch
+
+            parts.branch = make_branch(source, settings.fork, parts.seal, settings.alter)
         if settings.mode != "replay" or settings.into is not None:
             from reenact.engine.writing import start_writing
 
@@ -127,4 +137,8 @@ def _room(settings: Settings, path: Path, source: LogSource | None) -> Room:
     refusal = over_bytes(policy, size) or over_entries(policy, entries)
     if refusal is not None:
         raise refusal
-    return Room(DEFAULT if settings.mode == "replay" else policy, entries=entries, size=size)
+    return Room(
+        DEFAULT if settings.mode == "replay" and settings.fork is None else policy,
+        entries=entries,
+        size=size,
+    )

@@ -33,6 +33,8 @@ class Order:
     def __init__(self, read_on: Callable[[], bool], passed_over: Callable[[str], bool]) -> None:
         self.some_apart = False
         """Is any lane passed over?"""
+        self.limit: int | None = None
+        """The seq of the first event that is not to be enacted: where a run is forked."""
         self._read_on = read_on
         self._passed_over = passed_over
         self._left_out: set[tuple[str, str]] = set()
@@ -49,13 +51,15 @@ class Order:
         self._ahead.add(token)
 
     def head(self) -> Delivery | None:
-        """What comes next, or None at the end of the recording."""
+        """What comes next, or None at the end of the recording, or of what is enacted of it."""
         queue = self._queue
         while True:
             while not queue:
                 if not self._read_on():
                     return None
             first = queue[0]
+            if self.limit is not None and first.seq >= self.limit:
+                return None
             if first.token in self._ahead:
                 left_out = self._left_out and self._is_left_out(first.token)
                 if not left_out and not (self.some_apart and self._passed_over(first.lane)):

@@ -22,6 +22,7 @@ from reenact.policy.redaction import Redactor
 from reenact.policy.screen import Screen
 
 if TYPE_CHECKING:
+    from reenact.store.branching import BranchSink
     from reenact.store.copying import LateSink
     from reenact.store.journal import Note
     from reenact.store.sink import Sink
@@ -48,6 +49,14 @@ class Opened(msgspec.Struct, eq=False):
     answer: Data | None = None
     note: Note | None = None
     """What of a stream is on disk before it completes."""
+    past: bool = False
+    """Where a run is forked: all of it stands in the log already."""
+    resumed: bool = False
+    """Where a run is forked: its opening event stands in the log already."""
+    fresh: bool = False
+    """Where a run is forked: it is written, though the point may not have been reached yet."""
+    spans: bool = False
+    """A stream of which the program got some pieces before that point, and others after it."""
 
 
 class Recorder:
@@ -63,7 +72,7 @@ class Recorder:
         redactor: Redactor,
         room: Room,
         *,
-        late: LateSink | None = None,
+        late: LateSink | BranchSink | None = None,
         lock: Any = None,
     ) -> None:
         self.room = room
@@ -84,7 +93,7 @@ class Recorder:
     def open(self, opened: Opened, *, brief: bool = False) -> Opened:
         """Write the opening event of a call that has two; ``brief`` leaves out what was asked."""
         call = opened.call
-        if call.type not in PAIRS:
+        if call.type not in PAIRS or opened.resumed:
             return opened
         if opened.entry is not None:
             opened.parent = self._copy(opened, opened.entry.opening.seq) or None

@@ -15,7 +15,7 @@ from reenact.format.event import Data
 __all__ = ["BOOKKEEPING", "Ask", "kind_of", "operation_of", "request_of"]
 
 BOOKKEEPING: Final = frozenset(
-    "key rawHash timing volatile redacted withheld attempt call inner position".split()
+    "key rawHash timing volatile redacted withheld attempt call inner position changed".split()
 )
 """Fields of an event that are about the recording, not about the call."""
 

@@ -274,14 +274,16 @@ class Script:
         for name, column in zip(run.names, run.columns, strict=True):
             self._aside[event.lane, name].extend((event.seq, value) for value in column)
 
-    def next_aside(self, lane: str, name: str) -> tuple[int, Any] | None:
+    def next_aside(self, lane: str, name: str, before: int | None = None) -> tuple[int, Any] | None:
         """The next value of ``name`` that was drawn aside in ``lane`` before its next call, with
-        the seq of its event; None when there is no more. It is used by that."""
+        the seq of its event, which may have to stand ``before`` another one; None when there is no
+        more. It is used by that."""
         found = self._lanes.get(lane) or self.lane(lane)
         while True:
             queue = self._aside.get((lane, name))
             if queue:
-                return queue.popleft()
+                is_ours = before is None or queue[0][0] < before
+                return queue.popleft() if is_ours else None
             if found.ahead or not self.read_on():
                 return None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from reenact._system import pause
 from reenact.engine.assembling import make_comparer, make_machine, make_script
@@ -29,6 +29,9 @@ from reenact.errors import (
     UsageError,
 )
 from reenact.format.manifest import Manifest
+
+if TYPE_CHECKING:
+    from reenact.engine.branch import Branch
 
 __all__ = ["Session"]
 
@@ -68,6 +71,8 @@ class Session(Forked):
         self.lanes.adopt()
         before = VARIABLE.get()
         self._before.append((enter(self), before))
+        if self.branching is not None:
+            self.look_for_point()
         if self.settings.whole_process:
             self._process_before = set_process_session(self)
         if self.settings.boundaries is not None and self.mode != "off":
@@ -82,10 +87,15 @@ class Session(Forked):
         self.writes = self.mode in ("record", "rewrite", "record_missing")
         if self.mode == "record_missing" and script is not None and parts.late is not None:
             self._keeper = Keeper(script, parts.late, self.machine, self.comparer)
+        if parts.branch is not None:
+            self._begin_branch(parts, parts.branch)
         self.paces = policy.match == "lane" and self.mode != "off"
         self._enacts = self.paces and self.mode == "replay"
         order = script.order if script is not None and self.mode == "replay" else None
         self.conductor = Conductor(self.lock, order, self._stalled, patience=settings.patience)
+        if self.branching is not None and self.paces:
+            self.conductor.at_limit = self.branching.look
+            self.conductor.expects_point = self.branching.expects_point
         self.recorder: Recorder
         if parts.sink is not None:
             self.recorder = Recorder(
@@ -93,13 +103,29 @@ class Session(Forked):
                 parts.clock,
                 parts.redactor,
                 parts.room,
-                late=parts.late,
+                late=parts.late or parts.forks_to,
                 lock=self.lock,
             )
         self.draws = draws_of(self)
         self.run_seed = settings.run_seed
         if parts.source is not None and not self.run_seed:
             self.run_seed = parts.source.manifest().capture_id
+
+    def _begin_branch(self, parts: Parts, branch: Branch) -> None:
+        from reenact.engine.branch_machine import BranchMachine
+        from reenact.engine.branch_point import survey
+        from reenact.engine.branching import Branching
+
+        assert isinstance(self.machine, BranchMachine)
+        assert parts.source is not None
+        with closing(parts.source.reopen()) as reader:
+            prefix = survey(reader, branch.point.cut)
+        self.branching = Branching(self, branch, prefix, self.machine)
+
+    def turns_live(self) -> None:
+        """A run that is forked has come to the point: from here on it is recorded. Locked."""
+        self._enacts = False
+        self.conductor.go_live()
 
     def __exit__(
         self,
@@ -169,6 +195,8 @@ class Session(Forked):
         with self.lock:
             if self._deferred:
                 self._flush()
+            if self.branching is not None:
+                self.branching.count(lane)
             try:
                 call = self.machine.form_of(call, lane.name)
                 decision, key = self._decide(call, lane.name)
@@ -178,6 +206,8 @@ class Session(Forked):
             opened = Opened(call, key, lane, lane.calls)
             if self._keeper is not None:
                 decision = self._keeper.decide(decision, opened)
+            if self.branching is not None:
+                decision = self.branching.decide(decision, opened)
             if self.writes and isinstance(decision, GoLive):
                 refusal = self.recorder.room.admit(call.request)
                 decision = decision if refusal is None else Refuse(error=refusal)
@@ -188,6 +218,8 @@ class Session(Forked):
                 if self._keeper is not None:
                     inner = self._keeper.free_lane(inner)
                 opened.inner = opened.inner or inner
+                if self.branching is not None and isinstance(decision, GoLive):
+                    self.branching.tool_goes_live(opened)
             if blocks and self.paces and self._is_waited_for(call, decision):
                 self.conductor.arrive(self.runner())
         return decision, opened

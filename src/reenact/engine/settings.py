@@ -10,6 +10,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from reenact.engine.branch import Alter, changed_data
+from reenact.engine.branch_point import At
 from reenact.engine.call import CAPABILITIES
 from reenact.engine.ledger import Ledger
 from reenact.engine.patches import Patches
@@ -54,6 +56,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     overwrite: bool = False
     append: bool = False
     into: Path | None = None
+    fork: At | None = None
+    """Where the run is forked; the fork is written to ``into``."""
+    alter: Alter = changed_data
+    """Changes an answer at the point."""
     seal: bool = True
     patience: float = 5.0
     pace: Pace = "instant"
@@ -265,6 +271,13 @@ def _check_flags(mode: Mode, rest: Mapping[str, Any]) -> None:
             )
     if rest.get("overwrite") and rest.get("append"):
         raise UsageError("overwrite and append exclude each other", hint="say one of them")
+    if rest.get("fork") is not None and (mode != "replay" or rest.get("into") is None):
+        raise UsageError(
+            f"a run is forked from a replay into a new recording, not in the mode {mode}"
+            if mode != "replay"
+            else "a run is forked into a new recording, and there is no place for it",
+            hint="session(capture=RUN, fork=…, into=PATH), and no mode",
+        )
     if rest.get("into") is not None and mode != "replay":
         raise UsageError(
             f"into goes with the mode replay, not with {mode}", hint="leave it out, or replay"

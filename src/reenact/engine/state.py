@@ -25,6 +25,7 @@ from reenact.format.manifest import Flag
 from reenact.policy.matching import Comparer
 
 if TYPE_CHECKING:
+    from reenact.engine.branching import Branching
     from reenact.engine.desk import Desk
     from reenact.engine.draws import Draws
     from reenact.store.source import SeekableSource
@@ -70,6 +71,8 @@ class State(Explicit):
         self.poison: Divergence | None = None
         """A strict session has diverged: every later call raises this again."""
         self._keeper: Keeper | None = None
+        self.branching: Branching | None = None
+        """Where and how the run is forked, if it is."""
         self._ending = Ending(self._me())
         self._state = "new"
         self._before: list[tuple[Any, Any]] = []

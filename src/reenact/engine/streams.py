@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import PIECES, StreamCodec, Whole
 from reenact.engine.call import Call, Decision, GoLive, Pass, Reexecute, Refuse, Serve
+from reenact.engine.canned import canned_pieces, canned_pieces_async
 from reenact.engine.late import late_module
 from reenact.engine.pieces import END, Source
 from reenact.engine.recorder import Opened
@@ -62,6 +63,9 @@ def follow(
         if opened.entry is not None:
             return inside.KeptInside(session, opened, codec, opened.entry).pieces(live)
         return inside.Reexecuted(session, opened, codec, decision.entry).again(live)
+    if isinstance(decision, GoLive) and decision.answer is not None:
+        canned = canned_pieces(opened.call, decision.answer, codec)
+        return Recorded(session, opened, codec).pieces(canned)
     if isinstance(decision, GoLive) and opened.inner is not None:
         return inside.RecordedInside(session, opened, codec).pieces(live)
     if isinstance(decision, GoLive):
@@ -100,6 +104,9 @@ def follow_async(
         if opened.entry is not None:
             return inside.KeptInside(session, opened, codec, opened.entry).pieces_async(live)
         return inside.Reexecuted(session, opened, codec, decision.entry).again_async(live)
+    if isinstance(decision, GoLive) and decision.answer is not None:
+        canned = canned_pieces_async(opened.call, decision.answer, codec)
+        return Recorded(session, opened, codec).pieces_async(canned)
     if isinstance(decision, GoLive) and opened.inner is not None:
         return inside.RecordedInside(session, opened, codec).pieces_async(live)
     if isinstance(decision, GoLive):

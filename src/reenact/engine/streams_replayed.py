@@ -38,6 +38,8 @@ class Replayed:
         self._entry = entry
         self._end, data = session.claim(opened, entry, stub=self._stubs)
         self._data = data or {}
+        if opened.spans:
+            opened.entry, opened.answer = entry, self._data
         self._chunks = codec.load(self._data.get(answer_field(opened.call)))
         self._number = 0
         self._pace = Pace(session, self._data)
@@ -93,13 +95,41 @@ class Replayed:
     def _wait(self, token: Token | None) -> None:
         session = self._session
         session.check_open()
-        if self._is_paced(token) and not session.is_now(token):
-            session.conductor.wait(self._waiter(token))
+        if not self._is_paced(token):
+            return
+        if not self._is_live():
+            if session.is_now(token):
+                return
+            waiter = self._waiter(token)
+            session.conductor.wait(waiter)
+            if not waiter.live:
+                return
+        session.conductor.hand_over(session.runner(), lambda: self._note(token))
 
     async def _wait_async(self, token: Token | None) -> None:
         self._session.check_open()
-        if self._is_paced(token):
-            await self._session.running_desk().wait(self._waiter(token))
+        if not self._is_paced(token):
+            return
+        desk = self._session.running_desk()
+        if not self._is_live():
+            waiter = self._waiter(token)
+            await desk.wait(waiter)
+            if not waiter.live:
+                return
+        await desk.hand_over(lambda: self._note(token))
+
+    def _is_live(self) -> bool:
+        """Has the run been forked in the middle of this stream? What comes now is written."""
+        return self._opened.spans and self._session.writes
+
+    def _note(self, token: Token | None) -> None:
+        """In our turn, after the point: write that a piece was handed over, or that it ended."""
+        if isinstance(token, tuple):
+            opened = self._opened
+            name = chunk_name(opened.position, self._number - 1)
+            self._session.record_delivery(opened.lane.name, name)
+        else:
+            self._session.complete(self._opened, self._data)
 
     def _is_paced(self, token: Token | None) -> bool:
         """The order has gone past what a lenient run went past."""
@@ -114,6 +144,11 @@ class Replayed:
     def _left(self) -> None:
         """The consumer stopped: was that so in the recording, too?"""
         if not self._session.is_open(self._opened):
+            return
+        if self._is_live() and self._number < len(self._chunks):
+            seen = self._codec.dump(self._chunks[: self._number], None)
+            field = answer_field(self._opened.call)
+            self._session.complete(self._opened, {**self._data, field: seen, "ended": "abandoned"})
             return
         self._session.complete(self._opened, self._data)
         if self._data.get("ended") in CUT_OFF and self._number == len(self._chunks):

@@ -78,7 +78,7 @@ class _Timer(TimerHandle):
         if session.conductor.order is None:
             self._arm_recording(session, desk, lane.name, name)
         else:
-            self._arm_replay(desk, lane.name, name)
+            self._arm_replay(session, desk, lane.name, name)
 
     def _arm_recording(self, session: Session, desk: Desk, lane: str, name: str) -> None:
         def fire() -> bool:
@@ -92,7 +92,7 @@ class _Timer(TimerHandle):
             desk.loop, self._when, desk.submit, fire, context=desk.own_context
         )
 
-    def _arm_replay(self, desk: Desk, lane: str, name: str) -> None:
+    def _arm_replay(self, session: Session, desk: Desk, lane: str, name: str) -> None:
         def fire() -> bool:
             if self.cancelled():
                 return False
@@ -101,13 +101,17 @@ class _Timer(TimerHandle):
             return True
 
         def by_the_clock() -> None:
-            desk.run_in_loop(self._schedule, desk)
+            desk.run_in_loop(self._schedule, session, desk, lane, name)
 
         self._waiter = Waiter((lane, name), lane, desk, fire=fire, real=by_the_clock)
         desk.expect(self._waiter)
 
-    def _schedule(self, desk: Desk) -> None:
-        if not self.cancelled():
+    def _schedule(self, session: Session, desk: Desk, lane: str, name: str) -> None:
+        if self.cancelled():
+            return
+        if session.conductor.order is None:  # the run was forked, and is recorded
+            self._arm_recording(session, desk, lane, name)
+        else:
             self._outer = loops.call_at(
                 desk.loop, self._when, self._run_now, desk, context=desk.own_context
             )
@@ -172,9 +176,12 @@ def _post(
     if session.conductor.order is None:
         original(loop, desk.submit, fire, context=desk.own_context)
     else:
-        waiter = Waiter(
-            (lane.name, name), lane.name, desk, fire=fire, real=lambda: desk.run_in_loop(fire)
-        )
+
+        def by_itself() -> None:
+            recorded = session.conductor.order is None  # the run was forked
+            desk.run_in_loop(*((desk.submit, fire) if recorded else (fire,)))
+
+        waiter = Waiter((lane.name, name), lane.name, desk, fire=fire, real=by_itself)
         with session.conductor.lock:
             session.conductor.expect(waiter)
             session.conductor.advance()

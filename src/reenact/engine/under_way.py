@@ -62,9 +62,12 @@ class UnderWay(Complaints):
     ) -> None:
         """A call starts. ``ends`` says what becomes of it when the session ends first."""
         with self.lock:
-            if self.writes:
+            if self._is_written(opened):
                 self.recorder.open(opened, brief=brief)
             self._under_way[id(opened)] = opened, ends
+
+    def _is_written(self, opened: Opened) -> bool:
+        return (self.writes or opened.fresh) and not opened.past
 
     def keep(self, opened: Opened, data: Data) -> bool:
         """Is this call to stay in the recording as it was? Then it has begun."""
@@ -87,7 +90,8 @@ class UnderWay(Complaints):
     def complete(self, opened: Opened, data: Data) -> None:
         """Write the completing event of ``opened``, once."""
         with self.lock:
-            if self._under_way.pop(id(opened), None) is not None and self.writes:
+            found = self._under_way.pop(id(opened), None)
+            if found is not None and self._is_written(opened):
                 self.recorder.complete(opened, data)
 
     def unanswered(self, opened: Opened, why: str, *, turns: int = 0) -> Data:

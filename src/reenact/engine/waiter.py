@@ -38,6 +38,7 @@ class Waiter:
         "gate",
         "ident",
         "lane",
+        "live",
         "nudged",
         "polls",
         "real",
@@ -70,6 +71,8 @@ class Waiter:
         self.free = False
         """The order of deliveries does not matter for it any more."""
         self.delivered = False
+        self.live = False
+        """What is recorded of the order ended while it waited: a run that was forked goes on live."""
         self.nudged = False
 
     def prepare(self) -> Any:

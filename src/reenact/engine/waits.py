@@ -225,13 +225,16 @@ class _TimedWait(Waiter):
 
     def _wait(self) -> None:
         conductor = self._session.conductor
-        if conductor.order is None:
-            if not self.gate.acquire(timeout=self._left()):
-                # Others may still be busy with what they got: perhaps they notify us yet.
-                conductor.hand_over(self.runner, self._give_up)
-            return
-        if not conductor.block(self):
-            self.in_vain = not self.gate.acquire(timeout=self._left())
+        if conductor.order is not None:
+            if conductor.block(self):
+                return
+            if not self.live:
+                self.in_vain = not self.gate.acquire(timeout=self._left())
+                return
+            self.free = False  # the run was forked, and is recorded
+        if not self.gate.acquire(timeout=self._left()):
+            # Others may still be busy with what they got: perhaps they notify us yet.
+            conductor.hand_over(self.runner, self._give_up)
 
     def _left(self) -> float:
         return max(0.0, self._since + self._timeout - monotonic())

@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reenact.engine.current import current
 from reenact.engine.explicit import make_call
 from reenact.engine.streams import stream_async, stream_sync
 from reenact.format.event import Data
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
 
 __all__ = ["boundary"]
 
@@ -61,16 +64,32 @@ class _Maker:
     def __init__(
         self, function: Callable[..., Any], operation: str, capability: str, source: str | None
     ) -> None:
-        self._signature = inspect.signature(function)
+        self.signature = inspect.signature(function)
         self._operation = operation
         self._capability = capability
         self._source = source or ("network" if capability.startswith("net.") else None)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], streams: bool = False) -> Any:
-        bound = self._signature.bind(*args, **kwargs)
+        bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         request: Data = dict(bound.arguments)
         return make_call(self._operation, request, self._capability, self._source, streams=streams)
+
+    def call(
+        self,
+        session: Session,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        streams: bool = False,
+    ) -> Any:
+        """The same, and the arguments that the function gets if it is called."""
+        call = self(args, kwargs, streams)
+        if session.branching is None:
+            return call, (args, kwargs)
+        from reenact.engine.otherwise import otherwise  # few runs are forked
+
+        return otherwise(session, call, self.signature, args, kwargs)
 
 
 def _wrap_function(function: Callable[..., Any], make: _Maker) -> Callable[..., Any]:
@@ -79,7 +98,8 @@ def _wrap_function(function: Callable[..., Any], make: _Maker) -> Callable[..., 
         session = current()
         if session is None or session.mode == "off":
             return function(*args, **kwargs)
-        return session.gateway.call(make(args, kwargs), lambda: function(*args, **kwargs))
+        call, (args, kwargs) = make.call(session, args, kwargs)
+        return session.gateway.call(call, lambda: function(*args, **kwargs))
 
     return wrapper
 
@@ -90,7 +110,8 @@ def _wrap_coroutine(function: Callable[..., Any], make: _Maker) -> Callable[...,
         session = current()
         if session is None or session.mode == "off":
             return await function(*args, **kwargs)
-        return await session.gateway.acall(make(args, kwargs), lambda: function(*args, **kwargs))
+        call, (args, kwargs) = make.call(session, args, kwargs)
+        return await session.gateway.acall(call, lambda: function(*args, **kwargs))
 
     return wrapper
 
@@ -101,7 +122,7 @@ def _wrap_generator(function: Callable[..., Any], make: _Maker) -> Callable[...,
         session = current()
         if session is None or session.mode == "off":
             return function(*args, **kwargs)
-        call = make(args, kwargs, streams=True)
+        call, (args, kwargs) = make.call(session, args, kwargs, streams=True)
         return stream_sync(session, call, lambda: function(*args, **kwargs))
 
     return wrapper
@@ -113,7 +134,7 @@ def _wrap_async_generator(function: Callable[..., Any], make: _Maker) -> Callabl
         session = current()
         if session is None or session.mode == "off":
             return function(*args, **kwargs)
-        call = make(args, kwargs, streams=True)
+        call, (args, kwargs) = make.call(session, args, kwargs, streams=True)
         return stream_async(session, call, lambda: function(*args, **kwargs))
 
     return wrapper

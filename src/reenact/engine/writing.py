@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from reenact.engine.branch import Branch
 from reenact.engine.call import SCHEDULE
 from reenact.engine.drawing import SAYS_DRAWS
-from reenact.engine.opening import Opened
+from reenact.engine.opening import Opened, open_parts
 from reenact.engine.resuming import root_after
 from reenact.engine.room import Room
 from reenact.engine.settings import Settings
@@ -17,6 +18,7 @@ from reenact.format.event import Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.redaction import Redactor
+from reenact.store.branching import BranchSink
 from reenact.store.copying import Copier, LateSink
 from reenact.store.directory import DirectorySink
 from reenact.store.joining import GuestSink, read_open
@@ -26,14 +28,16 @@ from reenact.store.seal import own_seal
 from reenact.store.sink import CopySink, Options
 from reenact.store.tape_sink import TapeSink
 
-__all__ = ["open_guest", "start_writing"]
+__all__ = ["branch_seed", "open_guest", "open_joined_branch", "start_writing"]
 
 
 def start_writing(settings: Settings, path: Path, parts: Opened) -> None:
     """Put into ``parts`` what is written, at ``path`` or, of a replay, where it is recorded."""
     mode = settings.mode
     if mode == "replay":
-        if settings.into is not None:
+        if settings.into is not None and parts.branch is not None:
+            _start_branch(settings, settings.into, parts, parts.branch)
+        elif settings.into is not None:
             parts.sink = _sink(settings, settings.into, parts, replace=False)
             parts.sink.start(_seed(settings, parts, into=True))
             assert parts.source is not None
@@ -60,6 +64,50 @@ def start_writing(settings: Settings, path: Path, parts: Opened) -> None:
         return
     sink.start(_seed(settings, parts))
     parts.sink = sink
+
+
+def _start_branch(settings: Settings, into: Path, parts: Opened, branch: Branch) -> None:
+    assert parts.source is not None
+    parts.reader = parts.source.reopen()
+    sink = _sink(settings, into, parts, replace=False)
+    parts.forks_to = BranchSink(sink, parts.reader, branch.point.cut, seal=parts.seal)
+    parts.forks_to.start(branch_seed(settings, parts, into, branch))
+    parts.sink = parts.forks_to
+
+
+def branch_seed(settings: Settings, parts: Opened, path: Path, branch: Branch) -> Seed:
+    """What is known of a fork when it starts. It holds the draws that its parent holds."""
+    assert parts.source is not None
+    parent = parts.source.manifest()
+    seed = make_seed(
+        clock=parts.clock,
+        redactor=parts.redactor,
+        log="tape" if _is_tape(settings, path) else EVENTS,
+        policy=PolicyRef(settings.policy.id, settings.pinned.digest),
+        parent=Origin(parent.capture_id, branch.point.seq),
+        mode="capture",
+        capability_set=KNOWN.capability_set_hash(),
+    )
+    said = {name: parent.environment[name] for name in SAYS_DRAWS if name in parent.environment}
+    return msgspec.structs.replace(seed, environment={**seed.environment, **said})
+
+
+def open_joined_branch(settings: Settings) -> Opened:
+    """The outside of a session for a process that takes part in a fork which another one has
+    started: it reads the forked recording, and writes to the new one, ``into``."""
+    parts = open_parts(msgspec.structs.replace(settings, into=None))
+    folder = settings.into
+    begun = None if folder is None else read_open(folder)
+    if folder is None or begun is None or parts.source is None:
+        raise SinkError(
+            f"{folder} is not being recorded", hint="a process joins while the recording is open"
+        )
+    parts.reader = parts.source.reopen()
+    sink = GuestSink(folder, _options(settings, parts.redactor, tape=False))
+    parts.forks_to = BranchSink(sink, parts.reader, 0, seal=parts.seal)
+    parts.forks_to.start(begun.seed)
+    parts.sink, parts.clock = parts.forks_to, begun.clock
+    return parts
 
 
 def _is_delivery(event: Event) -> bool:

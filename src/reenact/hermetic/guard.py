@@ -73,6 +73,8 @@ def holding() -> Session | None:
             return None
         if session.settings.policy.allow_passthrough:
             return None
+        if session.branching is not None and session.branching.goes_live:
+            return None
     if session.mode == "off" or session.settings.boundaries is None:
         return None
     return session

@@ -11,9 +11,10 @@ from reenact.engine.call import DRAWS, SLEEP, Entry
 from reenact.engine.divergence import Divergence
 from reenact.engine.ledger import Ledger
 from reenact.engine.opening import open_parts
+from reenact.engine.rendering import render
 from reenact.engine.settings import Settings
 
-__all__ = ["Leftovers", "counted", "look_for"]
+__all__ = ["Leftovers", "counted", "left_before", "look_for"]
 
 _SHOWN = 20
 
@@ -46,6 +47,22 @@ def look_for(settings: Settings, ledger: Ledger) -> Leftovers:
         first, unused = machine.left_over(_SHOWN)
         calls, draws = counted(used)
         return Leftovers(calls, draws, len({entry.lane for entry in used}), unused, first)
+    finally:
+        parts.close()
+
+
+def left_before(settings: Settings, ledger: Ledger, cut: int) -> list[str]:
+    """The recorded calls before ``cut``, where a run was forked, that no process made: in words."""
+    whole = msgspec.structs.replace(settings, fork=None, into=None)
+    parts = open_parts(whole)
+    try:
+        script = make_script(whole, parts, None)
+        assert script is not None
+        machine = make_machine(whole, parts, make_comparer(whole, parts), script)
+        for lane in ledger.stubbed():
+            script.stub(lane)
+        left = [one for one in machine.unused() if one.seq < cut and not ledger.is_used(one.seq)]
+        return [render(machine.unmade(one)) for one in left if one.lane not in script.stopped]
     finally:
         parts.close()
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from reenact.engine.branch_point import At
 from reenact.errors import UsageError
 from reenact.policy.rules import Mode
 
@@ -50,6 +51,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     verbose: bool = False
     seed: int | None = None
     """See :class:`reenact.runs.surroundings.Surroundings`."""
+    fork: At | None = None
+    """Where the recording is forked; ``into`` is the capture that processes join then."""
+    into: str | None = None
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from reenact.boundaries.altering import alter_answer
 from reenact.boundaries.table import PATCHES, covered, uncovered
 from reenact.engine.ledger import Ledger
 from reenact.engine.opening import Opened
@@ -163,6 +164,10 @@ class _Program:
 
 def _joined(plan: Plan, settings: Settings) -> Opened | None:
     """The recording that all processes write to, if there is one."""
+    if plan.fork is not None:
+        from reenact.engine.writing import open_joined_branch
+
+        return open_joined_branch(settings)
     if plan.mode != "record" or plan.owner:
         return None
     from reenact.engine.writing import open_guest
@@ -205,5 +210,8 @@ def _settings(
         pool=pool,
         guest=guest,
         ledger=Ledger(folder) if mode == "replay" else None,
+        fork=plan.fork,
+        alter=alter_answer,
+        into=None if plan.into is None else Path(plan.into),
         tell=told,
     )

@@ -36,7 +36,7 @@ from reenact.store.directory import DirectorySink
 from reenact.store.reading import open_recording
 from reenact.store.tape import part_path
 
-__all__ = ["Recording"]
+__all__ = ["Recording", "new_place"]
 
 _WAYS_OUT = "choose another place, or say --overwrite, --append or --mode record_missing"
 
@@ -48,7 +48,7 @@ class Recording:
         check_report(options.report)
         self._options = options
         self._root = root
-        self._place = (options.path or _new_place(root)).absolute()
+        self._place = (options.path or new_place(root)).absolute()
         adds = options.mode == "record_missing" or options.append
         self._owned = adds and _is_recorded(self._place)
         # What is to be added to a recording that is not there is a recording.
@@ -217,7 +217,7 @@ def _read_surroundings(place: Path) -> Surroundings:
         return recorded_surroundings(source)
 
 
-def _new_place(root: Path) -> Path:
+def new_place(root: Path) -> Path:
     """A capture of our own naming; names sort by time. Captures are not for a repository."""
     folder = runs_folder(root)
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,7 @@ from reenact.runs.plan import Plan, write_plan
 from reenact.runs.process import exit_code, flush, run_program
 from reenact.runs.surroundings import Changes
 
-__all__ = ["Work", "run"]
+__all__ = ["Work", "perform", "run"]
 
 
 _REFUSED = "refused"
@@ -59,13 +59,17 @@ def run(options: Options) -> int:
     check_command(options.command, replays=replays, isolated=options.isolate)
     _check_isolation(options)
     root = find_root(Path.cwd(), os.environ)
-    work = _work(options, root)
+    return perform(_work(options, root), _argv(options))
+
+
+def perform(work: Work, argv: Sequence[str]) -> int:
+    """Run ``argv`` from the start of ``work`` to its end. Returns the exit code."""
     try:
         with _folder(work.plan()) as folder:
             work.begin(folder)
             environ = with_injection(_changed(work.environ), str(folder))
             flush()
-            returned = run_program(_argv(options), environ, lambda: work.doomed(folder))
+            returned = run_program(argv, environ, lambda: work.doomed(folder))
             if (folder / _REFUSED).exists():
                 work.give_up()  # it has said why, and has not run
                 return exit_code(returned)

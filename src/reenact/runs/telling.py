@@ -32,6 +32,8 @@ class Summary(msgspec.Struct, kw_only=True):
     unused: int = 0
     passed: dict[str, int] = msgspec.field(default_factory=dict)
     divergences: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    status: str | None = None
+    """``ok`` or ``diverged``, where that is not for the divergences to say."""
     arguments: dict[str, list[str]] | None = None
     """Recorded and given, where the program is not given those that it was recorded with."""
 
@@ -50,7 +52,9 @@ class Summary(msgspec.Struct, kw_only=True):
         drew = self.draws and not self.calls
         calls = _count(self.draws, "draw") if drew else _count(self.calls, "call")
         lanes = _count(self.lanes, "lane")
-        if self.mode == "replay":
+        if self.mode == "fork":
+            text = f"forked: {calls} in {lanes}, {self.live} live, to {_short(self.recording)}"
+        elif self.mode == "replay":
             text = f"replayed {calls} in {lanes}, {self.live} live, {self.unused} unused"
         else:
             text = f"recorded {calls} in {lanes} to {_short(self.recording)}"
@@ -69,7 +73,7 @@ class Summary(msgspec.Struct, kw_only=True):
         return {
             "version": VERSION,
             "mode": self.mode,
-            "status": "diverged" if self.divergences else "ok",
+            "status": self.status or ("diverged" if self.divergences else "ok"),
             "counts": {
                 "served": served,
                 "live": self.live,

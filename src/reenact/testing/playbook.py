@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from reenact.engine.branch_machine import BranchMachine
+from reenact.engine.branch_point import At, Point, find_point
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Serve
 from reenact.engine.diagnosis import Diagnosis
 from reenact.engine.divergence import Divergence
@@ -38,12 +43,14 @@ class Playbook:
         serve 3                         the answer of event 3; "unanswered" if it never had one
         serve 3 despite CODE SEQ PATH   the same in a lenient run, with what differs
         live                            the call is made and recorded
+        fork 3                          the same for event 3, the call where the run is forked
         pass                            the call is made and not recorded
         re-execute 3                    the code of tool call 3 runs again
         refuse CODE SEQ PATH            a divergence; SEQ and PATH only where there are any
         refuse policy.denied            the policy forbids it; "as 3" if event 3 was refused, too
 
-    What is served counts as handed over at once, and a served tool as stubbed.
+    What is served counts as handed over at once, and a served tool as stubbed. With ``fork`` the
+    run is forked there: see :class:`reenact.engine.branch_point.At`.
     """
 
     def __init__(
@@ -55,11 +62,19 @@ class Playbook:
         strict: bool = True,
         pinned: Pinned | None = None,
         known: Capabilities = KNOWN,
+        fork: At | None = None,
     ) -> None:
         pinned = pinned or Pinned.of(policy)
         held = recording(source) if isinstance(source, str) else source
         self.script = _script(held, mode, pinned.policy)
-        self.machine = _machine(mode, pinned, known, self.script, strict=strict)
+        make: Callable[..., Machine] = Machine
+        self._point: Point | None = None
+        if fork is not None and held is not None and self.script is not None:
+            self._point = find_point(held, fork.at)
+            self.script.order.limit = self._point.cut
+            live = None if fork.live is None else frozenset(fork.live)
+            make = partial(BranchMachine, self._point, live)
+        self.machine = _machine(make, mode, pinned, known, self.script, strict=strict)
 
     def check(self, text: str) -> None:
         """Raise :class:`AssertionError`, with the whole transcript, when a decision is another."""
@@ -92,7 +107,15 @@ class Playbook:
         call = call_of(parsed)
         decision, _ = self.machine.decide(call, parsed.lane)
         self._carry_out(call, decision)
+        if self._is_point(decision):
+            assert isinstance(self.machine, BranchMachine)
+            self.machine.turned = True
+            return _in_words(decision).replace("serve", "fork")
         return _in_words(decision)
+
+    def _is_point(self, decision: Decision) -> bool:
+        entry: Entry | None = getattr(decision, "entry", None)
+        return self._point is not None and entry is not None and entry.seq == self._point.seq
 
     def _head(self) -> str:
         head = None if self.script is None else self.script.order.head()
@@ -119,7 +142,13 @@ def _script(source: MemorySource | None, mode: Mode, policy: Policy) -> Script |
 
 
 def _machine(
-    mode: Mode, pinned: Pinned, known: Capabilities, script: Script | None, *, strict: bool
+    make: Callable[..., Machine],
+    mode: Mode,
+    pinned: Pinned,
+    known: Capabilities,
+    script: Script | None,
+    *,
+    strict: bool,
 ) -> Machine:
     policy, redactor = pinned.policy, Redactor("none")
     rules = Rules(
@@ -131,7 +160,7 @@ def _machine(
     comparer = Comparer(rules, redactor)
     diagnosis = Diagnosis(comparer, redactor)
     access = Access(pinned, known)
-    return Machine(mode, policy, access, comparer, diagnosis, script=script, strict=strict)
+    return make(mode, policy, access, comparer, diagnosis, script=script, strict=strict)
 
 
 def _in_words(decision: Decision) -> str:

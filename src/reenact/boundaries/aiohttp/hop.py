@@ -25,6 +25,7 @@ from reenact.boundaries.aiohttp.stand_in import Nowhere
 from reenact.boundaries.bodies import Pairs
 from reenact.boundaries.http import Head, Request, Whole, ask_async
 from reenact.boundaries.http1 import head_bytes
+from reenact.boundaries.resending import request_bytes
 from reenact.engine.session import Session
 
 __all__ = ["Hop", "raw_pairs", "raw_reason"]
@@ -54,6 +55,8 @@ class Hop(ResponseHandler):
         self._timeout = timeout
         self._params: dict[str, Any] = {}
         self._outbox = Nowhere()
+        self._outgoing = b""
+        """What is sent instead, where a run is forked."""
         self.transport = self._outbox
         self._connection_lost_called = True  # a connector that closes does not wait for us
         self._answered = False
@@ -101,7 +104,9 @@ class Hop(ResponseHandler):
         """The response: its head as the parser of aiohttp reads it, and its body."""
         await self._uploaded()
         errors = HopErrors(self._request)
-        reply = await ask_async(self._session, self._asked(), self._live, errors=errors)
+        reply = await ask_async(
+            self._session, self._asked(), self._live, errors=errors, resend=self._resend
+        )
         self.data_received(head_bytes(reply.head))
         message, _ = await super().read()
         self._answered = True
@@ -140,6 +145,11 @@ class Hop(ResponseHandler):
 
     # Live
 
+    def _resend(self, other: Request) -> Callable[[], AsyncIterator[Any]]:
+        """:meth:`_live` for another request."""
+        self._outgoing = request_bytes(other)
+        return self._live
+
     async def _live(self) -> AsyncIterator[Any]:
         connection = await self._connected()
         try:
@@ -169,7 +179,8 @@ class Hop(ResponseHandler):
         protocol = connection.protocol
         assert protocol is not None
         protocol.set_response_params(**{**self._params, "timer": None, "auto_decompress": False})
-        head, blank, body = b"".join(self._outbox.sent.parts).partition(b"\r\n\r\n")
+        whole = self._outgoing or b"".join(self._outbox.sent.parts)
+        head, blank, body = whole.partition(b"\r\n\r\n")
         waits = self._request.headers.get("Expect", "").lower() == "100-continue"
         sending = await _send(protocol, head + blank if waits else head + blank + body)
         try:

@@ -17,6 +17,7 @@ from weakref import ref
 from reenact.boundaries.http import Errors, Reply, Request, ask
 from reenact.boundaries.http1 import Outgoing
 from reenact.boundaries.http_client.framing import body_of, file_of, head_of, target_url
+from reenact.boundaries.resending import Resend, request_bytes
 from reenact.engine.current import current
 from reenact.engine.failures import failure_data, rebuild
 from reenact.engine.session import Session
@@ -116,8 +117,13 @@ class StandIn:
         def live() -> Iterator[Any]:
             return self._live(conn, sent, errors)
 
+        def resend(other: Request) -> Callable[[], Iterator[Any]]:
+            outgoing = Outgoing()
+            outgoing.add(request_bytes(other))
+            return lambda: self._live(conn, outgoing, errors)
+
         try:
-            self._answer = _reply(session, _request(conn, sent), live, errors)
+            self._answer = _reply(session, _request(conn, sent), live, errors, resend)
         except Exception as error:
             self._sent = Outgoing()
             if not errors.receiving:
@@ -205,9 +211,13 @@ class StandIn:
 
 
 def _reply(
-    session: Session | None, request: Request, live: Callable[[], Iterator[Any]], errors: Errors
+    session: Session | None,
+    request: Request,
+    live: Callable[[], Iterator[Any]],
+    errors: Errors,
+    resend: Resend,
 ) -> Reply:
     """When the session has ended while a request was being sent, it is sent all the same."""
     if session is None:
         return Reply(live())
-    return ask(session, request, live, errors=errors)
+    return ask(session, request, live, errors=errors, resend=resend)

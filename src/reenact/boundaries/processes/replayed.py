@@ -164,22 +164,28 @@ class Replayed(Relay):
     def _wait_for_turn(self, number: int) -> None:
         session, opened = self.session, self.opened
         session.check_open()
-        if session.writes:  # a recording that is added to has an order of its own
-            token = (opened.lane.name, chunk_name(opened.position, number))
-            self.take_turn(lambda: session.record_delivery(*token))
+        if session.writes and not opened.past:  # it has an order of its own
+            self._note_turn(number)
             return
         self.wait_until_connected()
         if not session.paces or session.conductor.order is None or self._entry.passed:
             return
         token = (self._entry.lane, chunk_name(self._entry.position, number))
-        session.conductor.wait(
-            Waiter(
-                token,
-                opened.lane.name,
-                threading.get_ident(),
-                ask=lambda: session.machine.ask(opened.call, opened.key, opened.lane.name),
-            )
+        waiter = Waiter(
+            token,
+            opened.lane.name,
+            threading.get_ident(),
+            ask=lambda: session.machine.ask(opened.call, opened.key, opened.lane.name),
         )
+        session.conductor.wait(waiter)
+        if waiter.live:  # the run was forked while it waited
+            self._note_turn(number)
+
+    def _note_turn(self, number: int) -> None:
+        """Take our turn, and write that."""
+        session, opened = self.session, self.opened
+        token = (opened.lane.name, chunk_name(opened.position, number))
+        self.take_turn(lambda: session.record_delivery(*token))
 
     def _act(self, turn: Turn, data: bytes) -> None:
         if turn.stream == ENDED:

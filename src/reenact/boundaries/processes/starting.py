@@ -185,7 +185,10 @@ class _Starting:
         session, entry = self._session, decision.entry
         _, data = session.claim(opened, entry)
         data = data or {}
-        session.keep(opened, data)
+        if opened.spans:
+            opened.entry, opened.answer = entry, data
+        else:
+            session.keep(opened, data)
         error = None
         if data.get("error") is not None:
             error = PLAIN.load_error(opened.call, data["error"])

@@ -13,6 +13,7 @@ from importlib import import_module
 from inspect import signature
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from reenact.boundaries.bodies import Pairs
@@ -109,6 +110,21 @@ class Attempt:
         with closing(low):
             yield head_of(low)
             yield from joined(body_of(low)) if self.whole else body_of(low)
+
+    def resend(self, other: Request) -> Callable[[], Iterator[Any]]:
+        """:meth:`live` for another request to the same server."""
+        parts = urlsplit(other.url)
+        self.method, self.body = other.method, other.body
+        self.url = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        framing = ("content-length", "transfer-encoding")
+        names = {_text(name).lower() for name in self.headers or ()}
+        self.headers = {
+            key: value
+            for key, value in other.headers
+            if key.lower() in names and key.lower() not in framing
+        }
+        self.given = {**self.given, "chunked": False}
+        return self.live
 
     def _prepare_proxy(self) -> None:
         pool, conn = self.pool, self.conn

@@ -68,7 +68,14 @@ def _making(library: Library, original: Callable[..., Any]) -> Callable[..., Any
             library, original, pool, conn, method, url, body, headers, retries, given, whole
         )
         errors = PoolErrors(library.errors, pool, conn)
-        reply = ask(session, attempt.request(), attempt.live, whole=whole, errors=errors)
+        reply = ask(
+            session,
+            attempt.request(),
+            attempt.live,
+            whole=whole,
+            errors=errors,
+            resend=attempt.resend,
+        )
         return attempt.response(reply)
 
     return make_request

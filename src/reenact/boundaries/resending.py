@@ -1,0 +1,164 @@
+"""Requests that are sent otherwise than the program asked, where a run is forked.
+
+The program's own request stays what is compared, so that a replay of the fork, which asks the same,
+is served; what went out instead is recorded beside, as what was ``sent``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from reenact.boundaries.bodies import describe
+from reenact.boundaries.coding import Pairs, coding_of, encode, look
+from reenact.boundaries.wire import Request
+from reenact.engine.branch import set_at
+from reenact.engine.call import Call
+from reenact.engine.session import Session
+from reenact.errors import UsageError
+from reenact.format.event import Data
+from reenact.format.paths import Path, join
+
+__all__ = ["Resend", "request_bytes", "resent", "with_model"]
+
+Resend = Callable[[Request], Callable[[], Any]]
+"""Of a boundary: the function that makes the live call with another request."""
+
+_IN_PATH = re.compile(r"(/(?:models?|deployments)/)([^/:?]+)(?=[:/?]|$)")
+_PROMPTS = frozenset({"messages", "input", "prompt", "contents"})
+
+
+def resent(
+    session: Session, request: Request, call: Call, live: Any, resend: Resend | None
+) -> tuple[Call, Any]:
+    """``call`` and ``live`` as they are, or those of the request that is sent instead. Raises
+    :class:`UsageError` where that cannot be done."""
+    branching = session.branching
+    assert branching is not None
+    other, said = request, list[str]()
+    if branching.asks_otherwise(call):
+        for path, value in branching.branch.asked.items():
+            other = _changed(other, path, value)
+        said += branching.branch.changed
+    model = branching.branch.model
+    if model is not None and branching.makes(call):
+        found = with_model(other, model, known=call.type == "llm_request")
+        if found is not None:
+            other = found
+            said.append("model")
+    if other is request:
+        return call, live
+    _check(request, other, resend)
+    assert resend is not None
+    changes = {"sent": _sent(request, other), "changed": said}
+    plain = None if call.plain is None else _with(call.plain, changes)
+    return msgspec.structs.replace(_with(call, changes), plain=plain), resend(other)
+
+
+def _with(call: Call, changes: Data) -> Call:
+    return msgspec.structs.replace(call, extra={**call.extra, **changes})
+
+
+def _check(request: Request, other: Request, resend: Resend | None) -> None:
+    if resend is None:
+        raise UsageError(
+            "this client library's boundary cannot send another request than the program's",
+            hint="change the answer instead: --set '$.response…'",
+        )
+    if urlsplit(request.url)[:2] != urlsplit(other.url)[:2]:
+        raise UsageError(
+            "the changed request goes to another server", hint="change the path and the query only"
+        )
+    if any(
+        key.lower() == "authorization" and value.startswith("AWS4") for key, value in _of(other)
+    ):
+        raise UsageError(
+            "the request is signed, so it cannot be changed any more",
+            hint="change what the program asks for, or use a bearer token instead of a signature",
+        )
+
+
+def _sent(request: Request, other: Request) -> Data:
+    sent: Data = {"headers": [list(pair) for pair in _of(other)]}
+    if other.url != request.url:
+        sent["url"] = other.url
+    if other.body != request.body:
+        sent["body"] = describe(_of(other), other.body).get("body")
+    return sent
+
+
+def _of(request: Request) -> Pairs:
+    return tuple(request.headers)
+
+
+# What is asked
+
+
+def _changed(request: Request, path: Path, value: Any) -> Request:
+    """``request`` with ``value`` at ``path``, which leads into the recorded event."""
+    match path:
+        case ("request", "url"):
+            return msgspec.structs.replace(request, url=str(value))
+        case ("request", "method"):
+            return msgspec.structs.replace(request, method=str(value))
+        case ("request", "body", *rest):
+            return _with_body(request, lambda text: set_at(text, tuple(rest), value))
+    raise UsageError(
+        f"{join(path)} is nothing that can be sent otherwise",
+        hint="$.request.body…, $.request.url or $.request.method",
+    )
+
+
+def _with_body(request: Request, change: Callable[[str], Any]) -> Request:
+    coding = coding_of(request.headers)
+    body = request.body
+    seen = None if coding is None else look(body, coding)
+    text = (body if seen is None else seen.text).decode("utf-8", "replace")
+    changed = change(text)
+    if not isinstance(changed, str):
+        changed = json.dumps(changed, ensure_ascii=False, separators=(",", ":"))
+    content = changed.encode()
+    if coding is not None and seen is not None:
+        content = encode(content, coding)
+    headers = tuple(
+        (key, str(len(content)) if key.lower() == "content-length" else value)
+        for key, value in request.headers
+    )
+    return msgspec.structs.replace(request, body=content, headers=headers)
+
+
+def with_model(request: Request, model: str, *, known: bool = False) -> Request | None:
+    """``request`` for another model: in its body, or in its path. None for one that asks no model;
+    ``known`` says that it does."""
+    try:
+        body = json.loads(request.body)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or not (known or _PROMPTS & body.keys()):
+        return None
+    path = urlsplit(request.url).path
+    moved, count = _IN_PATH.subn(lambda found: found[1] + quote(model, safe=""), path, count=1)
+    other = request
+    if count:
+        url = request.url.replace(path, moved, 1)
+        other = msgspec.structs.replace(other, url=url)
+    if isinstance(body.get("model"), str):
+        other = _with_body(other, lambda text: set_at(text, ("model",), model))
+    return None if other is request else other
+
+
+def request_bytes(request: Request) -> bytes:
+    """``request`` as it goes over a connection of HTTP/1."""
+    parts = urlsplit(request.url)
+    target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    framing = ("content-length", "transfer-encoding")
+    kept = [pair for pair in request.headers if pair[0].lower() not in framing]
+    if request.body:
+        kept.append(("Content-Length", str(len(request.body))))
+    lines = [f"{request.method} {target} HTTP/1.1", *(f"{key}: {value}" for key, value in kept)]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + request.body

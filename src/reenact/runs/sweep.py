@@ -1,0 +1,178 @@
+"""``reenact fork --sweep``: many forks of one run, at each of its steps, to see where it goes wrong.
+
+Each fork is a command of its own, so that several run side by side; what each printed and recorded
+is kept in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from reenact.engine.branch_point import Point, steps
+from reenact.errors import RecordingExists, UsageError
+from reenact.policy.places import find_root
+from reenact.runs.forking import ForkOptions
+from reenact.runs.options import LAST, last_run
+from reenact.runs.recording import new_place
+from reenact.store.reading import open_recording
+
+__all__ = ["Step", "sweep"]
+
+Outcome = Literal["ok", "failed", "diverged"]
+
+_RECORDING, _OUTPUT, _REPORT = "capture", "output", "report.json"
+
+
+class Step(msgspec.Struct, kw_only=True, rename="camel"):
+    """One place where the run was forked, and what became of the forks."""
+
+    point: Point
+    outcomes: list[Outcome] = msgspec.field(default_factory=list)
+    folders: list[str] = msgspec.field(default_factory=list)
+
+    def count(self, outcome: Outcome) -> int:
+        """How many forks ended so."""
+        return self.outcomes.count(outcome)
+
+    @property
+    def share(self) -> float | None:
+        """How many of those that came beyond the point failed, of 1; None if none did."""
+        failed, fine = self.count("failed"), self.count("ok")
+        return failed / (failed + fine) if failed + fine else None
+
+
+def sweep(
+    options: ForkOptions,
+    *,
+    each: str = "llm",
+    times: int = 1,
+    jobs: int = 1,
+    check: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Path, list[Step]]:
+    """Fork ``times`` times at every call of the kind ``each``. A fork has failed if its program ends
+    with another code than 0, or ``check`` does, which finds the recording in ``REENACT_FORK`` and
+    what was printed in ``REENACT_OUTPUT``. Returns the folder of all forks, and the steps."""
+    root = find_root(Path.cwd(), os.environ)
+    path = last_run(root) if str(options.path) == LAST else options.path.absolute()
+    with open_recording(path) as source:
+        found = [Step(point=point) for point in steps(source, each)]
+        count = len(source)
+    if not found:
+        raise UsageError(
+            f"the recording has no call of the kind {each} in its {count} events",
+            hint="--each llm, tool, call, or another kind such as network",
+        )
+    folder = _folder(options, root)
+    work = [(step, number) for step in found for number in range(1, times + 1)]
+    sweeping = _Sweeping(msgspec.structs.replace(options, path=path), folder, check)
+    with ThreadPoolExecutor(jobs) as pool:
+        for (step, number), outcome in zip(work, pool.map(sweeping, work), strict=True):
+            step.outcomes.append(outcome)
+            step.folders.append(_name(step, number))
+            tell(f"{_name(step, number)}: {outcome}")
+    return folder, found
+
+
+def _folder(options: ForkOptions, root: Path) -> Path:
+    place = options.into
+    if place is None:
+        place = new_place(root)
+        # Beside the runs: the forks of a sweep are none of those that `last` means.
+        place = place.parent.with_name("sweeps") / place.name
+    if place.exists() and (place.is_file() or any(place.iterdir())):
+        raise RecordingExists(f"{place} is there already", hint="choose another place: --into DIR")
+    place.mkdir(parents=True, exist_ok=True)
+    return place.absolute()
+
+
+def _name(step: Step, number: int) -> str:
+    return f"event-{step.point.seq}-{number}"
+
+
+class _Sweeping:
+    """Makes one fork after the other."""
+
+    def __init__(self, options: ForkOptions, folder: Path, check: str | None) -> None:
+        self._options = options
+        self._folder = folder
+        self._check = None if check is None else shlex.split(check)
+
+    def __call__(self, work: tuple[Step, int]) -> Outcome:
+        step, number = work
+        folder = self._folder / _name(step, number)
+        folder.mkdir()
+        with open(folder / _OUTPUT, "wb") as output:
+            code = _run(self._words(step.point, folder), os.environ, output)
+        if self._has_diverged(folder):
+            return "diverged"
+        if code != 0 or not self._is_fine(folder):
+            return "failed"
+        return "ok"
+
+    def _words(self, point: Point, folder: Path) -> list[str]:
+        options = self._options
+        words = [sys.executable, "-m", "reenact", "fork", str(options.path)]
+        words += ["--at", str(point.seq), "--into", str(folder / _RECORDING), "--quiet"]
+        words += ["--report", str(folder / _REPORT)]
+        for path, value in options.at.set.items():
+            words += ["--set", f"{path}={json.dumps(value)}"]
+        for flag, said in self._flags().items():
+            words += [word for one in said if one is not None for word in (flag, one)]
+        return [*words, "--", *options.command]
+
+    def _flags(self) -> dict[str, Sequence[str | None]]:
+        options = self._options
+        live = options.at.live
+        return {
+            "--model": [options.at.model],
+            "--live": [None if live is None else ",".join(live)],
+            "--policy": [options.policy],
+            "--allow": options.allow,
+            "--boundary": options.boundaries,
+        }
+
+    def _has_diverged(self, folder: Path) -> bool:
+        """Did it never come beyond the point? Then it says nothing about that."""
+        try:
+            report: Any = json.loads((folder / _REPORT).read_bytes())
+        except (OSError, ValueError):
+            return True
+        return bool(report.get("status") == "diverged")
+
+    def _is_fine(self, folder: Path) -> bool:
+        if self._check is None:
+            return True
+        told = {
+            "REENACT_FORK": str(folder / _RECORDING),
+            "REENACT_OUTPUT": str(folder / _OUTPUT),
+        }
+        with open(folder / "check", "wb") as output:
+            return _run(self._check, {**os.environ, **told}, output) == 0
+
+
+def _run(words: Sequence[str], environ: Any, output: Any) -> int:
+    try:
+        done = subprocess.run(
+            words,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    except OSError as error:
+        raise UsageError(
+            f"cannot start {words[0]}: {error.strerror}", hint="check the path and its permissions"
+        ) from None
+    return done.returncode
