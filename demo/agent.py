@@ -1,4 +1,4 @@
-"""A small agent: asks a model, lets it look up the weather, and prints its answer as it comes.
+"""A small agent: a model, two tools that it may use, and its answer printed as it comes.
 
 An ordinary program. It knows nothing of Reenact.
 """
@@ -20,26 +20,41 @@ HEADERS = {"Authorization": f"Bearer {os.environ['MODEL_API_KEY']}"}
 client = httpx.Client(base_url=SERVER, headers=HEADERS, trust_env=False)
 
 
+def weather(city: str) -> str:
+    """How warm it is in a city."""
+    return client.get(f"/weather/{city}").raise_for_status().text
+
+
+def book(city: str, people: int) -> str:
+    """Book a table outside."""
+    table = {"city": city, "people": people}
+    return client.post("/tables", json=table).raise_for_status().text
+
+
+TOOLS = {tool.__name__: tool for tool in (weather, book)}
+OFFERED = [
+    {"type": "function", "function": {"name": name, "description": tool.__doc__}}
+    for name, tool in TOOLS.items()
+]
+
+
 def ask(messages: list[Message]) -> Message:
-    """The model's answer, printed word by word; or the tool that it wants."""
+    """The model's answer, printed word by word; or the tools that it wants."""
     message: Message = {"role": "assistant", "content": ""}
-    question = {"model": "small-1", "stream": True, "messages": messages}
+    question = {"model": "small-1", "stream": True, "messages": messages, "tools": OFFERED}
     with client.stream("POST", "/v1/chat/completions", json=question) as response:
         response.raise_for_status()
         for line in response.iter_lines():
             if not line.startswith("data: {"):
                 continue
-            delta = json.loads(line.removeprefix("data: "))["choices"][0]["delta"]
-            if delta.get("content"):
-                message["content"] += delta["content"]
-                print(delta["content"], end="", flush=True)
-            elif "tool_calls" in delta:
-                message["tool_calls"] = delta["tool_calls"]
+            for choice in json.loads(line.removeprefix("data: "))["choices"]:
+                delta = choice["delta"]
+                if delta.get("content"):
+                    message["content"] += delta["content"]
+                    print(delta["content"], end="", flush=True)
+                elif "tool_calls" in delta:
+                    message["tool_calls"] = delta["tool_calls"]
     return message
-
-
-def weather(city: str) -> str:
-    return client.get(f"/weather/{city}").raise_for_status().text
 
 
 def main(question: str) -> None:
@@ -47,7 +62,8 @@ def main(question: str) -> None:
     while "tool_calls" in (message := ask(messages)):
         messages.append(message)
         for call in message["tool_calls"]:
-            found = weather(**json.loads(call["function"]["arguments"]))
+            function = call["function"]
+            found = TOOLS[function["name"]](**json.loads(function["arguments"]))
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": found})
     print()
 

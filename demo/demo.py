@@ -1,7 +1,7 @@
-"""A guided tour: record an unchanged program, re-enact it offline, change it, damage a copy.
+"""A guided tour: record an unchanged agent, fork it, re-enact it offline, change it, damage a copy.
 
-The program is ``agent.py``, and what it talks to is a small web server on loopback that plays a
-model and a weather service. Runs the real ``reenact`` command on real files in a folder of its own,
+The program is ``agent.py``, and what it talks to is a small web server on loopback that plays two
+models, a weather service and a restaurant. Runs the real ``reenact`` command on real files in a folder of its own,
 which is removed at the end. Exits 0 only if everything came out as it should.
 """
 
@@ -13,13 +13,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from difflib import unified_diff
 from pathlib import Path
 
-from world import World
+from world import WORDS, World
+
+import reenact
+from reenact.lenses.reading import conversation
 
 AGENT = Path(__file__).with_name("agent.py")
-QUESTION = "Is it warm in Bern?"
-ANSWER = "Yes, it is 21 degrees.\n"
+QUESTION = "Book a table in Bern if it is warm"
+OTHER_QUESTION = "Book a table in Rome if it is warm"
+ANSWER = f"{WORDS['small-1']}\n"
+OTHER_ANSWER = f"{WORDS['large-1']}\n"
 API_KEY = "sk-demo-hunter2-is-not-a-password"
 
 
@@ -57,6 +63,7 @@ def main() -> int:
 def tour(world: World) -> None:
     record(world)
     look()
+    fork(world)
     world.stop()
     re_enact(world)
     change(world)
@@ -66,47 +73,76 @@ def tour(world: World) -> None:
 def record(world: World) -> None:
     say(
         "1. Record",
-        "agent.py asks a model, which wants to know the weather, and prints the answer word by word.\n"
-        "The model is a web server on this machine. The program knows nothing of Reenact.",
+        "agent.py asks a model, which has two tools: the weather, and booking a table. It prints the\n"
+        "answer word by word. The model is a web server on this machine. The program knows nothing of\n"
+        "Reenact.",
     )
-    printed = agent("--capture run", QUESTION, shows=["recorded 3 calls"])
+    printed = agent("--capture run", QUESTION, shows=["recorded 5 calls"])
     expect(printed == ANSWER, "another answer than the model gives")
-    print(f"requests that reached the server: {world.requests}")
-    expect(world.requests == 3, "two questions to the model and one to the weather service")
+    print(f"requests that reached the server: {world.requests}, tables booked: {world.tables}")
+    expect((world.requests, world.tables) == (5, 1), "three questions to the model, and two tools")
 
 
 def look() -> None:
-    say("2. Look", "Every request, and every piece of every answer. The API key was never written.")
-    command("show run --type nondeterministic --grep http", shows=["POST", "GET", "-> 200"])
+    say("2. Look", "Every question, every tool, every answer. The API key was never written.")
+    command("show run --grep http", shows=["llm_request", "POST", "GET", "-> 200"])
     on_disk = b"".join(path.read_bytes() for path in Path("run").rglob("*") if path.is_file())
     expect(b"celsius" in on_disk and API_KEY.encode() not in on_disk, "the key on the disk")
 
 
+def fork(world: World) -> None:
+    say(
+        "3. Fork, with another model",
+        "What if another model had given the last answer? Everything before is re-enacted: no model is\n"
+        "asked again, no second table is booked. Then one question is asked for real.",
+    )
+    words = f"fork run --at last-llm --model large-1 --into fork -- python agent.py '{QUESTION}'"
+    printed = command(words, shows=["fork at event"])
+    expect(printed == OTHER_ANSWER, "another answer than the other model gives")
+    print(f"requests that reached the server: {world.requests - 5}, tables booked: {world.tables}")
+    expect((world.requests, world.tables) == (6, 1), "one question, and no table")
+    print("\nWhat differs between the two recordings:")
+    for line in difference(Path("run"), Path("fork")):
+        print(line)
+
+
+def difference(one: Path, other: Path) -> list[str]:
+    """Answers of the models that differ, as a plain text."""
+    then, now = answers(one), answers(other)
+    return list(unified_diff(then, now, str(one), str(other), lineterm="", n=0))
+
+
+def answers(place: Path) -> list[str]:
+    with reenact.open_recording(place) as source:
+        found = [turn.answered for turn in conversation(source)]
+    return [f"{one.model}: {one.text}" for one in found if one is not None and one.text]
+
+
 def re_enact(world: World) -> None:
     say(
-        "3. Re-enact, offline",
+        "4. Re-enact, offline",
         "The server is stopped. The same program runs again, answered from the recording.",
     )
     code, _, said = started(["python", "agent.py", QUESTION])
     expect(code != 0 and "ConnectError" in said, "the server answers although it was stopped")
     before = world.requests
-    printed = agent("--replay run", QUESTION, shows=["replayed 3 calls", "0 live, 0 unused"])
+    printed = agent("--replay run", QUESTION, shows=["replayed 5 calls", "0 live, 0 unused"])
     expect(printed == ANSWER, "another output than the recorded one")
     print(f"requests that reached the server: {world.requests - before}")
     expect(world.requests == before, "a request in a replay")
 
 
 def change(world: World) -> None:
-    say("4. Change something", "The same recording, another question: not what was recorded.")
+    say("5. Change something", "The same recording, another question: not what was recorded.")
     before = world.requests
     path = "$.request.body.messages[0].content"
-    shows = ["event_payload_mismatch", path, f'- "{QUESTION}"', '+ "Is it warm in Rome?"']
-    agent("--replay run", "Is it warm in Rome?", code=1, shows=shows)
+    shows = ["event_payload_mismatch", path, f'- "{QUESTION}"', f'+ "{OTHER_QUESTION}"']
+    agent("--replay run", OTHER_QUESTION, code=1, shows=shows)
     expect(world.requests == before, "a request in a replay")
 
 
 def damage() -> None:
-    say("5. Damage a copy", "One bit of one byte, in the middle of the log.")
+    say("6. Damage a copy", "One bit of one byte, in the middle of the log.")
     shutil.copytree("run", "copy")
     log = Path("copy/events.jsonl")
     content = bytearray(log.read_bytes())

@@ -1,4 +1,5 @@
-"""What the agent talks to: a web server on loopback that plays a model and a weather service."""
+"""What the agent talks to: a web server on loopback that plays two models, a weather service and a
+restaurant."""
 
 from __future__ import annotations
 
@@ -10,13 +11,19 @@ from typing import Any
 
 Message = dict[str, Any]
 
+WORDS = {
+    "small-1": "Yes, it is 21 degrees. A table for two is booked.",
+    "large-1": "It is 21 degrees in Bern, so I have booked a table outside for two. Bring a hat!",
+}
+
 
 class World(ThreadingHTTPServer):
-    """Counts what reaches it."""
+    """Counts what reaches it: ``requests``, and the ``tables`` that were booked."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
         self.requests = 0
+        self.tables = 0
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
         self._thread = Thread(target=self.serve_forever, args=(0.01,))
         self._thread.start()
@@ -28,7 +35,7 @@ class World(ThreadingHTTPServer):
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Chat completions, streamed; and the weather."""
+    """Chat completions, streamed; tables; and the weather."""
 
     protocol_version = "HTTP/1.1"
     server: World
@@ -36,12 +43,19 @@ class Answers(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.server.requests += 1
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tables":
+            self.server.tables += 1
+            self._say({"table": self.server.tables, **asked})
+        else:
+            self._stream(asked["model"], asked["messages"])
+
+    def _stream(self, model: str, messages: list[Message]) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for delta in reply(asked["messages"]):
-            self._chunk(f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n")
+        for choice in reply(model, messages):
+            self._chunk(f"data: {json.dumps({'model': model, 'choices': [choice]})}\n\n")
         self._chunk("data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 
@@ -50,7 +64,10 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.requests += 1
-        body = json.dumps({"city": self.path.rpartition("/")[2], "celsius": 21}).encode()
+        self._say({"city": self.path.rpartition("/")[2], "celsius": 21})
+
+    def _say(self, value: Any) -> None:
+        body = json.dumps(value).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -61,13 +78,24 @@ class Answers(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-def reply(messages: list[Message]) -> Iterator[Message]:
-    """A model that looks up the weather first, and then answers word by word."""
-    last = messages[-1]
-    if last["role"] == "user":
-        function = {"name": "weather", "arguments": '{"city": "Bern"}'}
-        yield {"tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
-        return
-    celsius = json.loads(last["content"])["celsius"]
-    for word in ("Yes", ",", " it", " is", f" {celsius}", " degrees", "."):
-        yield {"content": word}
+def reply(model: str, messages: list[Message]) -> Iterator[Message]:
+    """A model that looks up the weather, books a table, and then answers word by word."""
+    used = sum(message["role"] == "tool" for message in messages)
+    if used == 0:
+        yield _tool("weather", city="Bern")
+    elif used == 1:
+        yield _tool("book", city="Bern", people=2)
+    else:
+        for number, word in enumerate(WORDS[model].split(" ")):
+            yield _choice({"content": f" {word}" if number else word})
+        yield _choice({}, "stop")
+
+
+def _tool(name: str, **arguments: Any) -> Message:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"index": 0, "id": f"call_{name}", "type": "function", "function": function}
+    return _choice({"tool_calls": [call]}, "tool_calls")
+
+
+def _choice(delta: Message, end: str | None = None) -> Message:
+    return {"index": 0, "delta": delta, "finish_reason": end}
