@@ -16,7 +16,7 @@ unexport PYTHONHOME PYTHONPATH
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench docs soak clean
+.PHONY: help demo test check bench docs soak frames clean
 
 # $(call quietly,what is being done,command): one line, and the command's output only if it fails.
 define quietly
@@ -51,6 +51,9 @@ bench: .venv/.bench ## the promised speeds, as ratios measured in one run
 
 docs: .venv/.dev ## write the generated pages of docs/ anew
 	@$(PY) docs/build.py $(ARGS)
+
+frames: .venv/.dev ## try the frameworks, and keep what was seen for the docs
+	@REENACT_KEEP_RESULTS=1 $(PYTEST) tests/frameworks $(ARGS) && $(PY) docs/build.py
 
 clean: ## remove environments, caches and what was built
 	@rm -rf .venv .cache build dist

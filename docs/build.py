@@ -32,6 +32,7 @@ from reenact.policy.schema import FILES, schemas
 from reenact.policy.shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "tests" / "frameworks" / "results"
 NOTE = "<!-- Made from the code by `make docs`; change it there. -->"
 
 RULES = {
@@ -68,6 +69,7 @@ def build() -> dict[str, str]:
         "clients.md": clients_page,
         "errors.md": errors_page,
         "fields.md": fields_page,
+        "frameworks.md": frameworks_page,
         "lenses.md": lenses_page,
         "policies.md": policies_page,
         "redaction.md": redaction_page,
@@ -317,6 +319,56 @@ def type_name(kind: Any) -> str:
     if kind is msgspec.Raw:
         return "object"
     return f"`{re.sub(r'[A-Za-z_]+[.](?=[A-Za-z_])', '', text)}`"
+
+
+# Frameworks
+
+
+def frameworks_page() -> Iterator[str]:
+    yield from (
+        "# Frameworks",
+        "",
+        "Programs that know nothing of Reenact, recorded with `reenact run --capture` against a model server",
+        "and replayed with `--replay`: the same bytes on standard output, the same exit code, no request left",
+        "over, and none at the server. With one prompt changed, the replay ends with exit code 1. Made from",
+        "what the tests saw (`tests/frameworks`), with these versions.",
+        "",
+    )
+    results = [json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    results.sort(key=lambda seen: (seen["package"].lower(), seen["version"], seen["tries"]))
+    yield from table(
+        ("package", "version", "environment", "tried", "requests"),
+        (
+            (
+                f"`{seen['package']}`",
+                pinned(seen["environment"], seen["package"], seen["version"]),
+                seen["environment"],
+                seen["tries"],
+                str(seen["calls"]),
+            )
+            for seen in results
+        ),
+    )
+    yield from (
+        "Tried besides, with openai 2 and 3: five identical prompts at once, which get each its own answer; a",
+        "prompt with the time, a uuid and what `date` says; streams that are broken off, cancelled, or cut by the",
+        "server; refusals (429, 503) that the client answers by asking again.",
+        "",
+        "What these libraries draw of clock and chance (ids, time stamps) is served again in a replay, in its",
+        "order per lane, and does not count in the content hash. `litellm` fetches a price list over the network",
+        "when it is imported; set `LITELLM_LOCAL_MODEL_COST_MAP=True` to leave that out of a recording.",
+    )
+
+
+def pinned(environment: str, package: str, version: str) -> str:
+    """``version``, which must be the one that the tests would use today."""
+    pins = (ROOT / f"tests/frameworks/requirements/{environment}.txt").read_text("utf-8")
+    if f"{package}=={version}\n" not in pins:
+        raise SystemExit(
+            f"tests/frameworks/results: {package} {version} is not what {environment}.txt says\n"
+            "hint: make frames"
+        )
+    return version
 
 
 # Policies

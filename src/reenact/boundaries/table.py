@@ -71,6 +71,8 @@ DRAWN = (
     _own("os.urandom", "os", "chance.system"),
     _own("random", "random", "chance.generators"),
     _own("uuid", "uuid", "chance.identifiers"),
+    _own("fastuuid", "fastuuid", "chance.compiled"),
+    _own("uuid_utils", "uuid_utils", "chance.compiled"),
     _own("tempfile", "tempfile", "chance.temporary"),
     _own("numpy.random", "numpy.random", "chance.arrays"),
 )

@@ -221,6 +221,10 @@ class Conductor:
             self.crew.spawn(thread)
             return self.rest.wake(lane)
 
+    def job_takes_turn(self, job: Any) -> Turn:
+        """``job`` has been given by this thread to a worker that is free: when it may begin."""
+        return self.thread_waits(job, None)
+
     def job_begins(self, job: Any) -> None:
         """It has begun, in this thread."""
         with self.lock:
@@ -249,7 +253,8 @@ class Conductor:
 
     @contextmanager
     def thread_starts(self) -> Iterator[None]:
-        """This thread starts another one, and waits until that is there."""
+        """This thread starts another one, and waits until that is there; or until one is gone that
+        has nothing more to do."""
         ident = _ident()
         self.rest.starting.add(ident)
         try:

@@ -22,6 +22,7 @@ from reenact.engine.workers import founding, hiring, inside
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from reenact.engine.rest import Turn
     from reenact.engine.session import Session
 
 __all__ = ["process_patches", "submit"]
@@ -66,10 +67,18 @@ class _Submitted(Job):
     def __init__(
         self, session: Session, lane: Lane, fn: Callable[..., Any], executor: ThreadPoolExecutor
     ) -> None:
+        self._executor = executor
         super().__init__(session, lane, fn)
         self._queue = executor._work_queue
         self._attached = threading.Lock()
         self._attached.acquire()
+
+    def _spawn(self) -> Turn | None:
+        """Jobs that begin at once begin one after the other, as threads do: else it would be a
+        matter of chance which of two that compute is done first."""
+        if not _has_free_worker(self._executor):
+            return super()._spawn()
+        return self.session.conductor.job_takes_turn(self)
 
     def attach(self, future: Any) -> None:
         """``future`` is this job's. Nobody else has seen it yet."""
@@ -93,9 +102,16 @@ class _Submitted(Job):
     def told(self) -> None:
         """Everybody knows the result, or that there will be none."""
         if self.begun:
+            self._leave()
             self.session.conductor.job_ends(goes_on=not self._queue.empty())
         else:
             self.drop()
+
+
+def _has_free_worker(executor: Any) -> bool:
+    """Will the next job be taken at once, by a worker that idles or one that is hired for it?"""
+    idle = getattr(getattr(executor, "_idle_semaphore", None), "_value", 0)
+    return idle > 0 or len(executor._threads) < executor._max_workers
 
 
 class _JobFuture(Future[Any]):

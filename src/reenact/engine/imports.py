@@ -21,33 +21,64 @@ class ImportWatch:
     def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
         self._name = name
         self._act = act
-        self._looking = False
 
     def install(self) -> None:
         module = sys.modules.get(self._name)
         if module is not None:
             self._act(module)
         else:
-            sys.meta_path.insert(0, self)
+            _FINDER.add(self._name, self._act)
 
     def remove(self) -> None:
-        if self in sys.meta_path:
+        _FINDER.discard(self._name, self._act)
+
+
+class _Finder:
+    """Asked first about every module that is imported. One for all that wait for a module: each
+    more would cost every import of the program."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Callable[[ModuleType], None]]] = {}
+        self._looking: set[str] = set()
+
+    def add(self, name: str, act: Callable[[ModuleType], None]) -> None:
+        self._waiting.setdefault(name, []).append(act)
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def discard(self, name: str, act: Callable[[ModuleType], None]) -> None:
+        left = [one for one in self._waiting.pop(name, ()) if one != act]
+        if left:
+            self._waiting[name] = left
+        if not self._waiting and self in sys.meta_path:
             sys.meta_path.remove(self)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self._name or self._looking:
+        if fullname not in self._waiting or fullname in self._looking:
             return None
-        self._looking = True  # the others are asked, not we again
+        self._looking.add(fullname)  # the others are asked, not we again
         try:
             spec = find_spec(fullname)
         finally:
-            self._looking = False
+            self._looking.discard(fullname)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = cast("Loader", _Acting(spec.loader, self._act))
+        spec.loader = cast("Loader", _Acting(spec.loader, self._acts(fullname)))
         return spec
+
+    def _acts(self, name: str) -> Callable[[ModuleType], None]:
+        """Whoever waits when the module has been loaded, in the order of asking."""
+
+        def act(module: ModuleType) -> None:
+            for one in list(self._waiting.get(name, ())):
+                one(module)
+
+        return act
+
+
+_FINDER = _Finder()
 
 
 class _Acting:

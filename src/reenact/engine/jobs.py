@@ -19,13 +19,18 @@ from reenact.engine.patches import LatePatch, LatePatches, Patch
 from reenact.format.schedule import DROPPED
 
 if TYPE_CHECKING:
+    from reenact.engine.rest import Turn
     from reenact.engine.session import Session
 
-__all__ = ["Job", "called_back", "is_telling", "job_patches", "telling"]
+__all__ = ["Job", "called_back", "is_leaving", "is_telling", "job_patches", "telling"]
 
 _local = threading.local()
 """``tells``: a callback of a job's future runs here. ``told``: anyio's worker is about to tell the
 result of this job, in no context of ours."""
+
+
+_working: set[int] = set()
+"""The threads that have a job, also one whose turn has not come."""
 
 
 def job_patches() -> list[LatePatch | LatePatches]:
@@ -72,9 +77,15 @@ class Job:
         self.begun = False
         self._fn = fn
         self._settled = False
-        session.conductor.job_waits(self)
+        self._turn = self._spawn()
+
+    def _spawn(self) -> Turn | None:
+        """Make it known. When it may begin, if not at once."""
+        self.session.conductor.job_waits(self)
+        return None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _working.add(threading.get_ident())
         self._begin()
         try:
             with self.inside():
@@ -86,6 +97,8 @@ class Job:
         self.begun = True
         if not self._settle():  # given up, and begun all the same
             self.session.conductor.job_waits(self)
+        elif self._turn is not None:
+            self._turn.wait()
         self.session.conductor.job_begins(self)
 
     def _settle(self) -> bool:
@@ -110,9 +123,25 @@ class Job:
         finally:
             leave(token)
 
+    def _leave(self) -> None:
+        """Its thread is free for another one."""
+        _working.discard(threading.get_ident())
+
     def _done(self) -> None:
+        self._leave()
         # Its result takes a way that is not seen: the worker is not at rest at once.
         self.session.conductor.job_ends(goes_on=True)
+
+
+def is_leaving(thread: Any) -> bool:
+    """Is ``thread`` a worker of an executor that is shut down, with no job left? It ends at once,
+    whatever else happens. The queue holds what tells workers to leave, and nothing more."""
+    worker: Any = getattr(thread, "_target", None)
+    args: Any = getattr(thread, "_args", ())
+    if getattr(worker, "__module__", "") != "concurrent.futures.thread" or len(args) < 2:
+        return False
+    left = getattr(args[1], "qsize", None)
+    return left is not None and left() <= 1 and thread.ident not in _working
 
 
 def is_telling() -> bool:
@@ -155,6 +184,7 @@ class _Told(Job):
     """A job whose result is told right after it, by the same thread."""
 
     def _done(self) -> None:
+        self._leave()
         _local.told = self
 
 

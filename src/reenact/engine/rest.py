@@ -77,6 +77,8 @@ class Rest:
         self._lock = lock
         self._busy: set[Hashable] = set()
         self._turns: deque[Turn] = deque()
+        self._coming: set[Hashable] = set()
+        """Threads and jobs that may begin, and have not yet: the machine has had no time for them."""
         self.step = grace / _LOOKS
         """Seconds between two looks."""
         self._looked = 0.0
@@ -101,7 +103,7 @@ class Rest:
         turn = Turn(self, runner)
         if _ident() not in self._busy:
             self.add(runner)
-            turn.come()
+            self._come(turn)
         else:
             self._turns.append(turn)
         return turn
@@ -117,8 +119,13 @@ class Rest:
             return False
         turn = self._turns.popleft()
         self.give(turn.runner)
-        turn.come()
+        self._come(turn)
         return True
+
+    def _come(self, turn: Turn) -> None:
+        if not isinstance(turn.runner, int):
+            self._coming.add(turn.runner)
+        turn.come()
 
     def free(self) -> None:
         """The order does not matter any more: whoever waits for its turn goes on."""
@@ -141,6 +148,7 @@ class Rest:
 
     def remove(self, runner: Hashable) -> bool:
         """``runner`` is done. True when that was the last one: now all is at rest."""
+        self._coming.discard(runner)
         if runner not in self._busy:
             return False
         self._busy.remove(runner)
@@ -176,7 +184,7 @@ class Rest:
         self._looked = monotonic()
         self._looks += 1
         others = (one for one in self._busy if isinstance(one, int) and one != runner)
-        if self.starting or any(map(wants_processor, others)):
+        if self.starting or self._coming & self._busy or any(map(wants_processor, others)):
             self._quiet_looks = 0
         else:
             self._quiet_looks += 1
@@ -225,5 +233,6 @@ class Rest:
         self.starting = set()
         self._busy = set()
         self._turns = deque()
+        self._coming = set()
         self._sleepers = []
         self._curious = set()

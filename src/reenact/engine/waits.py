@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from reenact._system import monotonic
 from reenact.engine.current import current
+from reenact.engine.jobs import is_leaving
 from reenact.engine.patches import LatePatch, Patch
 from reenact.engine.rest import Turn
 from reenact.engine.waiter import Waiter
@@ -275,6 +276,10 @@ def _join(original: Callable[..., None]) -> Callable[..., None]:
         if session is None or not _takes_part(session) or timeout is not None:
             return original(self, timeout)
         conductor, ident = session.conductor, threading.get_ident()
+        if is_leaving(self):
+            # To give the turn up would leave it to chance who goes on first.
+            with conductor.thread_starts():
+                return original(self)
         with conductor.lock:
             conductor.crew.join(self)
             conductor.arrive(ident)

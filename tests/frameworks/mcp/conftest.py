@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.frameworks.environments import IN_CI, Unavailable, build
 
+from tests.frameworks.environments import IN_CI, Unavailable, build
 from tests.frameworks.mcp.staging import ENVIRONMENTS, Stage
 
 __all__ = ["make_stage", "stage", "stage_1", "stage_2"]

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.frameworks.environments import ROOT
-
 import reenact
 from reenact.format.event import Event
+from tests.frameworks.environments import ROOT
 from tests.integration.running import PATIENCE, Ran
 from tests.unit.policy.sets import POLICY, put_set
 

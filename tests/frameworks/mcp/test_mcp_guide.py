@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.frameworks.environments import ROOT
 
+from tests.frameworks.environments import ROOT
 from tests.frameworks.mcp.staging import Stage
 from tests.meta.markdown import blocks
 

@@ -112,3 +112,24 @@ def test_after_its_removal_it_does_not_act(folder: Path) -> None:
     importlib.import_module(NAME)
     assert watch.seen == []
     watch.watch.remove()  # once more does no harm
+
+
+def test_many_who_wait_for_modules_cost_an_import_no_more_than_one(folder: Path) -> None:
+    _write(folder)
+    before = len(sys.meta_path)
+    order: list[str] = []
+    watches = [
+        ImportWatch(NAME, lambda _: order.append("first")),
+        ImportWatch(NAME, lambda _: order.append("second")),
+        ImportWatch("absent_for_a_test", lambda _: order.append("never")),
+    ]
+    for watch in watches:
+        watch.install()
+    try:
+        assert len(sys.meta_path) == before + 1
+        importlib.import_module(NAME)
+        assert order == ["first", "second"]
+    finally:
+        for watch in watches:
+            watch.remove()
+    assert len(sys.meta_path) == before

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor, wait
+from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,31 @@ def test_a_pool_from_before_the_session_works_for_it(tmp_path: Path) -> None:
         with reenact.session(capture=tmp_path / "c", mode="record") as session:
             assert pool.submit(current).result() is session
         assert pool.submit(current).result() is None
+
+
+def _compute(number: int) -> int:
+    """The first ones take longest."""
+    return number if sum(range(20_000 * (3 - number))) else -1
+
+
+def _compute_below(number: int) -> int:
+    """In a pool of its own, whose workers are waited for."""
+    with ThreadPoolExecutor() as pool:
+        return next(pool.map(_compute, [number]))
+
+
+@pytest.mark.parametrize("work", [_compute, _compute_below])
+def test_jobs_that_only_compute_are_done_in_the_order_of_submitting(
+    work: Callable[[int], int], session: Session
+) -> None:
+    done: list[int] = []
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(10):
+            jobs = [pool.submit(work, number) for number in range(3)]
+            for job in jobs:
+                job.add_done_callback(lambda job: done.append(job.result()))
+            wait(jobs)
+    assert done == [0, 1, 2] * 10
 
 
 def test_a_pool_that_is_shut_down_takes_no_job(session: Session) -> None:
@@ -174,13 +200,16 @@ def test_a_job_of_anyio_that_is_given_up_before_it_begins_never_was(session: Ses
 def test_a_job_of_anyio_that_is_abandoned_ends_by_itself(session: Session) -> None:
     hold, ended = threading.Event(), threading.Event()
 
-    def work() -> None:
+    def work(begun: Callable[[], Any]) -> None:
+        begun()
         hold.wait()
         ended.set()
 
     async def main() -> None:
-        with anyio.move_on_after(0.001) as scope:
-            await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        loop = asyncio.get_running_loop()
+        with anyio.CancelScope() as scope:
+            begun = partial(loop.call_soon_threadsafe, scope.cancel)
+            await anyio.to_thread.run_sync(work, begun, abandon_on_cancel=True)
         assert scope.cancelled_caught
         hold.set()
         await anyio.to_thread.run_sync(ended.wait)
