@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import SOAK
 from tests.contract.server import Server
 from tests.frameworks.conftest import Trials
 from tests.frameworks.steady import steady_server
@@ -30,7 +31,12 @@ def steady() -> Iterator[Server]:
     server.stop()
 
 
-@pytest.mark.parametrize("framework", sorted(FRAMEWORKS))
+_QUICK = ("langchain", "openai", "smolagents")
+"""In ``make test``; the others take part in ``make soak``."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("framework", sorted(FRAMEWORKS) if SOAK else _QUICK)
 def test_two_recordings_have_the_same_hash(framework: str, trial: Trials, steady: Server) -> None:
     tried = trial(FRAMEWORKS[framework], steady.url)
     program = tried.bring("steady")
