@@ -55,12 +55,14 @@ def _model(place: Place, body: dict[str, Any]) -> str:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
+    """The messages of a request, for people."""
     system = sent.get("system")
     found = [message_of("system", system)] if system else []
     return (*found, *messages_of(sent.get("messages")))
 
 
 def answered(content: Content) -> Answered:
+    """What an answer says."""
     if not content.streamed:
         whole = content.only
         return _made(whole, error_in(whole), complete=content.whole)

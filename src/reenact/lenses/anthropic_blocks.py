@@ -15,6 +15,8 @@ _CALLS = {"tool_use": False, "server_tool_use": True, "mcp_tool_use": True}
 
 
 class Told(NamedTuple):
+    """What an answer says, part by part."""
+
     text: str
     tool_calls: tuple[ToolUse, ...]
     reasoning: tuple[Reasoning, ...]
@@ -35,10 +37,12 @@ def tell(content: Any) -> Told:
 
 
 def messages_of(value: Any) -> list[Message]:
+    """Messages as the API has them."""
     return [message_of(text(item.get("role")), item.get("content")) for item in mappings(value)]
 
 
 def message_of(role: str, content: Any) -> Message:
+    """One message of ``role``, whose content may be a text or blocks."""
     told = tell(content)
     return Message(
         role=role,

@@ -58,6 +58,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
+    """The messages of a request, for people."""
     system = joined((item.get("text") for item in mappings(sent.get("system"))), "\n")
     found = [Message(role="system", text=system)] if system else []
     return (*found, *(_message(item) for item in mappings(sent.get("messages"))))
@@ -78,6 +79,7 @@ def _message(item: dict[str, Any]) -> Message:
 
 
 def answered(content: Content) -> Answered:
+    """What an answer says."""
     if not content.streamed:
         whole = content.only
         return _made(whole, error_in(whole), complete=content.whole)

@@ -55,6 +55,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
+    """The messages of a request, for people."""
     system = sent.get("systemInstruction") or sent.get("system_instruction")
     found = [_message("system", system)] if system else []
     contents = sent.get("contents")

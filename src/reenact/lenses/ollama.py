@@ -51,6 +51,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
+    """The messages of a request, for people."""
     return tuple(_message(item) for item in mappings(sent.get("messages")))
 
 

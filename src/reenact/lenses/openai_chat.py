@@ -58,6 +58,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
+    """The messages of a request, for people."""
     return tuple(_message(item) for item in mappings(sent.get("messages")))
 
 
@@ -79,6 +80,7 @@ def _message(item: dict[str, Any]) -> Message:
 
 
 def answered(content: Content) -> Answered:
+    """What an answer says."""
     if content.streamed:
         return _streamed(content)
     whole = content.only

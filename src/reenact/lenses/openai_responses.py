@@ -43,6 +43,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
+    """The messages of a request, for people."""
     found = []
     if text(sent.get("instructions")):
         found.append(Message(role="system", text=sent["instructions"]))
@@ -55,6 +56,7 @@ def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
 
 
 def answered(content: Content) -> Answered:
+    """What an answer says."""
     if not content.streamed:
         whole = content.only
         return _made(whole, tell(whole.get("output")), _error(whole), complete=content.whole)

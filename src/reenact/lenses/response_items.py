@@ -15,6 +15,8 @@ _TEXTS = ("text", "output_text", "input_text", "summary_text", "reasoning_text",
 
 
 class Told(NamedTuple):
+    """What an answer says, part by part."""
+
     text: str
     refusal: str | None
     tool_calls: tuple[ToolUse, ...]
