@@ -28,7 +28,7 @@ endef
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.demo ## record an agent, re-enact it offline, change it, damage a copy
+demo: .venv/.demo ## record an agent, fork it, re-enact it offline, change it, damage a copy
 	@$(PY) demo/demo.py $(ARGS)
 
 test: check ## everything: check, then the whole test suite in random order

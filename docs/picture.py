@@ -80,7 +80,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     shutil.copy(DEMO / "agent.py", folder)
     world = World()
-    run = "reenact run --{} monday -- python agent.py 'Is it warm in {}?'"
+    run = "reenact run --{} monday -- python agent.py 'Book a table in {} if it is warm'"
     try:
         lines = shell(folder, run.format("capture", "Bern"), world.address)
         lines += shell(folder, "reenact show monday --grep http", world.address)
