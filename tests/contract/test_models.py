@@ -249,3 +249,49 @@ def test_models_are_a_capability(stage: Stage) -> None:
         _post(stage, PATH, _body())
     assert session.report().passed == {"llm.call openai-compatible/small-1": 1}
     assert _events(stage) == []
+
+
+def _talk(stage: Stage) -> list[str]:
+    answers = [json.loads(_post(stage, PATH, _body(text))) for text in ("one", "two")]
+    return [answer["choices"][0]["message"]["content"] for answer in answers]
+
+
+def _forked(stage: Stage, at: reenact.At) -> list[str]:
+    stage.server.begin_act()
+    with stage.session("replay", fork=at, into=stage.folder / "fork"):
+        return _talk(stage)
+
+
+def test_a_conversation_is_forked_with_another_model(stage: Stage) -> None:
+    then = stage.record(lambda: _talk(stage))
+    now = _forked(stage, reenact.At("last-llm", model="large-1"))
+    assert now[0] == then[0]
+    [asked] = stage.server.journal
+    sent = json.loads(asked.body)
+    assert (sent["model"], sent["messages"][0]["content"]) == ("large-1", "two")
+    asks = [event.data for event in _events(stage, "fork") if event.type == "llm_request"]
+    assert [one["call"] for one in asks] == [0, 1]
+    assert asks[1]["request"]["body"]["model"] == "small-1"
+    assert (asks[1]["sent"]["body"]["model"], asks[1]["changed"]) == ("large-1", ["model"])
+    assert "inputHash" in asks[1]
+    assert stage.replay(lambda: _talk(stage), "fork") == now
+
+
+def test_a_conversation_is_forked_with_another_answer(stage: Stage) -> None:
+    stage.record(lambda: _talk(stage))
+    path = "$.response.body.choices[0].message.content"
+    now = _forked(stage, reenact.At("llm:1", set={path: "another"}))
+    assert now == ["another", "answer 000001"]
+    assert [json.loads(asked.body)["messages"][0]["content"] for asked in stage.server.journal] == [
+        "two"
+    ]
+    assert stage.replay(lambda: _talk(stage), "fork") == now
+
+
+def test_a_question_is_put_otherwise(stage: Stage) -> None:
+    stage.record(lambda: _talk(stage))
+    at = reenact.At("llm:2", set={"$.request.body.messages[0].content": "three"})
+    now = _forked(stage, at)
+    [asked] = stage.server.journal
+    assert json.loads(asked.body)["messages"][0]["content"] == "three"
+    assert stage.replay(lambda: _talk(stage), "fork") == now

@@ -6,6 +6,7 @@ In code a fork of a run is a branch: the other word belongs to ``os.fork``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -233,23 +234,28 @@ def _check_around(source: SeekableSource, entries: list[Entry], point: Point) ->
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """What of a recording stands before the point: ``counts`` positions by lane; and the streams,
-    by lane and position, of which the program got ``begun`` pieces before it."""
+    """What of a recording stands before the point: ``counts`` positions and ``models`` model calls
+    by lane; and the streams, by lane and position, of which the program got ``begun`` pieces before
+    it."""
 
-    counts: dict[str, int]
+    counts: Counter[str]
+    models: Counter[str]
     begun: frozenset[tuple[str, int]]
 
 
 def survey(events: Iterable[Any], cut: int) -> Prefix:
     """Look through the ``events`` before ``cut``."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    models: Counter[str] = Counter()
     begun: set[tuple[str, int]] = set()
     for event in events:
         if event.seq >= cut:
             break
         if event.type != "nondeterministic":
             if event.type in PAIRS or event.type == "state_mutation":
-                counts[event.lane] = counts.get(event.lane, 0) + 1
+                counts[event.lane] += 1
+            if event.type == "llm_request":
+                models[event.lane] += 1
             continue
         said = look(event)
         if said.source == SCHEDULE:
@@ -258,5 +264,5 @@ def survey(events: Iterable[Any], cut: int) -> Prefix:
                 begun.add((event.lane, piece[0]))
         elif said.aside is not True:
             several = said.count if type(said.count) is int else 1
-            counts[event.lane] = counts.get(event.lane, 0) + several
-    return Prefix(counts, frozenset(begun))
+            counts[event.lane] += several
+    return Prefix(counts, models, frozenset(begun))

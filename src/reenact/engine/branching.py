@@ -72,14 +72,17 @@ class Branching:
 
     def _is_at_point(self, call: Call) -> bool:
         entry = self._session.upcoming()
-        at_point = entry is not None and entry.seq == self.branch.point.seq
-        return at_point and self._session.is_next(call)
+        if entry is None or entry.seq != self.branch.point.seq:
+            return False
+        lane = self._session.lanes.current().name
+        return self._session.is_next(self._machine.form_of(call, lane))
 
     def count(self, lane: Lane) -> None:
         """``lane`` does something: so much of it stands in the log already."""
         if not lane.counted:
             lane.counted = True
-            lane.logged = self._prefix.counts.get(lane.name, 0)
+            lane.logged = self._prefix.counts[lane.name]
+            lane.models = self._prefix.models[lane.name]
 
     # One call
 

@@ -97,6 +97,7 @@ class Recorder:
             return opened
         if opened.entry is not None:
             opened.parent = self._copy(opened, opened.entry.opening.seq) or None
+            opened.lane.models += call.type == "llm_request"
             return opened
         data = {**({} if brief else call.extra), **call.request, "key": opened.key}
         if call.type == "tool_call":

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 from reenact.engine.answers import owned
 from reenact.engine.call import Call
 from reenact.engine.current import current
+from reenact.engine.otherwise import other_arguments
 from reenact.engine.session import Session
 from reenact.engine.streams import follow, follow_async
 from reenact.format.event import Data
@@ -164,6 +165,7 @@ class Tool(Generic[P, R]):
         )
 
     def _enact(self, session: Session, call: Call, live: Callable[[], Any]) -> Any:
+        call, live = self._otherwise(session, call, live)
         if self.kind == "generator":
             return self._stream(session, call, live)
         if self.kind == "async_generator":
@@ -171,7 +173,17 @@ class Tool(Generic[P, R]):
         return session.gateway.call(call, live, self._answers)
 
     async def _enact_async(self, session: Session, call: Call, live: Callable[[], Any]) -> Any:
+        call, live = self._otherwise(session, call, live)
         return await session.gateway.acall(call, live, self._answers)
+
+    def _otherwise(
+        self, session: Session, call: Call, live: Callable[[], Any]
+    ) -> tuple[Call, Callable[[], Any]]:
+        """``call`` and ``live``, with other arguments where a run is forked with them."""
+        if session.branching is None:
+            return call, live
+        call, other = other_arguments(session, call)
+        return call, live if other is None else lambda: self._run(other)
 
     def _stream(
         self, session: Session, call: Call, live: Callable[[], Iterator[Any]]
