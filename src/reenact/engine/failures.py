@@ -32,6 +32,9 @@ _NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
 """What built-in exceptions keep outside of their ``__dict__``."""
 
 
+_CAUSE: Final = "cause"
+"""Of an argument: it is the exception that was the cause."""
+
 _KINDS: Final = {
     "policy.denied": "denied",
     "policy.budget": "budget",
@@ -73,8 +76,7 @@ def failure_data(error: BaseException, above: tuple[BaseException, ...] = ()) ->
         arguments = [error.message]
         if len(below) < _DEEPEST:
             data["members"] = [failure_data(one, below) for one in error.exceptions]
-    if _is_plain(arguments):
-        data["args"] = arguments
+    data |= _arguments_data(error, arguments, below)
     state = _state(error)
     if state:
         data["state"] = state
@@ -82,6 +84,23 @@ def failure_data(error: BaseException, above: tuple[BaseException, ...] = ()) ->
     if cause is not None and len(below) < _DEEPEST and all(cause is not one for one in below):
         data["cause"] = failure_data(cause, below)
     return data
+
+
+def _arguments_data(
+    error: BaseException, arguments: list[Any], below: tuple[BaseException, ...]
+) -> Data:
+    """The arguments, with those that are exceptions apart; one that is also the cause is there
+    already. Nothing where something else is among them."""
+    raised: dict[str, Any] = {}
+    for number, one in enumerate(arguments):
+        if one is error.__cause__ is not None:
+            raised[str(number)] = _CAUSE
+        elif isinstance(one, BaseException) and len(below) < _DEEPEST and one not in below:
+            raised[str(number)] = failure_data(one, below)
+    rest = [None if str(number) in raised else one for number, one in enumerate(arguments)]
+    if not _is_plain(rest):
+        return {}
+    return {"args": rest, "raised": raised} if raised else {"args": rest}
 
 
 def _text(error: BaseException) -> str:
@@ -118,16 +137,33 @@ def rebuild(data: Any) -> BaseException:
     if not isinstance(data, dict):
         return RecordedFailure("an unknown failure", str(data)[:_LONGEST])
     name, message = str(data.get("class", "")), str(data.get("message", ""))
-    error = _made(_loaded_class(name), data, message)
+    cause = rebuild(data["cause"]) if isinstance(data.get("cause"), dict) else None
+    error = _made(_loaded_class(name), _with_raised(data, cause), message)
     if error is None:
         error = RecordedFailure(name or "an unknown failure", message)
         _lend(error, data.get("state"))
     else:
         _restore(error, data.get("state"))
         _say(error, message)
-    if isinstance(data.get("cause"), dict):
-        error.__cause__ = rebuild(data["cause"])
+    if cause is not None:
+        error.__cause__ = cause
     return error
+
+
+def _with_raised(data: Data, cause: BaseException | None) -> Data:
+    """``data`` with the exceptions among its arguments in their places."""
+    raised, given = data.get("raised"), data.get("args")
+    if not isinstance(raised, dict) or not isinstance(given, list):
+        return data
+    arguments = [
+        _argument(raised[str(number)], cause) if str(number) in raised else one
+        for number, one in enumerate(given)
+    ]
+    return {**data, "args": arguments}
+
+
+def _argument(recorded: Any, cause: BaseException | None) -> BaseException | None:
+    return cause if recorded == _CAUSE else rebuild(recorded)
 
 
 def _made(kind: type[BaseException] | None, data: Data, message: str) -> BaseException | None:

@@ -19,7 +19,7 @@ def breaks_off(client):
         for number, chunk in enumerate(client.chat.completions.create(**ASKED, stream=True)):
             print("chunk", number, chunk.model_dump_json())
     except Exception as error:
-        print("broke off", type(error).__name__, error, type(error.__cause__), error.__cause__)
+        print("broke off", type(error).__name__, error, repr(error.__cause__))
 
 
 async def as_a_task():

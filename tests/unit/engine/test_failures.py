@@ -287,3 +287,26 @@ def test_an_exception_that_cannot_show_itself_any_more_is_shown_by_its_text() ->
     back = rebuild(failure_data(Shy(object())))
     assert isinstance(back, Shy)
     assert (str(back), repr(back)) == ("shy", "Shy('shy')")
+
+
+def test_an_exception_among_the_arguments_comes_back() -> None:
+    inner, other = ValueError("inner"), KeyError("k")
+    error = RuntimeError(inner, 7, other)
+    error.__cause__ = inner
+    data = failure_data(error)
+    assert data["raised"]["0"] == "cause"
+    again = rebuild(data)
+    assert repr(again) == repr(error) == "RuntimeError(ValueError('inner'), 7, KeyError('k'))"
+    assert again.args[0] is again.__cause__
+    assert str(again) == str(error)
+
+
+def test_an_exception_that_is_its_own_argument_is_recorded_without() -> None:
+    error = RuntimeError("x")
+    error.args = (error,)
+    assert "args" not in failure_data(error)
+
+
+def test_a_forged_argument_is_a_recorded_failure() -> None:
+    forged = {"class": "builtins.ValueError", "message": "m", "args": [None], "raised": {"0": 7}}
+    assert "an unknown failure" in repr(rebuild(forged).args[0])
