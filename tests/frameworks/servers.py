@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-import threading
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -42,6 +42,22 @@ def available() -> Iterator[None]:
         pytest.skip(str(error))
 
 
+_READER = """
+import os, re, sys
+
+for line in sys.stdin.buffer:
+    sys.stdout.buffer.write(line)
+    if re.search(rb"http://127[.]0[.]0[.]1:[1-9]", line):
+        break
+sys.stdout.flush()
+os.close(1)
+for line in sys.stdin.buffer:
+    pass
+"""
+"""Passes on what a server says until it has told its address. Not a thread: tests that look for
+threads would find it."""
+
+
 class _Listening:
     """A server process. It tells its address on its output; the rest of that is thrown away."""
 
@@ -53,19 +69,20 @@ class _Listening:
             stderr=subprocess.STDOUT,
             env={**os.environ, **environ},
         )
-        self.port = self._wait_for_port()
-        self.address = f"http://127.0.0.1:{self.port}"
-
-    def _wait_for_port(self) -> int:
+        self._reader = subprocess.Popen(
+            [sys.executable, "-I", "-c", _READER],
+            stdin=self._process.stdout,
+            stdout=subprocess.PIPE,
+        )
         assert self._process.stdout is not None
-        said: list[bytes] = []
-        for line in self._process.stdout:
-            said.append(line)
-            if found := _ADDRESS.search(line):
-                self._reader = threading.Thread(target=self._process.stdout.read)
-                self._reader.start()
-                return int(found[1])
-        raise AssertionError(b"".join(said).decode("utf-8", "replace"))
+        self._process.stdout.close()
+        assert self._reader.stdout is not None
+        with self._reader.stdout as output:
+            said = output.read()
+        found = _ADDRESS.search(said)
+        assert found is not None, said.decode("utf-8", "replace")
+        self.port = int(found[1])
+        self.address = f"http://127.0.0.1:{self.port}"
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """One request by the test itself, and the JSON of its answer."""
@@ -84,9 +101,7 @@ class _Listening:
         """End it."""
         self._process.kill()
         self._process.wait()
-        self._reader.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._reader.wait()
 
 
 class Aimock(_Listening):
