@@ -42,13 +42,18 @@ def test_demo_comes_out_as_it_should(tmp_path: Path) -> None:
     assert str(tmp_path) not in said
     assert list(tmp_path.iterdir()) == []
 
-    assert re.findall(r"^Yes, .*$", said, re.MULTILINE) == ["Yes, it is 21 degrees."] * 2
-    assert re.findall(r"requests that reached the server: (\d+)", said) == ["3", "0"]
-    assert "reenact: recorded 3 calls in 1 lane to run" in said
-    assert "reenact: replayed 3 calls in 1 lane, 0 live, 0 unused" in said
+    answer = "Yes, it is 21 degrees. A table for two is booked."
+    assert re.findall(r"^Yes, .*$", said, re.MULTILINE) == [answer] * 2
+    assert re.findall(r"requests that reached the server: (\d+)", said) == ["5", "1", "0"]
+    assert re.findall(r"tables booked: (\d+)", said) == ["1", "1"]
+    assert "reenact: recorded 5 calls in 1 lane to run" in said
+    assert re.search(r"^reenact: fork at event \d+ \(llm_request .*\), call 5 of 5$", said, re.M)
+    assert "reenact: forked: 5 calls in 1 lane, 1 live, to fork" in said
+    assert f"-small-1: {answer}\n+large-1: It is 21 degrees" in said
+    assert "reenact: replayed 5 calls in 1 lane, 0 live, 0 unused" in said
     assert "divergence: event_payload_mismatch, lane 0, event " in said
-    assert '- "Is it warm in Bern?"' in said
-    assert '+ "Is it warm in Rome?"' in said
+    assert '- "Book a table in Bern if it is warm"' in said
+    assert '+ "Book a table in Rome if it is warm"' in said
     assert re.search(r"copy: damaged at events.jsonl line \d", said)
 
 
