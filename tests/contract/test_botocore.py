@@ -22,6 +22,7 @@ from botocore.exceptions import (
 )
 from moto.server import ThreadedMotoServer
 
+import reenact
 from tests.contract.server import Exchange, Handler
 from tests.contract.stage import Stage, outcome
 
@@ -185,8 +186,12 @@ def test_a_stream_of_events_comes_out_as_it_came(stage: Stage) -> None:
         one["contentBlockDelta"]["delta"]["text"] for one in events if "contentBlockDelta" in one
     ]
     assert words == ["Hello", " world"]
-    (call,) = stage.calls()
-    assert len(call.data["response"]["cuts"]) == 5
+    (asked,) = stage.calls()
+    assert (asked.data["lens"], asked.data["provider"]) == ("bedrock.converse", "bedrock")
+    with reenact.open_recording(stage.folder / "run") as source:
+        (answered,) = (event.data for event in source if event.type == "llm_response")
+    assert len(answered["response"]["cuts"]) == 5
+    assert answered["stopReason"] == "end_turn"
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ class Job:
             self.session.conductor.job_waits(self)
         elif self._turn is not None:
             self._turn.wait()
+        self._turn = None  # it knows its job: what that held could not go
         self.session.conductor.job_begins(self)
 
     def _settle(self) -> bool:
