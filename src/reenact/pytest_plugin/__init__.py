@@ -1,0 +1,1 @@
+"""The pytest plugin: a test that talks to the world records once, and replays for ever after."""
