@@ -63,6 +63,16 @@ COMMANDS = (
         "reenact show runs/today --type tool_call --grep Bern",
     ),
     Command(
+        "diff",
+        "diff:diff",
+        "what differs between two recordings",
+        "Puts two recordings side by side, lane by lane and call by call: what was added, removed, "
+        "moved and changed, with JSON paths, and texts word by word. Dates, ids and other things "
+        "that are new in every run do not count, nor do readings of clock and chance. Exit code 1 "
+        "when they differ.",
+        "reenact diff runs/monday last --ignore '$.request.body.user'",
+    ),
+    Command(
         "stats",
         "stats:stats",
         "sizes, counts, and what repetition saved",

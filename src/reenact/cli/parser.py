@@ -231,6 +231,25 @@ def _show(parser: Parser) -> None:
     _json(parser, "whole events as JSON, one per line")
 
 
+def _diff(parser: Parser) -> None:
+    add = parser.add_argument
+    add("one", metavar="A", help="a capture directory or a tape file; `last` is the last run")
+    add("other", metavar="B", help="the recording to compare with it")
+    add(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="what stands there does not count, e.g. $.request.body.user or $..id (repeatable)",
+    )
+    add("--policy", metavar="ID", help="what this policy ignores does not count, either")
+    add("--all", action="store_true", help="everything counts: draws, dates, ids, all headers")
+    add("--lane", action="append", metavar="LANE", help="only this lane of A (repeatable)")
+    add("--stat", action="store_true", help="only the numbers")
+    add("--width", type=_number, metavar="N", help="width of the lines, 0 for whole ones")
+    _json(parser, "the comparison as JSON")
+
+
 def _stats(parser: Parser) -> None:
     _recording(parser, many=True)
     _json(parser, "the numbers as JSON, one line per recording")
@@ -362,6 +381,7 @@ _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "run": _run,
     "fork": _fork,
     "show": _show,
+    "diff": _diff,
     "stats": _stats,
     "verify": _verify,
     "sign": _sign,

@@ -1,0 +1,152 @@
+"""Two sequences side by side: which items are the same, and which stand against each other.
+
+Items that occur once in both hold the rest in place (patience), so that a repeated item is never
+matched across a change; what lies between them is aligned in the same way, and rests without such
+items by the fewest edits. Takes about n log n for sequences that are mostly alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+
+__all__ = ["Pair", "align"]
+
+Pair = tuple[int | None, int | None]
+"""Indices of two items that are the same; or of one that the other side has not."""
+
+_MOST_EDITS = 400
+"""Rests without an anchor that need more are taken as different as a whole."""
+
+
+def align(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[Pair]:
+    """Every index of both, in order; items of ``one`` alone before those of ``other`` alone."""
+    pairs: list[Pair] = []
+    done = (0, 0)
+    for here in _matches(one, other, 0, len(one), 0, len(other)):
+        pairs += _apart(done, here)
+        pairs.append(here)
+        done = (here[0] + 1, here[1] + 1)
+    return [*pairs, *_apart(done, (len(one), len(other)))]
+
+
+def _apart(start: tuple[int, int], end: tuple[int, int]) -> Iterator[Pair]:
+    yield from ((index, None) for index in range(start[0], end[0]))
+    yield from ((None, index) for index in range(start[1], end[1]))
+
+
+_Match = tuple[int, int]
+
+
+def _matches(
+    one: Sequence[Hashable], other: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
+) -> Iterator[_Match]:
+    """Pairs of equal items, rising on both sides. The work that is left waits in a list: a long
+    sequence with many anchors would be too deep for recursion."""
+    waiting: list[tuple[int, int, int, int] | _Match] = [(a, a_end, b, b_end)]
+    while waiting:
+        here = waiting.pop()
+        if len(here) == 2:
+            yield here
+            continue
+        a, a_end, b, b_end = here
+        while a < a_end and b < b_end and one[a] == other[b]:
+            yield a, b
+            a, b = a + 1, b + 1
+        tail: list[_Match] = []
+        while a < a_end and b < b_end and one[a_end - 1] == other[b_end - 1]:
+            a_end, b_end = a_end - 1, b_end - 1
+            tail.append((a_end, b_end))
+        waiting += tail  # popped from the end: the lowest comes first
+        if a < a_end and b < b_end:
+            waiting += reversed(_between(one, other, a, a_end, b, b_end))
+
+
+def _between(
+    one: Sequence[Hashable], other: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
+) -> list[tuple[int, int, int, int] | _Match]:
+    anchors = _anchors(one, other, a, a_end, b, b_end)
+    if not anchors:
+        return [*_fewest(one, other, a, a_end, b, b_end)]
+    found: list[tuple[int, int, int, int] | _Match] = []
+    for left, right in anchors:
+        found += [(a, left, b, right), (left, right)]
+        a, b = left + 1, right + 1
+    return [*found, (a, a_end, b, b_end)]
+
+
+def _anchors(
+    one: Sequence[Hashable], other: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
+) -> list[_Match]:
+    """Items that occur once on each side, as many as can be had in rising order on both."""
+    here, there = Counter(one[a:a_end]), Counter(other[b:b_end])
+    place = {other[index]: index for index in range(b, b_end) if there[other[index]] == 1}
+    once = [
+        (index, place[one[index]])
+        for index in range(a, a_end)
+        if here[one[index]] == 1 and one[index] in place
+    ]
+    return _rising(once)
+
+
+def _rising(pairs: list[_Match]) -> list[_Match]:
+    """The longest part of ``pairs`` whose second numbers rise, too."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, right) in enumerate(pairs):
+        at = bisect_left(ends, right)
+        before.append(last[at - 1] if at else -1)
+        if at == len(ends):
+            ends.append(right)
+            last.append(number)
+        else:
+            ends[at], last[at] = right, number
+    found: list[_Match] = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _fewest(
+    one: Sequence[Hashable], other: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
+) -> list[_Match]:
+    """The matches of the shortest way from one to the other (Myers); none when it is too long."""
+    rows, columns = a_end - a, b_end - b
+    furthest = {1: 0}
+    """How far ``one`` is done, by how much further it is than ``other``."""
+    ways: list[dict[int, int]] = []
+    for edits in range(min(rows + columns, _MOST_EDITS) + 1):
+        ways.append(dict(furthest))
+        for ahead in range(-edits, edits + 1, 2):
+            row, _ = _step(furthest, ahead, edits)
+            while row < rows and row - ahead < columns and one[a + row] == other[b + row - ahead]:
+                row += 1
+            furthest[ahead] = row
+            if row >= rows and row - ahead >= columns:
+                return [(a + left, b + right) for left, right in _way(ways, rows, columns)]
+    return []
+
+
+def _step(furthest: dict[int, int], ahead: int, edits: int) -> tuple[int, bool]:
+    """Go on with an item of ``other`` left out (True), or one of ``one``: whichever has come
+    further."""
+    if ahead == -edits or (ahead != edits and furthest[ahead - 1] < furthest[ahead + 1]):
+        return furthest[ahead + 1], True
+    return furthest[ahead - 1] + 1, False
+
+
+def _way(ways: list[dict[int, int]], row: int, column: int) -> list[_Match]:
+    """The matches, found backwards from the end."""
+    found: list[_Match] = []
+    for edits in range(len(ways) - 1, -1, -1):
+        ahead = row - column
+        start, down = _step(ways[edits], ahead, edits)
+        while row > start and column > start - ahead:
+            row, column = row - 1, column - 1
+            found.append((row, column))
+        row, column = (row, column - 1) if down else (row - 1, column)
+    return found[::-1]

@@ -1,0 +1,56 @@
+"""A comparison as JSON, version 1: what `reenact diff --json` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from reenact.diff.values import Difference, normalised
+from reenact.format.canonical import decode, stored
+from reenact.views.comparing import Change, LanePair
+from reenact.views.steps import Step
+
+__all__ = ["VERSION", "as_json", "counts"]
+
+VERSION = 1
+
+
+def counts(lanes: Iterable[LanePair]) -> Counter[str]:
+    """Steps by what became of them: ``same``, ``changed``, ``added``, ``removed``, ``moved``."""
+    found: Counter[str] = Counter()
+    for lane in lanes:
+        found["same"] += lane.same
+        found.update(change.kind for change in lane.changes)
+    return found
+
+
+def as_json(lane: LanePair) -> dict[str, Any]:
+    """A lane with everything that differs in it."""
+    return {
+        "one": lane.one,
+        "other": lane.other,
+        "same": lane.same,
+        "changes": [_change(change) for change in lane.changes],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "one": _step(change.one),
+        "other": _step(change.other),
+        "differences": [_difference(one) for one in change.differences],
+    }
+
+
+def _step(step: Step | None) -> dict[str, Any] | None:
+    if step is None:
+        return None
+    return {"seq": step.seq, "lane": step.lane, "kind": step.kind, "name": step.name}
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    # Bytes become what they are on disk.
+    values = decode(stored({"one": found.expected, "other": found.observed}))
+    return {"path": normalised(found.path), "kind": found.kind, **values}

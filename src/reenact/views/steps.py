@@ -1,0 +1,96 @@
+"""A recording as the steps of a run: calls with their answers, lane by lane, and how it began and
+ended. What was drawn from clock and chance, and what only says when, are no steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from reenact.engine.call import DRAWS, Entry
+from reenact.engine.requests import kind_of, operation_of
+from reenact.engine.script import Script
+from reenact.format.event import Data, Event
+from reenact.store.source import SeekableSource
+
+__all__ = ["Step", "Steps", "read_steps"]
+
+_MARKS = ("run_start", "run_end")
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, or the beginning or the end of the run. ``closing`` is the event that completed it
+    (often ``opening`` itself); None when nothing did."""
+
+    opening: Event
+    closing: Event | None
+    kind: str
+    """``llm``, ``tool``, ``network``, ``run_start`` …"""
+    name: str
+    """What was called, in a word: ``openai/gpt-5``, ``search``, ``GET``."""
+
+    @property
+    def seq(self) -> int:
+        return self.opening.seq
+
+    @property
+    def lane(self) -> str:
+        return self.opening.lane
+
+    @property
+    def asked(self) -> Data:
+        """The data of the event that began it."""
+        return self.opening.data
+
+    @property
+    def answered(self) -> Data:
+        """The data of the event that completed it; nothing where none did."""
+        return {} if self.closing is None else self.closing.data
+
+    def let_go(self) -> None:
+        """Nobody looks at the data for the time being."""
+        self.opening.let_go()
+        if self.closing is not None:
+            self.closing.let_go()
+
+
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a recording, by lane, each lane in program order."""
+
+    lanes: dict[str, list[Step]]
+    left_out: Counter[str]
+    """Draws, by their source: how many values."""
+
+
+def read_steps(source: SeekableSource, *, draws: bool = False) -> Steps:
+    """Read all of ``source``, which stays open as long as the steps are looked at; with ``draws``
+    these are steps, too."""
+    script = Script(source)
+    entries = script.keep_all()
+    script.read_all()
+    lanes: dict[str, list[Step]] = {}
+    left_out: Counter[str] = Counter()
+    for entry in entries:
+        if entry.kind in DRAWS and not draws:
+            left_out[entry.kind] += entry.count
+        else:
+            lanes.setdefault(entry.lane, []).append(_step(entry))
+    for event in source:
+        if event.type in _MARKS:
+            lane = lanes.setdefault(event.lane, [])
+            lane.insert(0 if event.type == "run_start" else len(lane), _mark(event))
+    return Steps(lanes=lanes, left_out=left_out)
+
+
+def _mark(event: Event) -> Step:
+    return Step(opening=event, closing=event, kind=event.type, name="")
+
+
+def _step(entry: Entry) -> Step:
+    event = entry.opening
+    return Step(
+        opening=event,
+        closing=entry.closing,
+        kind=entry.kind or kind_of(event.type, event.data),
+        name=entry.operation or operation_of(event.type, event.data),
+    )

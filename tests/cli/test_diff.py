@@ -1,0 +1,149 @@
+"""``reenact diff``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import reenact
+from tests.cli.conftest import Run
+
+URL = "https://api.openai.com/v1/chat/completions"
+
+
+class _Model(httpx.BaseTransport):
+    """Says ``words`` after asking for a tool, with other ids and dates each time."""
+
+    def __init__(self, words: str, salt: str) -> None:
+        self._words, self._salt, self._calls = words, salt, 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self._calls += 1
+        call = {
+            "id": f"call_{self._salt}",
+            "type": "function",
+            "function": {"name": "weather", "arguments": '{"city": "Bern"}'},
+        }
+        message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [call]}
+        if self._calls > 1:
+            message = {"role": "assistant", "content": self._words}
+        body = {
+            "id": f"chatcmpl-{self._salt}",
+            "model": "gpt-5",
+            "choices": [{"message": message, "finish_reason": "stop"}],
+        }
+        headers = {"x-request-id": self._salt, "date": f"Mon, 0{self._calls} Nov 2026"}
+        return httpx.Response(200, json=body, headers=headers)
+
+
+def _record(path: Path, words: str, *, salt: str, question: str = "Warm?") -> Path:
+    with (
+        httpx.Client(transport=_Model(words, salt)) as client,
+        reenact.session(capture=path, mode="record"),
+    ):
+        messages: list[Any] = [{"role": "user", "content": question}]
+        first = client.post(URL, json={"model": "gpt-5", "messages": messages}).json()
+        asked = first["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "21"}
+        messages += [asked, result]
+        client.post(URL, json={"model": "gpt-5", "messages": messages})
+    return path
+
+
+def test_what_is_new_in_every_run_is_no_difference(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    other = _record(tmp_path / "b", "It is warm.", salt="two")
+    ran = run("diff", one, other)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "reenact: no difference, 2 the same\n"
+    assert run("diff", one, other, "--all").code == 1
+
+
+def test_the_answer_is_compared_word_by_word(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    other = _record(tmp_path / "b", "It is cold!", salt="two")
+    ran = run("diff", one, other, "--width", 0)
+    assert ran.code == 1
+    assert ran.out == (
+        "lane 0: 1 call the same\n"
+        "  changed  event 3 -> 3  openai/gpt-5, call 1, attempt 0, 3 messages\n"
+        "    $.response.answer.text\n"
+        "      It is [-warm.-]{+cold!+}\n"
+        "\n"
+    )
+    assert ran.err == "reenact: 1 changed, 1 the same\n"
+
+
+def test_what_a_conversation_repeats_is_shown_once(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "Yes.", salt="one")
+    other = _record(tmp_path / "b", "Yes.", salt="two", question="Cold?")
+    out = run("diff", one, other).out
+    assert out.count("[-Warm-]{+Cold+}?") == 1
+    assert "$.request.body.messages[0].content: as at event 1" in out
+
+
+def test_json_has_a_version_and_normalised_paths(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    other = _record(tmp_path / "b", "It is cold.", salt="two")
+    ran = run("diff", one, other, "--json")
+    found = ran.json()
+    assert (ran.code, found["version"], found["same"]) == (1, 1, False)
+    assert found["counts"] == {"same": 1, "changed": 1, "added": 0, "removed": 0, "moved": 0}
+    (change,) = found["lanes"][0]["changes"]
+    assert change["differences"] == [
+        {
+            "path": "$['response']['answer']['text']",
+            "kind": "changed",
+            "one": "It is warm.",
+            "other": "It is cold.",
+        }
+    ]
+    assert change["other"] == {"seq": 3, "lane": "0", "kind": "llm", "name": "openai/gpt-5"}
+
+
+def test_ignored_paths_do_not_count(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    other = _record(tmp_path / "b", "It is cold.", salt="two")
+    assert run("diff", one, other, "--ignore", "$.response.answer.text").code == 0
+    ran = run("diff", one, other, "--ignore", "response")
+    assert ran.code == 2
+    assert "a path starts with '$'" in ran.err
+
+
+def test_a_policy_says_what_does_not_count(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("policy", "init").code == 0
+    place = tmp_path / ".reenact/policies/default.policy.json"
+    policy = json.loads(place.read_text(encoding="utf-8"))
+    policy["ignore"] = {"paths": ["$.response.answer.text"]}
+    place.write_text(json.dumps(policy), encoding="utf-8")
+    assert run("policy", "pin").code == 0
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    other = _record(tmp_path / "b", "It is cold.", salt="two")
+    assert run("diff", one, other, "--policy", "default").code == 0
+    assert run("diff", one, other).code == 1
+
+
+def test_only_the_numbers(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    ran = run("diff", one, one, "--stat")
+    assert (ran.code, ran.out, ran.err) == (0, "reenact: no difference, 2 the same\n", "")
+
+
+def test_what_was_recorded_is_not_obeyed(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "\x1b[31mred", salt="one")
+    other = _record(tmp_path / "b", "\x1b[32mgreen", salt="two")
+    out = run("diff", one, other).out
+    assert "\x1b" not in out
+    assert "\\u001b" in out
+
+
+def test_a_recording_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "Yes.", salt="one")
+    ran = run("diff", one, tmp_path / "none")
+    assert ran.code == 3
+    assert "there is no recording" in ran.err

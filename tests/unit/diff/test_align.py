@@ -1,0 +1,69 @@
+"""Two sequences side by side."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.diff.align import align
+from reenact.diff.words import word_diff
+
+_items = st.lists(st.integers(0, 5), max_size=14)
+
+
+@given(_items, _items)
+def test_every_item_is_there_once_and_in_order(one: list[int], other: list[int]) -> None:
+    pairs = align(one, other)
+    assert [left for left, _ in pairs if left is not None] == list(range(len(one)))
+    assert [right for _, right in pairs if right is not None] == list(range(len(other)))
+    for left, right in pairs:
+        if left is not None and right is not None:
+            assert one[left] == other[right]
+
+
+def _same(one: str, other: str) -> str:
+    return "".join(
+        one[left]
+        for left, right in align(one, other)
+        if None not in (left, right) and left is not None
+    )
+
+
+def test_what_occurs_once_holds_the_rest_in_place() -> None:
+    assert _same("axbxc", "xaxxbc") == "axbc"
+
+
+def test_repeated_items_are_aligned_by_the_fewest_edits() -> None:
+    one = "ab" * 3_000
+    other = "ab" * 1_000 + "bb" + "ab" * 2_000
+    assert _same(one, other) == one
+
+
+def test_a_rest_with_nothing_in_common_is_different_as_a_whole() -> None:
+    assert align("aaab", "ccdd")[:4] == [(0, None), (1, None), (2, None), (3, None)]
+
+
+def test_a_long_rest_that_needs_too_many_edits_is_different_as_a_whole() -> None:
+    one, other = [1, 2] * 500, [3, 2] * 500
+    assert [pair for pair in align(one, other) if None not in pair] == [(999, 999)]
+
+
+_texts = st.text(alphabet="ab .\n", max_size=40)
+
+
+@given(_texts, _texts)
+def test_words_make_both_texts_again(one: str, other: str) -> None:
+    pieces = word_diff(one, other)
+    assert "".join(text for kind, text in pieces if kind != "added") == one
+    assert "".join(text for kind, text in pieces if kind != "removed") == other
+
+
+def test_words_are_whole() -> None:
+    assert word_diff("It is 21 degrees.", "It is 19 degrees!") == [
+        ("same", "It is "),
+        ("removed", "21"),
+        ("added", "19"),
+        ("same", " degrees"),
+        ("removed", "."),
+        ("added", "!"),
+    ]
