@@ -102,6 +102,16 @@ def _number(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return number
+
+
 def _positive(text: str) -> int:
     number = _number(text)
     if not number:
@@ -250,6 +260,41 @@ def _diff(parser: Parser) -> None:
     _json(parser, "the comparison as JSON")
 
 
+def _regress(parser: Parser) -> None:
+    add = parser.add_argument
+    parser.takes_program = True
+    add("path", nargs="+", metavar="DIR", help="recordings, and folders with recordings in them")
+    add("--target", metavar="MODULE:FUNCTION", help="call this function with the recorded input")
+    add("-j", dest="jobs", type=_positive, metavar="N", help="how many at a time (default: cores)")
+    add("--timeout", type=_seconds, metavar="SECONDS", help="end a re-enactment that takes longer")
+    add("-x", "--fail-fast", action="store_true", help="stop at the first that goes wrong")
+    add("--shard", metavar="N/OF", help="only this part of the recordings, e.g. 2/5")
+    add("--journal", metavar="FILE", help="write every outcome there as it comes")
+    add("--resume", action="store_true", help="go on where the journal ends")
+    add("--baseline", metavar="FILE", help="what goes wrong as this file says does not count")
+    add("--update-baseline", action="store_true", help="write what goes wrong now to that file")
+    add("--policy", metavar="ID", help="the policy that holds, otherwise the default")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let one boundary through, unrecorded and counted (repeatable)",
+    )
+    add(
+        "--boundary",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module of yours that covers another client library (repeatable)",
+    )
+    add("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
+    add("--report", metavar="FILE", help="write the outcomes as JSON")
+    _json(parser, "the outcomes as JSON")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    add("command_line", nargs="*", metavar="-- CMD", help="the program")
+
+
 def _stats(parser: Parser) -> None:
     _recording(parser, many=True)
     _json(parser, "the numbers as JSON, one line per recording")
@@ -382,6 +427,7 @@ _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "fork": _fork,
     "show": _show,
     "diff": _diff,
+    "regress": _regress,
     "stats": _stats,
     "verify": _verify,
     "sign": _sign,

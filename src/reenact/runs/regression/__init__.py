@@ -1,0 +1,1 @@
+"""Many recordings re-enacted against the code as it is now."""
