@@ -31,7 +31,7 @@ help: ## this list
 demo: .venv/.demo ## record an agent, fork it, re-enact it offline, change it, damage a copy
 	@$(PY) demo/demo.py $(ARGS)
 
-test: check ## everything: check, then the whole test suite in random order
+test: check .cache/.browser ## everything: check, then the whole test suite in random order
 	@$(PYTEST) $(ARGS)
 
 check: .venv/.dev ## fast checks: lint, format, types, floors
@@ -42,6 +42,16 @@ check: .venv/.dev ## fast checks: lint, format, types, floors
 	if PYTHONUTF8=1 .venv/bin/lint-imports --cache-dir .cache/import-linter > .cache/floors.log 2>&1; \
 	then tail -n 1 .cache/floors.log; else cat .cache/floors.log; failed=1; fi; \
 	exit $$failed
+
+# The tests of pages need a browser. Where it cannot be installed they say so, and are skipped.
+.cache/.browser:
+	@mkdir -p .cache
+	@if command -v chromium > /dev/null || command -v chromium-browser > /dev/null; then touch $@; \
+	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	echo "- installing chromium"; \
+	{ apt-get install -y --no-install-recommends chromium \
+	|| { apt-get update && apt-get install -y --no-install-recommends chromium; }; } \
+	> .cache/browser.log 2>&1 && touch $@ || tail -n 3 .cache/browser.log; fi
 
 soak: .venv/.dev ## the tests that repeat, with large counts (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)

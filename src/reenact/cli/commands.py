@@ -63,6 +63,14 @@ COMMANDS = (
         "reenact show runs/today --type tool_call --grep Bern",
     ),
     Command(
+        "view",
+        "view:view",
+        "make one page of a recording, for a browser",
+        "Writes a recording as one HTML file: lanes over time, conversations, HTTP, search, links. "
+        "Nothing is loaded from elsewhere, and nothing that was recorded is obeyed.",
+        "reenact view runs/today -o today.html",
+    ),
+    Command(
         "diff",
         "diff:diff",
         "what differs between two recordings",

@@ -241,6 +241,20 @@ def _show(parser: Parser) -> None:
     _json(parser, "whole events as JSON, one per line")
 
 
+def _view(parser: Parser) -> None:
+    add = parser.add_argument
+    add("path", metavar="RUN", help="a capture directory or a tape file; `last` is the last run")
+    add(
+        "-o", "--output", metavar="FILE", help="the file to write, otherwise RUN.html where you are"
+    )
+    add(
+        "--report",
+        metavar="FILE",
+        help="mark the divergences of a replay, as run --report wrote them",
+    )
+    add("--draws", action="store_true", help="show what was drawn from clock and chance, too")
+
+
 def _diff(parser: Parser) -> None:
     add = parser.add_argument
     add("one", metavar="A", help="a capture directory or a tape file; `last` is the last run")
@@ -426,6 +440,7 @@ _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "run": _run,
     "fork": _fork,
     "show": _show,
+    "view": _view,
     "diff": _diff,
     "regress": _regress,
     "stats": _stats,

@@ -14,14 +14,12 @@ from typing import Any
 
 import msgspec
 
-from reenact.boundaries.coding import look
 from reenact.engine.requests import BOOKKEEPING
-from reenact.errors import ValueRefused
-from reenact.format.canonical import decode
 from reenact.format.content import settled
 from reenact.format.event import Data
 from reenact.lenses.meaning import Answered, Choice
 from reenact.lenses.reading import read_event
+from reenact.views.bodies import readable, undo
 from reenact.views.steps import Step
 
 __all__ = ["Speaker"]
@@ -93,7 +91,7 @@ def _meaning(step: Step) -> Answered | None:
     """What a model answered, where a lens can read it."""
     if step.opening.type != "llm_request":
         return None
-    meaning = read_event(step.answered, lens=str(step.asked.get("lens", "")), undo=_undo)
+    meaning = read_event(step.answered, lens=str(step.asked.get("lens", "")), undo=undo)
     return meaning if isinstance(meaning, Answered) else None
 
 
@@ -122,35 +120,9 @@ def _http(response: Data) -> Data:
         said["headers"] = [[str(name).lower(), value] for name, value in kept]
     body = response.get("body")
     if body is not None:
-        said["body"] = _readable(body, headers)
+        said["body"] = readable(body, headers)
     return said
 
 
 def _matters(pair: Any) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and not _NOISE.fullmatch(str(pair[0]).lower())
-
-
-def _readable(body: Any, headers: Any) -> Any:
-    """A body as JSON where it is JSON, as text where it is text."""
-    if isinstance(body, bytes):
-        coding = next((str(pair[1]) for pair in headers or () if _is_coding(pair)), "")
-        body = (_undo(body, coding) if coding else None) or body
-        try:
-            body = body.decode("utf-8")
-        except UnicodeDecodeError:
-            return body
-    if not isinstance(body, str) or body.lstrip()[:1] not in ("{", "["):
-        return body
-    try:
-        return decode(body.encode("utf-8", "surrogatepass"))
-    except ValueRefused:
-        return body
-
-
-def _is_coding(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and str(pair[0]).lower() == "content-encoding"
-
-
-def _undo(body: bytes, coding: str) -> bytes | None:
-    seen = look(body, coding)
-    return seen.text if seen is not None and seen.end == "whole" else None

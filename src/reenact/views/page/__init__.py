@@ -1,0 +1,1 @@
+"""A recording as one page for a browser: everything inside, nothing loaded, nothing obeyed."""

@@ -1,0 +1,56 @@
+"""A real browser: Debian's chromium, driven by playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+HINT = "apt-get install chromium"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Skips where there is none; in CI that is an error."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"there is no chromium here (hint: {HINT})")
+        pytest.skip(f"there is no chromium here: {HINT}")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Page:
+    """A page of ours, and everything that it did besides being looked at."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.said: list[str] = []
+        self.asked_for: list[str] = []
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        page.on("request", lambda request: self.asked_for.append(request.url))
+
+    def open(self, address: str) -> None:
+        self.page.goto(address)
+
+    def texts(self, where: str) -> list[str]:
+        found: list[str] = self.page.locator(where).all_inner_texts()
+        return found
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Page]:
+    """A fresh page."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    yield Page(context.new_page())
+    context.close()
