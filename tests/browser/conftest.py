@@ -37,8 +37,12 @@ class Page:
         self.asked_for: list[str] = []
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        page.on("dialog", self._dialog)
         page.on("request", lambda request: self.asked_for.append(request.url))
+
+    def _dialog(self, dialog: Any) -> None:
+        self.said.append("dialog")
+        dialog.dismiss()
 
     def open(self, address: str) -> None:
         self.page.goto(address)

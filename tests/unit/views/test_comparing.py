@@ -12,7 +12,7 @@ import pytest
 import reenact
 from reenact.policy.matching import Rules
 from reenact.views.comparing import LanePair, compare
-from reenact.views.steps import read_steps
+from reenact.views.steps import Step, read_steps
 
 Program = Callable[[Any], None]
 
@@ -41,10 +41,10 @@ def _asking(*questions: str) -> Program:
 
 
 def _kinds(lane: LanePair) -> list[tuple[str, int | None, int | None]]:
-    return [
-        (change.kind, change.one and change.one.seq, change.other and change.other.seq)
-        for change in lane.changes
-    ]
+    def seq(step: Step | None) -> int | None:
+        return None if step is None else step.seq
+
+    return [(change.kind, seq(change.one), seq(change.other)) for change in lane.changes]
 
 
 def test_two_recordings_of_the_same_program_are_the_same(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 
-import reenact
 from reenact.engine.divergence import Divergence
 from reenact.engine.rendering import render
 from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
 from reenact.format.canonical import digest
 from reenact.runs.regression.commands import read_marks
 from reenact.runs.regression.outcome import Outcome, cause_of
+from reenact.scope import session
 
 __all__ = ["load_target", "main", "perform"]
 
@@ -62,9 +62,9 @@ def perform(target: Target, recording: Path, policy: str | None = None) -> Outco
         begun, ended = read_marks(recording)
         tape = recording.is_file()
         place: dict[str, Any] = {"tape" if tape else "capture": recording}
-        with reenact.session(**place, mode="replay", strict=True, policy=policy) as session:
+        with session(**place, mode="replay", strict=True, policy=policy) as opened:
             output = _called(target, begun.get("input", _NOTHING))
-        served = session.report().served
+        served = opened.report().served
     except DivergenceError as error:
         return _diverged(name, error)
     except RecordingError as error:
