@@ -144,7 +144,7 @@ class BudgetExceeded(PolicyRefused):
 
 
 class RrError(ReenactError):
-    """``number`` is the stable number of the low-level API: 2000 to 2014."""
+    """``number`` is the stable number of the low-level API: 2000 to 2014, and 1 to 4 for streams."""
 
     code = "rr"
 

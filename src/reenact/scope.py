@@ -47,7 +47,7 @@ def session(
     """A session, to be entered with ``with`` or ``async with``.
 
     The place is one of: ``name``, a cassette under ``.reenact/cassettes/`` of the root (or the
-    ``rr`` folder of ``fixture_root``); ``capture``, a directory; ``tape``, a file. ``mode`` is
+    ``rr`` folder of ``fixture_root``, else of ``REENACT_FIXTURE_ROOT``); ``capture``, a directory; ``tape``, a file. ``mode`` is
     ``off``, ``record`` (with ``overwrite`` or ``append`` if something is there), ``replay``,
     ``record_missing`` or ``rewrite``; by default what the policy says, else ``replay``. A
     ``strict`` replay raises at the first divergence, a lenient one goes on and collects them; by

@@ -393,7 +393,7 @@ def test_set_in_the_guide_is_right_once_it_is_pinned(run: Run, tmp_path: Path) -
 
 def test_files_in_the_guide_fit_their_schemas() -> None:
     shown = _shown()
-    names = {version: name for name, (_, version) in FILES.items()}
+    names = {version: name for name, (_, version) in FILES.items() if name != "tests"}
     assert sorted(raw["schemaVersion"] for raw in shown) == sorted(names)
     for raw in shown:
         schema = json.loads(schemas()[f"{names[raw['schemaVersion']]}.schema.json"])

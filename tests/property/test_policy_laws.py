@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+import unicodedata
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import PathRefused
+from reenact.format.paths import join, parse
+from reenact.policy.lines import lines_of
 from reenact.policy.places import cassette_path
 from reenact.policy.schema import FILES, schemas
+from reenact.policy.segments import unsafe
 from reenact.policy.shape import problems, read
 
 SCHEMAS = {name.partition(".")[0]: json.loads(text) for name, text in schemas().items()}
@@ -46,8 +51,11 @@ def files(draw: st.DrawFn) -> tuple[str, Any]:
     part = st.dictionaries(fields, leaves | st.lists(leaves, max_size=2), max_size=3)
     inner = values | part | st.lists(part, max_size=2) | st.dictionaries(words, part, max_size=2)
     raw = draw(st.dictionaries(fields, inner, max_size=4))
-    head = {"schemaVersion": FILES[name][1], "id": "x", "policies": []}
-    known = [one for one in head if one in _names(name) and (one != "id" or name != "index")]
+    version = FILES[name][1]
+    head: dict[str, Any] = {"schemaVersion": version, "id": "x", "policies": []}
+    head |= {"schema_version": version, "tests": [{"id": "x", "entry": "a:b"}]}
+    listed = name in ("index", "tests")  # there the ids are those of what is in the list
+    known = [one for one in head if one in _names(name) and (one != "id" or not listed)]
     return name, {**{one: head[one] for one in known}, **raw}
 
 
@@ -89,3 +97,37 @@ def test_no_name_leads_out_of_the_folder(name: str, fixture: bool, writing: bool
             return
         assert path.resolve().is_relative_to((rr if fixture else cassettes).resolve())
         assert path.suffix == ".jsonl"
+
+
+@given(st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_every_value_of_a_file_has_a_line(value: Any) -> None:
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    lines = text.split("\n")
+    found = lines_of(text)
+    assert set(found) == set(_places(value, ()))
+    for place, line in found.items():
+        step = parse(place)[-1:]
+        if step and isinstance(step[0], str):
+            assert lines[line - 1].lstrip().startswith(json.dumps(step[0], ensure_ascii=False))
+
+
+def _places(value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
+    yield join(path)
+    if isinstance(value, dict):
+        steps: Iterable[tuple[str | int, Any]] = value.items()
+    else:
+        steps = enumerate(value) if isinstance(value, list) else ()
+    for step, item in steps:
+        yield from _places(item, (*path, step))
+
+
+@given(names | st.text())
+def test_a_safe_name_stays_safe_where_names_are_folded(name: str) -> None:
+    if unsafe(name) is None:
+        for form in ("NFC", "NFD", "NFKC", "NFKD"):
+            folded = unicodedata.normalize(form, name)
+            for seen in (folded, folded.upper(), folded.casefold()):
+                assert "\\" not in seen
+                assert seen.count("/") == name.count("/")
+                assert not {"", ".", ".."} & set(seen.split("/"))
+                assert not [one for one in seen.lower().split("/") if one.startswith(".reenact")]

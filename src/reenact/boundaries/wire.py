@@ -21,7 +21,7 @@ from reenact.format.event import Data
 from reenact.policy.placeholder import PLACEHOLDER
 from reenact.policy.screen import Screen
 
-__all__ = ["Errors", "Head", "Partial", "Request", "Wire", "call_of", "sketch_of"]
+__all__ = ["Errors", "Head", "Partial", "Request", "Wire", "call_of", "load_pieces", "sketch_of"]
 
 
 _REDACTED = PLACEHOLDER.rstrip("*").encode()
@@ -175,26 +175,7 @@ class Wire:
         return response
 
     def load(self, response: Any) -> list[Any]:
-        if not isinstance(response, dict):
-            return []
-        pairs = response.get("headers", ())
-        headers = tuple([(str(key), str(value)) for key, value in pairs])
-        head = Head(
-            status=response.get("status", 0),
-            reason=response.get("reason", ""),
-            version=response.get("version", "HTTP/1.1"),
-            headers=headers,
-        )
-        body = served_body(response, headers)
-        if body is None:
-            return [head]
-        if _is_changed(response, body) and head.length not in (None, len(body)):
-            # Clients count: what stands in place of a secret is not as long as it was.
-            head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
-        cuts = response.get("cuts")
-        if body and not cuts:
-            return [head, body]
-        return [head, *_marked(_pieces(body, cuts), response.get("left"))]
+        return load_pieces(response)
 
     def growth(self, screen: Screen) -> _Growing:
         return _Growing(screen)
@@ -204,6 +185,30 @@ class Wire:
 
     def load_error(self, call: Call, data: Any) -> BaseException:
         return self._errors.load(data)
+
+
+def load_pieces(response: Any) -> list[Any]:
+    """The head and the pieces of the body that ``response`` was recorded of."""
+    if not isinstance(response, dict):
+        return []
+    pairs = response.get("headers", ())
+    headers = tuple([(str(key), str(value)) for key, value in pairs])
+    head = Head(
+        status=response.get("status", 0),
+        reason=response.get("reason", ""),
+        version=response.get("version", "HTTP/1.1"),
+        headers=headers,
+    )
+    body = served_body(response, headers)
+    if body is None:
+        return [head]
+    if _is_changed(response, body) and head.length not in (None, len(body)):
+        # Clients count: what stands in place of a secret is not as long as it was.
+        head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
+    cuts = response.get("cuts")
+    if body and not cuts:
+        return [head, body]
+    return [head, *_marked(_pieces(body, cuts), response.get("left"))]
 
 
 class _Growing:

@@ -199,7 +199,8 @@ COMMANDS = (
                 "policy:pin",
                 "accept the files as they are now",
                 "Writes the digests of the files as they are now into the index, of one policy or of "
-                "all, and says which have changed. Do this after an edit that was meant.",
+                "all, and says which have changed. Do this after an edit that was meant. A policy that "
+                "the index does not name yet gets an entry, if its file is policies/ID.policy.json.",
                 "reenact policy pin default",
             ),
         ),

@@ -19,7 +19,14 @@ from reenact.errors import UsageError
 from reenact.policy.access import check_mode
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.places import FOLDER, cassette_path, find_root, has_policies, world
+from reenact.policy.places import (
+    FIXTURES,
+    FOLDER,
+    cassette_path,
+    find_root,
+    has_policies,
+    world,
+)
 from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import DEFAULT, BoundaryRule, Files, Ignore, Mode, Pinned, Policy
 from reenact.store.warning import Heard, Warn, print_warning
@@ -309,7 +316,7 @@ def _place(
             f"a session in the mode {mode} needs a place",
             hint="session('name'), session(capture=PATH) or session(tape=PATH)",
         )
-    fixtures = None if fixture_root is None else Path(fixture_root)
+    fixtures = os.environ.get(FIXTURES) or None if fixture_root is None else fixture_root
     place = cassette_path(root, name, fixture_root=fixtures, writing=mode not in _READS)
     if mode == "record_missing" and not place.exists():
         place = cassette_path(root, name, fixture_root=fixtures, writing=True)

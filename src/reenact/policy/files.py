@@ -10,7 +10,8 @@ import msgspec
 
 from reenact.errors import PolicyInvalid, ValueRefused
 from reenact.format.canonical import decode, digest
-from reenact.policy.places import FOLDER, unsafe
+from reenact.policy.places import FOLDER
+from reenact.policy.segments import unsafe
 from reenact.policy.shape import problems, read
 
 __all__ = ["Finding", "Loaded", "content_of", "load_file", "raise_first"]

@@ -38,6 +38,7 @@ __all__ = [
     "load_index",
     "load_policy",
     "named_worlds",
+    "policy_file",
 ]
 
 INDEX_SCHEMA = "reenact.index@1"
@@ -119,7 +120,7 @@ def load_policy(root: Path, policy_id: str = DEFAULT.id) -> Pinned:
     The built-in ``default`` holds where the index names no policy of that id, under the modes that
     the index allows by default. Raises :class:`PolicyInvalid` with the place.
     """
-    if not re.search(ID_PATTERN, policy_id) or len(policy_id) > _LONGEST_ID:
+    if not _is_id(policy_id):
         raise PolicyInvalid(
             f"{policy_id[:_LONGEST_ID]!r} cannot be the id of a policy",
             place="policy",
@@ -130,12 +131,30 @@ def load_policy(root: Path, policy_id: str = DEFAULT.id) -> Pinned:
     if index is not None and policy_id in entries:
         return _checked(root, index, entries[policy_id])
     if policy_id != DEFAULT.id:
-        raise PolicyInvalid(
-            f"there is no policy {policy_id} in {root / FOLDER / INDEX}",
-            place=f"{FOLDER}/{INDEX}",
-            hint=did_you_mean(policy_id, {DEFAULT.id, *entries}),
-        )
+        raise _not_listed(root, policy_id, {DEFAULT.id, *entries})
     return replace(Pinned.of(DEFAULT), modes=None if index is None else index.defaults.modes)
+
+
+def policy_file(root: Path, policy_id: str) -> str | None:
+    """The file of a policy that the index need not name, relative to ``.reenact``; None when there is
+    none where one would look for it."""
+    file = f"policies/{policy_id}.policy.json"
+    return file if _is_id(policy_id) and (root / FOLDER / file).is_file() else None
+
+
+def _is_id(policy_id: str) -> bool:
+    return re.search(ID_PATTERN, policy_id) is not None and len(policy_id) <= _LONGEST_ID
+
+
+def _not_listed(root: Path, policy_id: str, known: set[str]) -> PolicyInvalid:
+    file = policy_file(root, policy_id)
+    if file is None:
+        message = f"there is no policy {policy_id} in {root / FOLDER / INDEX}"
+        hint = did_you_mean(policy_id, known)
+    else:
+        message = f"{FOLDER}/{file} is not pinned: {root / FOLDER / INDEX} does not name it"
+        hint = f"look through it, then: reenact policy pin {policy_id}"
+    return PolicyInvalid(message, place=f"{FOLDER}/{INDEX}", hint=hint)
 
 
 def _checked(root: Path, index: Index, entry: PolicyEntry) -> Pinned:
@@ -159,8 +178,15 @@ def check_all(root: Path) -> list[Finding]:
 def _indexed(root: Path) -> tuple[Index | None, list[Finding]]:
     loaded, findings = load_file(root, INDEX, Index, INDEX_SCHEMA)
     if loaded is None:
-        return None, findings
+        return None, findings if (root / FOLDER / INDEX).exists() else [_without_index(root)]
     return loaded.value, list(_index_findings(loaded.value, loaded.file))
+
+
+def _without_index(root: Path) -> Finding:
+    hint = "reenact policy init writes a working set"
+    if has_policies(root):
+        hint = "restore it; or make it anew, policy by policy: reenact policy pin ID"
+    return Finding("error", f"{FOLDER}/{INDEX}", "$", "there is no such file", hint)
 
 
 def _index_findings(index: Index, file: str) -> Iterator[Finding]:
@@ -237,5 +263,7 @@ def _strays(root: Path, index: Index) -> Iterator[Finding]:
             relative = path.relative_to(folder).as_posix()
             if relative not in named:
                 hint = f"name it in {FOLDER}/{INDEX}, then: reenact policy pin"
+                if policy_file(root, path.name.removesuffix(".policy.json")) == relative:
+                    hint = f"reenact policy pin {path.name.removesuffix('.policy.json')}"
                 message = "the index does not name it, so it is not in force"
                 yield Finding("warning", f"{FOLDER}/{relative}", "$", message, hint)

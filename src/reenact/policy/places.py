@@ -7,18 +7,22 @@ from pathlib import Path
 
 from reenact.errors import PathRefused, UsageError
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.patterns import late
+from reenact.policy.segments import unsafe
 
 __all__ = [
+    "FIXTURES",
     "FOLDER",
     "INDEX",
     "WORLDS",
     "cassette_path",
     "find_root",
+    "fixture_folder",
     "has_policies",
-    "unsafe",
     "world",
 ]
+
+FIXTURES = "REENACT_FIXTURE_ROOT"
+"""The variable that names the fixture root, for sessions that do not say it."""
 
 FOLDER = ".reenact"
 """The folder of policies and cassettes below the root."""
@@ -30,8 +34,6 @@ WORLDS = ("ci", "local", "production", "staging", "test")
 """The worlds that have a meaning without an index that names them."""
 
 _TAPE = ".jsonl"
-_OURS = (".reenact", ".x07_")
-_DRIVE = late(r"[A-Za-z]:")
 
 
 def find_root(start: Path, environ: Mapping[str, str]) -> Path:
@@ -79,11 +81,12 @@ def world(environ: Mapping[str, str], under_pytest: bool, known: Iterable[str] =
 
 
 def cassette_path(
-    root: Path, name: str, *, fixture_root: Path | None = None, writing: bool
+    root: Path, name: str, *, fixture_root: str | Path | None = None, writing: bool
 ) -> Path:
     """Where the cassette ``name`` lies: a tape below the root's cassettes, or the fixture's ``rr``.
 
-    A name without ``.jsonl`` gets it. A ``fixture_root`` that is not absolute is below ``root``.
+    A name without ``.jsonl`` gets it. ``fixture_root`` as for :func:`fixture_folder`; what is read
+    lies in its ``rr``, or in itself when it has no such folder, and what is written always in ``rr``.
     Nothing is created. Raises :class:`PathRefused` with the reason. What a name leads to is looked
     up now; somebody who can replace folders later can lead it elsewhere.
     """
@@ -96,7 +99,7 @@ def cassette_path(
     if fixture_root is None:
         top, base = root, root / FOLDER / "cassettes"
     else:
-        top = _fixture(root, fixture_root)
+        top = fixture_folder(root, fixture_root)
         base = top / "rr" if writing or (top / "rr").is_dir() else top
     path = base / file
     if not _leads_inside(path, base) or not _leads_inside(base, top):
@@ -104,15 +107,37 @@ def cassette_path(
     return path
 
 
-def _fixture(root: Path, fixture_root: Path) -> Path:
-    top = root / fixture_root
-    if root.resolve().is_relative_to(top.resolve()):
+def fixture_folder(base: Path, fixture_root: str | Path) -> Path:
+    """The folder of fixtures that ``fixture_root`` names, below ``base`` unless it is absolute.
+
+    It need not be there. Raises :class:`PathRefused` for one that leads out of ``base``, for
+    ``base`` itself and what is above it, and for what is no folder.
+    """
+    top = base / fixture_root
+    reason = _unfit(base, str(fixture_root), top)
+    if reason is not None:
         raise PathRefused(
-            f"the fixture root {fixture_root} is the root itself, or above it",
+            f"{str(fixture_root)[:200]!r} cannot be a fixture root: {reason}",
             hint="give fixtures a folder of their own, such as tests/fixtures/weather",
-            path=str(fixture_root),
+            path=str(fixture_root)[:200],
+            reason=reason,
         )
     return top
+
+
+def _unfit(base: Path, said: str, top: Path) -> str | None:
+    """An absolute one may be anywhere: a test that makes its fixtures knows where."""
+    if "\0" in said:
+        return "it has a NUL"
+    if not said.startswith("/"):
+        reason = unsafe(said.removesuffix("/"))
+        if reason is not None:
+            return reason
+        if not _leads_inside(top, base):
+            return f"a symlink leads out of {base}"
+    if _leads_inside(base, top):
+        return f"it is {base} itself, or above it"
+    return "it is not a folder" if top.exists() and not top.is_dir() else None
 
 
 def _leads_inside(path: Path, base: Path) -> bool:
@@ -129,25 +154,3 @@ def _refused(name: str, reason: str) -> PathRefused:
         path=name[:200],
         reason=reason,
     )
-
-
-def unsafe(name: str) -> str | None:
-    """Why ``name`` is not a path that stays below a folder, on any system; None when it is."""
-    if not name:
-        return "it is empty"
-    for part, reason in (("\0", "it has a NUL"), ("\\", "it has a backslash")):
-        if part in name:
-            return reason
-    if name.startswith("/"):
-        return "it is absolute"
-    if _DRIVE.match(name):
-        return "it starts with a drive letter"
-    return next(filter(None, map(_unsafe_segment, name.split("/"))), None)
-
-
-def _unsafe_segment(segment: str) -> str | None:
-    if segment in ("", ".", ".."):
-        return f"it has the segment {segment!r}" if segment else "it has an empty segment"
-    if segment.lower().startswith(_OURS):
-        return f"a segment starts with {next(o for o in _OURS if segment.lower().startswith(o))}"
-    return None

@@ -1,4 +1,4 @@
-"""The JSON Schemas of the policy files, made from the same types that read them."""
+"""The JSON Schemas of the policy files and of ``tests.json``, made from the types that read them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from reenact.policy.cases import TESTS_SCHEMA, Cases
 from reenact.policy.index import INDEX_SCHEMA, Index
 from reenact.policy.rules import POLICY_SCHEMA, SANITIZER_SCHEMA, Policy, Sanitizer
 
@@ -17,6 +18,7 @@ FILES: dict[str, tuple[type[msgspec.Struct], str]] = {
     "policy": (Policy, POLICY_SCHEMA),
     "sanitizer": (Sanitizer, SANITIZER_SCHEMA),
     "index": (Index, INDEX_SCHEMA),
+    "tests": (Cases, TESTS_SCHEMA),
 }
 """The kinds of files: their shape, and what they say about themselves."""
 
@@ -33,7 +35,8 @@ def _text(name: str, kind: type[msgspec.Struct]) -> str:
     parts = {title: _tidy(part) for title, part in made["$defs"].items()}
     whole = parts.pop(kind.__name__)
     # The reader asks for it before it looks at anything else.
-    whole["required"] = ["schemaVersion", *whole.get("required", [])]
+    version = next(iter(whole["properties"]))
+    whole["required"] = [version, *whole.get("required", [])]
     whole["title"] = f"{name.capitalize()} file of Reenact"
     head = {"$schema": _DRAFT, "$id": f"{name}.schema.json"}
     return json.dumps({**head, **whole, **({"$defs": parts} if parts else {})}, indent=2) + "\n"

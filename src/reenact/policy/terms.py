@@ -10,8 +10,12 @@ __all__ = [
     "ID_PATTERN",
     "Action",
     "Capability",
+    "CasePath",
+    "CassetteName",
     "Digest",
     "Domain",
+    "Entry",
+    "ExceptionName",
     "Glob",
     "Header",
     "Id",
@@ -25,6 +29,7 @@ __all__ = [
     "Place",
     "Profile",
     "RelativePath",
+    "TestId",
     "Variable",
     "World",
 ]
@@ -33,6 +38,7 @@ __all__ = [
 _END = r"(?![\s\S])"
 
 ID_PATTERN = rf"^[A-Za-z0-9][A-Za-z0-9._-]*{_END}"
+_DOTTED = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 _CAPABILITY = rf"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*{_END}"
 
 
@@ -123,4 +129,40 @@ Digest = Annotated[
 RelativePath = Annotated[
     str,
     _of("a path below the folder .reenact, without . and ..", min_length=1, max_length=1024),
+]
+TestId = Annotated[
+    str,
+    _of(
+        "an id: letters, digits, '.', '_', '-' and '/', at most 128, not starting with a mark",
+        pattern=rf"^[A-Za-z0-9][A-Za-z0-9._/-]*{_END}",
+        max_length=128,
+    ),
+]
+Entry = Annotated[
+    str,
+    _of(
+        "a module and a function in it, such as app.tests:smoke",
+        pattern=rf"^{_DOTTED}:{_DOTTED}{_END}",
+        max_length=256,
+    ),
+]
+ExceptionName = Annotated[
+    str,
+    _of(
+        "the name of an exception, such as LookupError or httpx.TimeoutException",
+        pattern=rf"^{_DOTTED}{_END}",
+        max_length=256,
+    ),
+]
+CassetteName = Annotated[
+    str,
+    _of("the name of a cassette, such as weather.jsonl", min_length=1, max_length=1000),
+]
+CasePath = Annotated[
+    str,
+    _of(
+        "a folder below the one of this file, such as fixtures/weather",
+        min_length=1,
+        max_length=1000,
+    ),
 ]

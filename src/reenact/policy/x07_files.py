@@ -12,7 +12,7 @@ import msgspec
 from reenact.errors import ValueRefused
 from reenact.format.canonical import decode
 from reenact.policy.files import Finding, content_of
-from reenact.policy.places import unsafe
+from reenact.policy.segments import unsafe
 from reenact.policy.shape import problems, read
 from reenact.policy.x07_schema import ArchIndex, ArchPolicy, ArchSanitizer, Reference
 

@@ -1,7 +1,8 @@
 """The low-level API: cassettes by handle, with the numbers of X07's ``std.rr``.
 
 Nothing here makes a call. A program asks with :func:`next`, makes the live call itself after a
-miss (:data:`MISS`), and keeps what came back with :func:`append`.
+miss (:data:`MISS`), and keeps what came back with :func:`append`. :func:`stream` gives a recorded
+answer piece by piece.
 """
 
 from reenact.rr.entries import Entry
@@ -23,8 +24,13 @@ from reenact.rr.numbers import (
     OVER_KEY_BYTES,
     OVER_REQ_BYTES,
     OVER_RESP_BYTES,
+    STREAM_CFG_INVALID,
+    STREAM_OVER_IN_BYTES,
+    STREAM_OVER_ITEMS,
+    STREAM_OVER_OUT_BYTES,
     TRUNCATED,
 )
+from reenact.rr.streaming import Stream, stream
 
 __all__ = [
     "CFG_INVALID",
@@ -41,9 +47,14 @@ __all__ = [
     "OVER_KEY_BYTES",
     "OVER_REQ_BYTES",
     "OVER_RESP_BYTES",
+    "STREAM_CFG_INVALID",
+    "STREAM_OVER_IN_BYTES",
+    "STREAM_OVER_ITEMS",
+    "STREAM_OVER_OUT_BYTES",
     "TRUNCATED",
     "Entry",
     "Scope",
+    "Stream",
     "append",
     "close",
     "current",
@@ -53,4 +64,5 @@ __all__ = [
     "open",
     "scope",
     "stats",
+    "stream",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Any, Final, Literal
 
 import msgspec
@@ -51,6 +52,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     budgets: Budgets = Budgets()
     append: bool = False
     overwrite: bool = False
+    fixture_root: str | None = None
 
 
 def read_cfg(cfg: Cfg) -> Config:
@@ -129,6 +131,10 @@ def _path(path: Any) -> str:
         raise _invalid("the path is not UTF-8") from None
 
 
+def _folder(path: Any) -> str | None:
+    return None if path is None else _path(str(path) if isinstance(path, PurePath) else path)
+
+
 def _mode(mode: Any) -> Mode:
     try:
         return mode_named(mode)
@@ -169,5 +175,6 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "match_mode": _match_mode,
     "append": _flag,
     "overwrite": _flag,
+    "fixture_root": _folder,
 }
 _FIELDS = frozenset({"version", *_READERS, *LIMITS})

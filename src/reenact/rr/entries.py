@@ -1,8 +1,8 @@
 """One entry of a cassette, and how it stands in an event.
 
 An entry is a ``nondeterministic`` event: ``source`` is its kind, and there are ``op``, ``key``,
-``request``, ``response``, ``err`` and ``latencyTicks``. Bytes that are UTF-8 stand there as text,
-so that a person can review the cassette.
+``request``, ``response``, ``err``, ``latencyTicks`` and ``cuts``. Bytes that are UTF-8 stand there as
+text, so that a person can review the cassette.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked and what came back.
 
     ``kind``, ``op`` and ``key`` say what the call was; ``err`` is the live call's error number, 0
-    for none; ``latency_ticks`` is kept and given back, nobody waits. ``redacted`` is True for a
-    served entry that has lost secrets: ``resp`` is then not all that came back.
+    for none; ``latency_ticks`` is kept and given back, nobody waits. ``cuts`` are the places in
+    ``resp`` where one piece ended and the next began, for :func:`reenact.rr.stream`. ``redacted`` is
+    True for a served entry that has lost secrets: ``resp`` is then not all that came back.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     resp: bytes = b""
     err: int = 0
     latency_ticks: int | None = None
+    cuts: tuple[int, ...] = ()
     redacted: bool = False
 
 
@@ -65,6 +67,7 @@ def check(given: Entry | Mapping[str, Any]) -> Entry:
         resp=_content("resp", fields.get("resp", b"")),
         err=_number("err", fields.get("err", 0), -_U32 // 2),
         latency_ticks=_ticks(fields.get("latency_ticks")),
+        cuts=_cuts(fields.get("cuts", ())),
     )
 
 
@@ -131,6 +134,14 @@ def _ticks(value: Any) -> int | None:
     return None if value is None else _number("latency_ticks", value, 0)
 
 
+def _cuts(value: Any) -> tuple[int, ...]:
+    """A redacted answer may be shorter than it was, so the last ones may lie behind its end."""
+    cuts = tuple(value) if isinstance(value, (tuple, list)) else (None,)
+    if any(type(cut) is not int or cut < 0 for cut in cuts) or list(cuts) != sorted(cuts):
+        raise _invalid("cuts are places in resp, in ascending order", "such as (9, 18)")
+    return cuts
+
+
 def fields_of(entry: Entry) -> Data:
     """What the event of ``entry`` has besides kind, op and key."""
     fields: Data = {
@@ -140,6 +151,8 @@ def fields_of(entry: Entry) -> Data:
     }
     if entry.latency_ticks is not None:
         fields["latencyTicks"] = entry.latency_ticks
+    if entry.cuts:
+        fields["cuts"] = list(entry.cuts)
     return fields
 
 
@@ -190,6 +203,7 @@ def read(data: Data, place: str) -> Entry:
         "resp": response,
         "err": data.get("err", 0),
         "latency_ticks": data.get("latencyTicks"),
+        "cuts": data.get("cuts", ()),
     }
     try:
         entry = check(fields)

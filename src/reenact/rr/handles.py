@@ -39,7 +39,8 @@ _current: Final[ContextVar[int]] = ContextVar("reenact.rr", default=0)
 def open_handle(cfg: Cfg) -> int:
     """Open a cassette and return its handle: 1, 2, …, never used again.
 
-    ``cfg`` is an X07 cfg document or a mapping: ``path`` below ``.reenact/cassettes/``, ``mode``
+    ``cfg`` is an X07 cfg document or a mapping: ``path`` below ``.reenact/cassettes/`` or, with
+    ``fixture_root`` (else ``REENACT_FIXTURE_ROOT``), below the ``rr`` folder of that one; ``mode``
     (a name or 0 to 4), ``match_mode`` (``lookup`` or ``transcript``, 0 or 1), the limits
     ``max_cassette_bytes``, ``max_entries``, ``max_req_bytes``, ``max_resp_bytes`` and
     ``max_key_bytes`` (0 means zero, left out unlimited), and for the mode ``record`` ``append`` or

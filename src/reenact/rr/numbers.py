@@ -19,8 +19,21 @@ __all__ = [
     "OVER_KEY_BYTES",
     "OVER_REQ_BYTES",
     "OVER_RESP_BYTES",
+    "STREAM_CFG_INVALID",
+    "STREAM_OVER_IN_BYTES",
+    "STREAM_OVER_ITEMS",
+    "STREAM_OVER_OUT_BYTES",
     "TRUNCATED",
 ]
+
+STREAM_CFG_INVALID: Final = 1
+"""The limits of a stream make no sense."""
+STREAM_OVER_IN_BYTES: Final = 2
+"""More came out of the cassette than a stream may take."""
+STREAM_OVER_OUT_BYTES: Final = 3
+"""A stream has handed over as many bytes as it may."""
+STREAM_OVER_ITEMS: Final = 4
+"""A stream has handed over as many pieces as it may."""
 
 CFG_INVALID: Final = 2000
 """The cfg makes no sense, or its path is not safe."""

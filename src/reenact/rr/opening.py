@@ -82,16 +82,15 @@ def _settled(config: Config) -> Settings:
             match=config.match_mode,
             ignore=None,
             root=None,
-            fixture_root=None,
+            fixture_root=config.fixture_root,
             warn=print_warning,
             append=config.append,
             overwrite=config.overwrite,
             seal=False,
         )
     except PathRefused as error:
-        raise RrError(
-            CFG_INVALID, error.message, hint="a name such as weather or api/weather"
-        ) from None
+        hint = error.hint.partition(";")[0]  # a session could open a file anywhere
+        raise RrError(CFG_INVALID, error.message, hint=hint) from None
 
 
 def _access(pinned: Pinned) -> Access:

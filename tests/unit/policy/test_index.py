@@ -257,9 +257,7 @@ def test_odd_names_are_warnings_that_stop_nobody(tmp_path: Path) -> None:
         ".reenact/policies/default.policy.json $.boundaries[0].capability": (
             "did you mean tool.call?"
         ),
-        ".reenact/policies/forgotten.policy.json": (
-            "name it in .reenact/index.json, then: reenact policy pin"
-        ),
+        ".reenact/policies/forgotten.policy.json": "reenact policy pin forgotten",
     }
     assert _errors(tmp_path) == []
     assert load_policy(tmp_path).policy.id == "default"

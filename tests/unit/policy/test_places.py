@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import PathRefused, UsageError
-from reenact.policy.places import cassette_path, find_root, unsafe, world
+from reenact.policy.places import cassette_path, find_root, world
+from reenact.policy.segments import unsafe
 
 
 def test_root_is_the_nearest_ancestor_with_the_folder(tmp_path: Path) -> None:
@@ -68,7 +69,20 @@ def test_unknown_world_is_refused_with_the_nearest() -> None:
     assert "did you mean edge?" in found.value.hint
 
 
-@pytest.mark.parametrize("name", ["weather", "weather.jsonl", "api/v1/weather", "ü x", ".hidden"])
+FINE = [
+    "weather",
+    "weather.jsonl",
+    "api/v1/weather",
+    "ü x",
+    ".hidden",
+    "null",
+    "x" * 200,
+    "天気/東京",
+]
+FINE += ["می\u200cخواهم", "test_x[a-1]", "...x", "com10"]
+
+
+@pytest.mark.parametrize("name", FINE)
 def test_name_becomes_a_tape_below_the_root(name: str, tmp_path: Path) -> None:
     file = name if name.endswith(".jsonl") else f"{name}.jsonl"
     expected = tmp_path / ".reenact" / "cassettes" / file
@@ -96,6 +110,29 @@ REFUSED = [
     (".x07_rr/x", r"starts with \.x07_"),
     (".jsonl", "no name"),
     ("a/.jsonl", "no name"),
+    ("weather\udcff", "not UTF-8"),
+    ("a\nb", r"cannot be seen, U\+000A"),
+    ("gnp\u202ejsonl", r"cannot be seen, U\+202E"),
+    ("a\u2028b", r"cannot be seen, U\+2028"),
+    ("..\uff0fetc", r"U\+FF0F, which looks like '/'"),
+    ("a\u2215b", r"U\+2215, which looks like '/'"),
+    ("a\u2044b", r"U\+2044, which looks like '/'"),
+    ("a\u29f5b", r"U\+29F5, which looks like"),
+    ("a\uff3cb", r"U\+FF3C, which looks like"),
+    ("\u2100", r"U\+2100, which looks like '/'"),
+    ("\uff0e\uff0e/x", "looks like"),
+    ("a/\u2025", "looks like"),
+    ("\uff0ereenact/x", r"starts with \.reenact"),
+    (".ree\u200dnact/x", r"starts with \.reenact"),
+    ("NUL", "device"),
+    ("api/con.v1", "device"),
+    ("Com1.jsonl", "device"),
+    ("lpt\u00b2", "device"),
+    ("a./b", "dot or a space"),
+    ("a /b", "dot or a space"),
+    ("x" * 201, "more than 200 bytes"),
+    ("\u00fc" * 101, "more than 200 bytes"),
+    ("/".join(["x" * 100] * 11), "more than 1000 bytes"),
 ]
 
 
@@ -171,9 +208,76 @@ def test_fixture_root_that_is_the_root_is_refused(given: str, tmp_path: Path) ->
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "link").symlink_to(root)
-    for fixture_root in (Path(given), root / given):
-        with pytest.raises(PathRefused, match="fixture root"):
-            cassette_path(root, "x", fixture_root=fixture_root, writing=False)
+    for fixture_root in (given, Path(given), root / given):
+        for writing in (True, False):
+            with pytest.raises(PathRefused, match="fixture root") as found:
+                cassette_path(root, "x", fixture_root=fixture_root, writing=writing)
+            assert found.value.hint
+
+
+@pytest.mark.parametrize(
+    "given, reason",
+    [
+        ("../outside", r"segment '\.\.'"),
+        ("a/../../outside", r"segment '\.\.'"),
+        ("./a", r"segment '\.'"),
+        ("a//b", "empty segment"),
+        ("a\\b", "backslash"),
+        ("a\0b", "NUL"),
+        ("c:/x", "drive letter"),
+        (".reenact/fixtures", r"starts with \.reenact"),
+        (".x07_rr", r"starts with \.x07_"),
+        ("away", "symlink"),
+        ("away/deeper", "symlink"),
+        ("nowhere", "symlink"),
+        ("loop", "symlink"),
+        ("file", "not a folder"),
+    ],
+)
+def test_fixture_root_is_refused_with_the_reason(given: str, reason: str, tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "a", outside):
+        folder.mkdir(parents=True)
+    (root / "away").symlink_to(outside)
+    (root / "nowhere").symlink_to(outside / "not-yet-there")
+    (root / "loop").symlink_to(root / "loop")
+    (root / "file").write_text("", "utf-8")
+    for writing in (True, False):
+        with pytest.raises(PathRefused, match=reason) as found:
+            cassette_path(root, "x", fixture_root=given, writing=writing)
+        assert "fixture root" in str(found.value)
+        assert found.value.hint
+
+
+def test_symlink_below_a_fixture_root_that_leads_out_is_refused(tmp_path: Path) -> None:
+    fixtures, outside = tmp_path / "fixtures", tmp_path / "outside"
+    (fixtures / "rr").mkdir(parents=True)
+    outside.mkdir()
+    (fixtures / "rr" / "away").symlink_to(outside)
+    (fixtures / "rr" / "file.jsonl").symlink_to(outside / "not-yet-there.jsonl")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "rr").symlink_to(outside)
+    (tmp_path / "dangling").mkdir()
+    (tmp_path / "dangling" / "rr").symlink_to(outside / "nowhere")
+    for given, name, modes in (
+        ("fixtures", "away/x", (True, False)),
+        ("fixtures", "file", (True, False)),
+        ("linked", "x", (True, False)),
+        ("dangling", "x", (True,)),
+    ):
+        for writing in modes:
+            with pytest.raises(PathRefused, match="symlink"):
+                cassette_path(tmp_path, name, fixture_root=given, writing=writing)
+
+
+def test_a_symlinked_fixture_root_that_stays_inside_and_a_slash_at_the_end_are_fine(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "old" / "rr").mkdir(parents=True)
+    (tmp_path / "new").symlink_to(tmp_path / "old")
+    for given in ("new", "new/", tmp_path / "new"):
+        found = cassette_path(tmp_path, "x", fixture_root=given, writing=False)
+        assert found.resolve() == (tmp_path / "old" / "rr" / "x.jsonl").resolve()
 
 
 @pytest.mark.parametrize("name, reason", REFUSED)

@@ -28,6 +28,8 @@ from tests.unit.policy.sets import POLICY, SANITIZER
 
 INDEX: dict[str, Any] = {"schemaVersion": "reenact.index@1", "policies": []}
 ENTRY = {"id": "default", "path": "policies/default.policy.json"}
+TESTS: dict[str, Any] = {"schema_version": "reenact.tests@1", "tests": []}
+TEST = {"id": "rr/smoke", "entry": "app.tests:Smoke.run"}
 FULL = {
     **POLICY,
     "mode": "record_missing",
@@ -55,6 +57,10 @@ GOOD = [
     ("index", INDEX),
     ("index", {**INDEX, "policies": [{**ENTRY, "modes": ["replay"], "kinds": ["network"]}]}),
     ("index", {**INDEX, "defaults": {"modes": []}}),
+    ("tests", TESTS),
+    ("tests", {**TESTS, "tests": [TEST, {**TEST, "expect": "fail", "raises": "a.B"}]}),
+    ("tests", {**TESTS, "tests": [{**TEST, "cassette": "x", "policy": "p", "mode": "replay"}]}),
+    ("tests", {**TESTS, "tests": [{**TEST, "world": "ci", "fixture_root": "fixtures/a"}]}),
 ]
 BAD = [
     ("policy", [], "$"),
@@ -98,6 +104,18 @@ BAD = [
     ("index", {**INDEX, "policies": [{**ENTRY, "modes": ["on"]}]}, "$.policies[0].modes[0]"),
     ("index", {**INDEX, "policies": [{**ENTRY, "worlds": [""]}]}, "$.policies[0].worlds[0]"),
     ("index", {**INDEX, "policies": [{**ENTRY, "sanitizer": {}}]}, "$.policies[0].sanitizer"),
+    ("tests", {"schema_version": "reenact.tests@1"}, "$"),
+    ("tests", {**TESTS, "test": []}, "$.test"),
+    ("tests", {**TESTS, "tests": [{"id": "a"}]}, "$.tests[0]"),
+    ("tests", {**TESTS, "tests": [{**TEST, "entry": "app.smoke"}]}, "$.tests[0].entry"),
+    ("tests", {**TESTS, "tests": [{**TEST, "entry": "app:"}]}, "$.tests[0].entry"),
+    ("tests", {**TESTS, "tests": [{**TEST, "id": "/a"}]}, "$.tests[0].id"),
+    ("tests", {**TESTS, "tests": [{**TEST, "expect": "error"}]}, "$.tests[0].expect"),
+    ("tests", {**TESTS, "tests": [{**TEST, "fixture_root": ""}]}, "$.tests[0].fixture_root"),
+    ("tests", {**TESTS, "tests": [{**TEST, "fixtureRoot": "f"}]}, "$.tests[0].fixtureRoot"),
+    ("tests", {**TESTS, "tests": [{**TEST, "raises": "Key Error"}]}, "$.tests[0].raises"),
+    ("tests", {**TESTS, "tests": [{**TEST, "mode": "on"}]}, "$.tests[0].mode"),
+    ("tests", {**TESTS, "tests": {"a": TEST}}, "$.tests"),
 ]
 
 

@@ -1,0 +1,91 @@
+"""Taking a recorded call by name, whole and at once: nobody makes it, and nobody waits for its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.answers import answer_field
+from reenact.engine.call import CAPABILITIES, Call, Entry
+from reenact.engine.pieces import chunk_name
+from reenact.engine.recorder import Opened
+from reenact.engine.requests import request_of
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
+
+__all__ = ["first_unused", "take_recorded", "unused_calls"]
+
+_CALLS = ("nondeterministic", "llm_request", "tool_call")
+
+
+def unused_calls(session: Session) -> Iterator[Entry]:
+    """The recorded calls that nobody has asked for yet: not the draws of the clock and of chance.
+    Those of one lane come in their order. Locked by who goes through them."""
+    left = session.machine.unused()
+    return (one for one in left if one.type in _CALLS and not one.instant)
+
+
+def first_unused(session: Session, fits: Callable[[Entry], bool]) -> Entry | None:
+    """The earliest one of this lane that ``fits``, else of any."""
+    lane = session.lanes.current()
+    if lane.run is not None or lane.side is not None:
+        session.draws.end(lane)
+    best: Entry | None = None
+    with session.lock:
+        for one in filter(fits, unused_calls(session)):
+            if one.lane == lane.name:
+                return one
+            if best is None or one.seq < best.seq:
+                best = one
+    return best
+
+
+def take_recorded(
+    session: Session, entry: Entry, count: Callable[[Any], int]
+) -> tuple[Any, Any] | None:
+    """What was answered to ``entry``, which is used by this, and the failure it ended with, or None;
+    nothing at all when another thread has been quicker.
+
+    The order of deliveries goes on without it; ``count`` says how many pieces an answer had.
+
+    Raises :class:`PolicyRefused` for what the policy does not allow, :class:`DivergenceError` for
+    what was never answered.
+    """
+    call = _call(entry)
+    lane = session.lanes.current()
+    with session.lock:
+        if entry.used:
+            return None
+        refusal = session.machine.refusal(call)
+        if refusal is not None:
+            raise session.redacted(refusal)
+        session.machine.take(entry, call)
+        opened = Opened(call, entry.key, lane, lane.calls, inner=entry.inner)
+        if entry.lane == lane.name:
+            lane.calls += 1
+    token, data = session.claim(opened, entry)
+    if data is None:
+        raise session.wants_more(opened, entry)
+    answer = data.get(answer_field(call))
+    numbers = range(count(answer))
+    session.conductor.skip(token, *((entry.lane, chunk_name(entry.position, n)) for n in numbers))
+    return answer, data.get("error")
+
+
+def _call(entry: Entry) -> Call:
+    """The call that was recorded, as far as the policy looks at it."""
+    data = entry.opening.data
+    asked = data.get("request")
+    wire = asked if isinstance(asked, dict) else {}
+    kind = {"llm_request": "llm.call", "tool_call": "tool.call"}.get(entry.type)
+    return Call(
+        type=entry.type,  # type: ignore[arg-type]
+        capability=kind or CAPABILITIES.get(entry.kind, entry.kind),
+        operation=entry.operation,
+        request=request_of(entry.type, data),
+        source=entry.kind if kind is None else "",
+        key=entry.key,
+        method=str(wire.get("method", "")),
+        url=str(wire.get("url", "")),
+    )

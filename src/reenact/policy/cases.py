@@ -1,0 +1,194 @@
+"""``tests.json``: tests that are data. Each names a function, and the cassettes it is run with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from reenact.errors import PathRefused, ValueRefused
+from reenact.format.canonical import decode
+from reenact.policy.files import Finding, content_of
+from reenact.policy.lines import lines_of
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.places import fixture_folder
+from reenact.policy.segments import unsafe
+from reenact.policy.shape import problems, read
+from reenact.policy.terms import (
+    CasePath,
+    CassetteName,
+    Entry,
+    ExceptionName,
+    Id,
+    Mode,
+    TestId,
+    World,
+)
+
+__all__ = ["TESTS", "TESTS_SCHEMA", "Case", "Cases", "is_ours", "read_cases"]
+
+TESTS = "tests.json"
+"""The name of the file."""
+
+TESTS_SCHEMA = "reenact.tests@1"
+
+_VERSION = "schema_version"
+_X07_WORLDS = {"solve-rr": "test", "solve-full": "test", "run-os": "local"}
+
+
+class Case(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One test: a function that is called without arguments, and what is expected of it."""
+
+    id: Annotated[TestId, Meta(description="the name of the test, of which there is one")]
+    entry: Annotated[Entry, Meta(description="the function, also async: module:function")]
+    world: Annotated[
+        World | None, Meta(description="the world it runs in; by default that of the test run")
+    ] = None
+    expect: Annotated[
+        Literal["pass", "fail", "skip"],
+        Meta(description="whether it returns, raises an exception, or is not run"),
+    ] = "pass"
+    raises: Annotated[
+        ExceptionName | None,
+        Meta(description="with fail: the exception, or a class that it is one of"),
+    ] = None
+    fixture_root: Annotated[
+        CasePath | None,
+        Meta(description="the folder, seen from this file, in whose rr the cassettes lie"),
+    ] = None
+    cassette: Annotated[
+        CassetteName | None,
+        Meta(description="what the test is run with; left out, the entry opens what it needs"),
+    ] = None
+    policy: Annotated[Id | None, Meta(description="with cassette: the policy in force")] = None
+    mode: Annotated[Mode | None, Meta(description="with cassette: how it is used")] = None
+
+
+class Cases(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The tests of one file."""
+
+    schema_version: Annotated[
+        Literal["reenact.tests@1"], Meta(description="which kind of file this is")
+    ] = "reenact.tests@1"
+    tests: Annotated[tuple[Case, ...], Meta(description="in the order in which they are run")]
+
+
+def is_ours(path: Path) -> bool:
+    """Does this ``tests.json`` say that it is a list of tests for us? Many tools have one."""
+    try:
+        return f'"{TESTS_SCHEMA.partition("@")[0]}@'.encode() in content_of(path.parent, path.name)
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def read_cases(
+    path: Path, file: str, worlds: Iterable[str]
+) -> tuple[list[tuple[Case, int]], list[Finding]]:
+    """The tests in the file at ``path`` with the lines they stand on, and everything wrong with it.
+
+    ``file`` is what it is called in findings, where its line is added; ``worlds`` are those that
+    are known. There are tests when there is no finding. Raises nothing.
+    """
+    try:
+        text = content_of(path.parent, path.name)
+        raw = decode(text)
+    except ValueRefused as refused:
+        return [], [Finding("error", file, "$", refused.message.removeprefix("$: "), _EXAMPLE)]
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return [], [Finding("error", file, "$", f"it cannot be read: {reason}", _EXAMPLE)]
+    lines = lines_of(text.decode())
+    tests: tuple[Case, ...] = ()
+    found = list(_mistakes(raw))
+    if not found:
+        tests = read(raw, Cases).tests
+        found = list(_contradictions(tests, path.parent, frozenset(worlds)))
+    if not found:
+        return [(case, lines[f"$.tests[{number}]"]) for number, case in enumerate(tests)], []
+    return [], [
+        Finding("error", f"{file}:{_line(lines, where)}", where, message, hint)
+        for where, message, hint in found
+    ]
+
+
+_Mistake = tuple[str, str, str]
+_EXAMPLE = f'{{"{_VERSION}": "{TESTS_SCHEMA}", "tests": [{{"id": "smoke", "entry": "app:smoke"}}]}}'
+
+
+def _line(lines: dict[str, int], where: str) -> int:
+    """Of what is missing, the line of what it is missing in."""
+    while where not in lines:
+        where = where[: max(where.rfind("."), where.rfind("["), 1)]
+    return lines[where]
+
+
+def _mistakes(raw: Any) -> Iterator[_Mistake]:
+    if not isinstance(raw, dict):
+        yield "$", "it is not a JSON object", _EXAMPLE
+    elif raw.get(_VERSION) != TESTS_SCHEMA:
+        where = f"$.{_VERSION}" if _VERSION in raw else "$"
+        yield where, f"this is not a list of tests of version {TESTS_SCHEMA}", _EXAMPLE
+    else:
+        yield from ((one.path, one.message, one.hint) for one in problems(raw, Cases))
+
+
+def _contradictions(
+    tests: tuple[Case, ...], folder: Path, worlds: frozenset[str]
+) -> Iterator[_Mistake]:
+    if not tests:
+        yield "$.tests", "it names no test", _EXAMPLE
+    first: dict[str, int] = {}
+    for number, case in enumerate(tests):
+        place = f"$.tests[{number}]"
+        if first.setdefault(case.id, number) != number:
+            message = f"{case.id} stands twice, first at $.tests[{first[case.id]}]"
+            yield f"{place}.id", message, "every test has an id of its own"
+        yield from (
+            (f"{place}.{name}", message, hint)
+            for name, message, hint in _of_case(case, folder, worlds)
+        )
+
+
+def _of_case(case: Case, folder: Path, worlds: frozenset[str]) -> Iterator[_Mistake]:
+    if case.world is not None and case.world not in worlds:
+        meant = _X07_WORLDS.get(case.world)
+        hint = f"X07's {case.world} is {meant}" if meant else did_you_mean(case.world, worlds)
+        yield (
+            "world",
+            f"{case.world} is no world",
+            f"{hint} (a policy in the index may name others)",
+        )
+    if case.raises is not None and case.expect != "fail":
+        yield (
+            "raises",
+            f"expect is {case.expect}, and raises goes with fail",
+            'say "expect": "fail"',
+        )
+    for name in ("policy", "mode"):
+        if getattr(case, name) is not None and case.cassette is None:
+            hint = "name the cassette, or say it where the entry opens one"
+            yield name, f"there is no cassette that the {name} is for", hint
+    reason = None if case.cassette is None else unsafe(case.cassette)
+    if reason is not None:
+        hint = "a name such as weather or api/weather"
+        yield "cassette", f"it cannot be a cassette: {reason}", hint
+    if case.fixture_root is not None:
+        yield from _of_fixtures(folder, case.fixture_root)
+
+
+def _of_fixtures(folder: Path, fixture_root: str) -> Iterator[_Mistake]:
+    if fixture_root.startswith("/"):
+        yield "fixture_root", "it is absolute", "name a folder, seen from this file"
+        return
+    try:
+        fixture_folder(folder, fixture_root)
+    except PathRefused as refused:
+        reason = str(refused.fields["reason"])
+        yield "fixture_root", f"it cannot be a fixture root: {reason}", refused.hint
