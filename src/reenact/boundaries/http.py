@@ -116,7 +116,10 @@ def _head(answer: Whole) -> Head:
 
 
 def stays_inside(session: Session, url: str) -> bool:
-    """Does a whole program talk to itself? Then nothing crosses its edge: the call is made."""
+    """Does a whole program talk to itself? Then nothing crosses its edge: the call is made. So it
+    is where the settings let the host through."""
+    if session.settings.pass_hosts and _host(url) in session.settings.pass_hosts:
+        return True
     if not session.settings.whole_process:
         return False
     try:
@@ -125,6 +128,13 @@ def stays_inside(session: Session, url: str) -> bool:
     except ValueError:
         return False
     return listens_here(parts.hostname, port)
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 class Reply:

@@ -14,7 +14,7 @@ from reenact.engine.session import Session
 from reenact.format.event import Data
 from reenact.policy.placeholder import is_mark
 
-__all__ = ["hide", "kept_body", "served_body"]
+__all__ = ["HIDDEN", "hide", "kept_body", "served_body"]
 
 HIDDEN = "bodySecret"
 """A body under this name is redacted because of the name."""

@@ -21,7 +21,18 @@ from reenact.format.event import Data
 from reenact.policy.placeholder import PLACEHOLDER
 from reenact.policy.screen import Screen
 
-__all__ = ["Errors", "Head", "Partial", "Request", "Wire", "call_of", "load_pieces", "sketch_of"]
+__all__ = [
+    "Errors",
+    "Head",
+    "Pairs",
+    "Partial",
+    "Request",
+    "Wire",
+    "call_of",
+    "load_pieces",
+    "raw_hash",
+    "sketch_of",
+]
 
 
 _REDACTED = PLACEHOLDER.rstrip("*").encode()
@@ -128,6 +139,12 @@ def _raw_hash(session: Session, request: Request) -> str:
     compared as quickly, and where headers count."""
     if not request.body or session.settings.policy.key_headers:
         return ""
+    return raw_hash(request)
+
+
+def raw_hash(request: Request) -> str:
+    """Two requests that have the same one are the same to the byte, but for the headers that say
+    nothing of the body."""
     said, coding = request.content or content_headers(request.headers)
     head = f"{request.method} {normal_url(request.url)}\n{said}\n{coding}\n"
     whole = blake2b(head.encode("utf-8", "surrogatepass"), digest_size=9)

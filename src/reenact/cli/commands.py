@@ -154,6 +154,25 @@ COMMANDS = (
         "reenact unpack today.reenact runs/received",
     ),
     Command(
+        "import",
+        "foreign:import_",
+        "make recordings out of those of other tools",
+        "Reads recordings of other tools (vcrpy and pytest-recording, HAR, X07, Boruna, mitmproxy) "
+        "and writes a tape for each, beside it and with the same name, or elsewhere. A folder is "
+        "gone through as a whole. Secrets are taken out, originals stay as they are, and what "
+        'cannot be kept is said on stderr. Replay them with match="lookup".',
+        "reenact import --vcr tests/cassettes",
+    ),
+    Command(
+        "export",
+        "foreign:export",
+        "write a recording in the format of another tool",
+        "Writes the HTTP calls of a recording, or the entries of a cassette, in a format that other "
+        "tools read, and says on stderr what that format has no place for. Sealed values are never "
+        "exported.",
+        "reenact export runs/today today.har",
+    ),
+    Command(
         "policy",
         "",
         "write, import, check, show and pin the policies of a project",

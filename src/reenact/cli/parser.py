@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS",
+    "FORMATS",
     "SHELLS",
     "Command",
     "Misuse",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
+FORMATS = ("vcr", "vcr-json", "har", "rrbin", "boruna", "mitmproxy")
 
 _NARROW, _USUAL, _WIDE = 40, 100, 120
 _NEAREST = "REENACT_ROOT, or the nearest one upwards"
@@ -396,6 +398,37 @@ def _unpack(parser: Parser) -> None:
     _json(parser, "what was done as JSON")
 
 
+def _import(parser: Parser) -> None:
+    add = parser.add_argument
+    add("source", nargs="?", metavar="PATH", help="a file, or a folder of cassettes")
+    add("--vcr", metavar="PATH", help="the same, of vcrpy or pytest-recording")
+    add("-o", "--output", metavar="DEST", help="the tape, or the folder for the tapes")
+    add("--in-place", action="store_true", help="write each tape beside its original (default)")
+    add("--format", choices=FORMATS, help="what it is, otherwise told by the name and contents")
+    add("--overwrite", action="store_true", help="replace tapes that are there already")
+    add(
+        "--redaction",
+        choices=("default", "strict", "none"),
+        help="which secrets are taken out, otherwise as the policy says; in CI strict",
+    )
+    add("--policy", metavar="ID", help="the policy that says what is secret and what is compared")
+    _root(parser, f"{_NEAREST}, or where you are")
+    _json(parser, "what was done as JSON, one line per file")
+
+
+def _export(parser: Parser) -> None:
+    add = parser.add_argument
+    _recording(parser)
+    add("file", metavar="FILE", help="the file to write, or - for stdout")
+    add(
+        "--format",
+        choices=[name for name in FORMATS if name != "mitmproxy"],
+        help="otherwise told by the name: .har, .yaml, .rrbin",
+    )
+    add("--overwrite", action="store_true", help="replace a file that is there already")
+    _json(parser, "what was written and what was lost as JSON")
+
+
 def _root(parser: Parser, otherwise: str) -> None:
     parser.add_argument("--root", metavar="DIR", help=f"the folder with .reenact; else {otherwise}")
 
@@ -451,6 +484,8 @@ _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "redact": _redact,
     "pack": _pack,
     "unpack": _unpack,
+    "import": _import,
+    "export": _export,
     "policy init": _policy_init,
     "policy import": _policy_import,
     "policy check": _policy_check,

@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pace: Pace = "instant"
     """``recorded``: a replay hands nothing over earlier than it came."""
     whole_process: bool = False
+    pass_hosts: tuple[str, ...] = ()
+    """Hosts that are really asked over HTTP, in every mode, and not recorded."""
     boundaries: Patches | None = None
     """What covers the libraries that the program uses."""
     only: str | None = None

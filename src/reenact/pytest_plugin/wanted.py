@@ -24,6 +24,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool | None = None
     match: Literal["lane", "transcript", "lookup"] | None = None
     ignore: Ignore | None = None
+    unused: Literal["error", "warn", "allow"] | None = None
+    """When recorded calls are left over; otherwise as strict as the rest."""
+    pass_hosts: tuple[str, ...] = ()
+    """Hosts that are really asked, in every mode, and not recorded."""
     fixture_root: str | None = None
     only: str | None = None
     """``network``: nothing but HTTP and websockets is recorded."""

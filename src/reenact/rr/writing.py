@@ -14,7 +14,7 @@ from reenact.rr.opening import Ready
 from reenact.store.redact import prepare
 from reenact.store.sink import Sink
 
-__all__ = ["Writing"]
+__all__ = ["Writing", "check_key_is_left", "entry_data"]
 
 
 class Writing:
@@ -31,11 +31,13 @@ class Writing:
 
     def append(self, entry: Entry) -> None:
         """Write ``entry``. Raises :class:`RrError` 2002 to 2008, and then nothing was written."""
-        draft = Draft(type=EVENT, data=_data(entry, self._redactor), ts=self._clock(), op=entry.op)
+        draft = Draft(
+            type=EVENT, data=entry_data(entry, self._redactor), ts=self._clock(), op=entry.op
+        )
         # Measured as it will stand in the file, so that what was written can also be opened.
         payload = prepare(draft, self._redactor).payload
         written = entries.read(parse(payload), "what would be written")
-        _check_key_is_left(entry.key, written.key)
+        check_key_is_left(entry.key, written.key)
         self._meter.check(written, len(payload), f"append to {self._path.name}")
         if not self._sink.append(draft):
             raise self.failed("a warning has said why")
@@ -51,7 +53,8 @@ class Writing:
         )
 
 
-def _data(entry: Entry, redactor: Redactor) -> Data:
+def entry_data(entry: Entry, redactor: Redactor) -> Data:
+    """The data of the event that holds ``entry``, before it is redacted."""
     names = {"source": entry.kind, "op": entry.op, "key": entries.key_text(entry.key)}
     fields = entries.fields_of(entry)
     return {**names, **fields, "valueHash": _value_hash(fields["response"], redactor)}
@@ -65,8 +68,9 @@ def _value_hash(value: str | bytes, redactor: Redactor) -> str:
     return digest_bytes(encoded)
 
 
-def _check_key_is_left(given: bytes, written: bytes) -> None:
-    """A key that is nothing but a secret would match every other one."""
+def check_key_is_left(given: bytes, written: bytes) -> None:
+    """Raise :class:`RrError` 2008 for a key that is nothing but a secret: it would match every
+    other one."""
     if given != written and blind(written.decode("utf-8", "replace")) == PLACEHOLDER:
         raise RrError(
             ENTRY_INVALID,

@@ -1,0 +1,137 @@
+"""``import`` and ``export``: recordings of other tools, there and back, and what is lost on the way."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from reenact.cli.places import recording_at
+from reenact.cli.render import count, json_line, safe, size
+from reenact.cli.running import report
+from reenact.errors import RecordingExists, UsageError
+from reenact.interop.foreign import Made
+from reenact.interop.formats import Format, format_named, guess
+from reenact.interop.giving import give
+from reenact.interop.losses import KINDS, Loss
+from reenact.interop.taking import policy_of
+from reenact.interop.trees import Moved, jobs, move
+from reenact.policy.places import find_root
+from reenact.store.files import replace_file
+from reenact.store.reading import open_recording
+
+__all__ = ["export", "import_"]
+
+
+def import_(args: argparse.Namespace) -> int:
+    """The command ``import``."""
+    source, wanted = _source(args)
+    root = Path(args.root) if args.root else find_root(Path.cwd(), os.environ)
+    pinned = policy_of(root, args.policy)
+    target = Path(args.output) if args.output else None
+    done = []
+    for job in jobs(source, target, wanted):
+        moved = move(job, pinned, redaction=args.redaction, replace=args.overwrite)
+        _tell(moved, as_json=args.json)
+        done.append(moved)
+    if not args.json:
+        _sum_up(source, done)
+    return max((one.error.exit_code for one in done if one.error is not None), default=0)
+
+
+def _source(args: argparse.Namespace) -> tuple[Path, Format | None]:
+    given = [text for text in (args.source, args.vcr) if text]
+    if len(given) != 1:
+        raise UsageError(
+            "import takes one file or folder",
+            hint="reenact import PATH, or reenact import --vcr PATH",
+        )
+    if args.output and args.in_place:
+        raise UsageError("-o and --in-place say two places", hint="leave one of them out")
+    name = args.format or ("vcr" if args.vcr else None)
+    return Path(given[0]), None if name is None else format_named(name)
+
+
+def _tell(moved: Moved, *, as_json: bool) -> None:
+    if as_json:
+        print(json_line(moved.to_json()))
+    elif moved.status == "imported":
+        print(
+            f"{safe(str(moved.source))} -> {safe(str(moved.target))}: "
+            f"{count(moved.calls, 'call')}, {count(moved.hidden, 'value')} hidden"
+        )
+    elif moved.status == "kept":
+        print(f"{safe(str(moved.source))}: {safe(str(moved.target))} is there already, kept")
+    elif moved.status == "skipped":
+        print(f"{safe(str(moved.source))}: no recording, left alone")
+    if moved.error is not None:
+        report(moved.error)
+    _tell_losses(str(moved.source), moved.losses)
+
+
+def _tell_losses(name: str, losses: Iterable[Loss]) -> None:
+    for loss in losses:
+        print(f"{safe(name)}: lost {loss.count} x {loss.kind}: {loss.what}", file=sys.stderr)
+
+
+def _sum_up(source: Path, done: list[Moved]) -> None:
+    if not done:
+        print(f"{safe(str(source))}: there is no cassette in it")
+    if len(done) < 2:
+        return
+    states = Counter(one.status for one in done)
+    told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    calls, hidden = sum(one.calls for one in done), sum(one.hidden for one in done)
+    print(
+        f"{count(len(done), 'file')}: {told}; {count(calls, 'call')}, {count(hidden, 'value')} hidden"
+    )
+    totals: Counter[str] = Counter()
+    for one in done:
+        totals.update({loss.kind: loss.count for loss in one.losses})
+    for kind, number in sorted(totals.items()):
+        print(f"in all: lost {number} x {kind}: {KINDS[kind]}", file=sys.stderr)
+
+
+def export(args: argparse.Namespace) -> int:
+    """The command ``export``."""
+    path, file = recording_at(args.path), args.file
+    wanted = format_named(args.format) if args.format else guess(Path(file))
+    if wanted is None or wanted.write is None:
+        raise UsageError(
+            f"cannot tell by the name {file[:100]!r} what to write",
+            hint="--format har, vcr, vcr-json, rrbin or boruna",
+        )
+    to_stdout = file == "-"
+    if not to_stdout and Path(file).exists() and not args.overwrite:
+        raise RecordingExists(f"{file} already exists", hint="choose another name, or --overwrite")
+    with open_recording(path) as source:
+        found = give(source)
+    made = wanted.write(found.items)
+    losses = (*found.losses, *made.losses)
+    if to_stdout:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(made.content)
+    else:
+        replace_file(Path(file), made.content)
+    _tell_export(args, wanted, made, losses)
+    return 0
+
+
+def _tell_export(
+    args: argparse.Namespace, wanted: Format, made: Made, losses: tuple[Loss, ...]
+) -> None:
+    if args.json and args.file != "-":
+        told = {
+            "path": args.file,
+            "format": wanted.name,
+            "calls": made.calls,
+            "losses": [loss.to_json() for loss in losses],
+        }
+        print(json_line(told))
+    elif args.file != "-":
+        length = size(len(made.content))
+        print(f"{safe(args.file)}: {count(made.calls, 'call')}, {length}, {wanted.what}")
+    _tell_losses(args.path, losses)

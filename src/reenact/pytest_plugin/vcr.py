@@ -1,0 +1,130 @@
+"""``@pytest.mark.vcr`` of pytest-recording keeps working: one line in the settings switches.
+
+With ``reenact_vcr = true`` (or ``--reenact-vcr``) a test with this marker gets the cassette that
+pytest-recording would give it, read and written by Reenact. pytest-recording itself must not be
+there then: both would answer for the same marker. Loads nothing of the engine.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from reenact.pytest_plugin.wanted import Wanted
+
+__all__ = [
+    "asks",
+    "is_on",
+    "pytest_addhooks",
+    "pytest_addoption",
+    "pytest_configure",
+    "wanted",
+]
+
+RECORD_MODES = ("none", "once", "new_episodes", "all", "rewrite")
+_MARKERS = (
+    "vcr(*cassettes, **config): HTTP is replayed from a cassette of pytest-recording",
+    "block_network(allowed_hosts): the test may not reach the network",
+    "default_cassette(name): another name for the cassette of the test",
+)
+_FIXTURES = "reenact-vcr-fixtures"
+_WANTED = pytest.StashKey["Wanted"]()
+
+
+class Hooks:
+    """Hooks of pytest-recording, so that a conftest which has them loads."""
+
+    def pytest_recording_configure(self, config: pytest.Config, vcr: Any) -> None:
+        """Never called: there is no VCR object."""
+
+
+def _has_recording(pluginmanager: pytest.PytestPluginManager) -> bool:
+    """Is pytest-recording here, or about to be? Its options are then its own."""
+    if pluginmanager.has_plugin("recording"):
+        return True
+    if pluginmanager.is_blocked("recording") or os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        return False
+    return find_spec("pytest_recording") is not None
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """A conftest may have hooks of pytest-recording."""
+    if not _has_recording(pluginmanager):
+        pluginmanager.add_hookspecs(Hooks)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """The switch; and the options of pytest-recording, unless it has them itself."""
+    what = "run tests that are marked vcr, as pytest-recording does, with Reenact"
+    parser.addini("reenact_vcr", what, type="bool", default=False)
+    group = parser.getgroup("reenact", "recorded and replayed tests (reenact)")
+    group.addoption("--reenact-vcr", action="store_true", default=False, help=what)
+    if _has_recording(pluginmanager):
+        return
+    add = parser.getgroup("recording", "options of pytest-recording, for reenact_vcr").addoption
+    add("--record-mode", choices=RECORD_MODES, default=None, help="what of a cassette is recorded")
+    add("--block-network", action="store_true", default=False, help="no test reaches the network")
+    add("--allowed-hosts", default=None, help="accepted, and not honoured")
+    add("--disable-recording", action="store_true", default=False, help="run marked tests live")
+
+
+def is_on(config: pytest.Config) -> bool:
+    """Has the project switched?"""
+    return bool(config.getoption("reenact_vcr")) or bool(config.getini("reenact_vcr"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Raises :class:`pytest.UsageError` where somebody else answers for the marker, too."""
+    if not is_on(config):
+        return
+    for name, package in (("recording", "pytest-recording"), ("vcr", "pytest-vcr")):
+        if config.pluginmanager.has_plugin(name):
+            raise pytest.UsageError(
+                f"{package} and reenact_vcr are both active, and both answer for the marker vcr: "
+                f"uninstall {package}, or say -p no:{name}"
+            )
+    for line in _MARKERS:
+        config.addinivalue_line("markers", line)
+    from reenact.pytest_plugin import vcr_fixtures
+
+    config.pluginmanager.register(vcr_fixtures, _FIXTURES)
+
+
+def asks(item: pytest.Item) -> bool:
+    """Has ``item`` a cassette because of its marker? Cheap: asked of every test there is."""
+    config = item.config
+    if not isinstance(item, pytest.Function) or not is_on(config):
+        return False
+    if config.getoption("disable_recording"):
+        return False
+    return item.get_closest_marker("vcr") is not None or _is_blocked(item)
+
+
+def _is_blocked(item: pytest.Item) -> bool:
+    marked = item.get_closest_marker("block_network") is not None
+    return marked or bool(item.config.getoption("block_network"))
+
+
+def wanted(item: pytest.Item) -> Wanted | None:
+    """What ``item`` wants; None for a test that is not marked.
+
+    Known while its fixtures are being set up, because fixtures say it; before that, where its
+    cassette is unless they say otherwise. A cassette in YAML or JSON that has no tape beside it is
+    imported here; it is never asked for live. Raises :class:`pytest.UsageError` for settings that make no sense, and what reading a
+    cassette raises.
+    """
+    if not asks(item):
+        return None
+    from reenact.pytest_plugin import vcr_asking
+
+    if item not in item.session._setupstate.stack:
+        return vcr_asking.expected(item)
+    if _WANTED not in item.stash:
+        is_marked = item.get_closest_marker("vcr") is not None
+        ask = vcr_asking.cassette_wanted if is_marked else vcr_asking.nothing_wanted
+        item.stash[_WANTED] = ask(item)
+    return item.stash[_WANTED]

@@ -1,0 +1,122 @@
+"""Flows of mitmproxy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reenact.interop.foreign import Exchange
+from reenact.interop.mitmproxy import read
+from tests.unit.interop.making import losses_of, refused
+
+
+def packed(value: Any) -> bytes:
+    """``value`` as a tnetstring."""
+    kind, content = b"~", b""
+    if isinstance(value, bool):
+        kind, content = b"!", str(value).lower().encode()
+    elif isinstance(value, bytes):
+        kind, content = b",", value
+    elif isinstance(value, str):
+        kind, content = b";", value.encode()
+    elif isinstance(value, int):
+        kind, content = b"#", str(value).encode()
+    elif isinstance(value, float):
+        kind, content = b"^", repr(value).encode()
+    elif isinstance(value, list):
+        kind, content = b"]", b"".join(map(packed, value))
+    elif isinstance(value, dict):
+        pairs = (packed(key) + packed(item) for key, item in value.items())
+        kind, content = b"}", b"".join(pairs)
+    return b"%d:%b%b" % (len(content), content, kind)
+
+
+REQUEST = {
+    "method": b"POST",
+    "scheme": b"https",
+    "host": "a.example",
+    "port": 443,
+    "authority": b"",
+    "path": b"/x?a=1",
+    "http_version": b"HTTP/1.1",
+    "headers": [[b"X", b"1"], [b"X", b"2"]],
+    "content": b"asked",
+    "timestamp_start": 1_700_000_000.0,
+}
+RESPONSE = {
+    "status_code": 201,
+    "reason": b"Created",
+    "http_version": b"HTTP/2.0",
+    "headers": [[b"Set-Cookie", b"a=1"], [b"Set-Cookie", b"b=2"]],
+    "content": b"\xff\x00",
+    "trailers": None,
+    "timestamp_end": 1_700_000_000.5,
+}
+
+
+def flow(**changes: Any) -> dict[str, Any]:
+    return {"type": "http", "version": 21, "request": REQUEST, "response": RESPONSE, **changes}
+
+
+def test_a_flow_is_an_exchange() -> None:
+    found = read(packed(flow()) + packed(flow(request={**REQUEST, "port": 8443})))
+    first, second = found.items
+    assert isinstance(first, Exchange)
+    assert isinstance(second, Exchange)
+    assert (first.request.method, first.request.url) == ("POST", "https://a.example/x?a=1")
+    assert first.request.headers == (("X", "1"), ("X", "2"))
+    assert (first.request.body, first.body) == (b"asked", b"\xff\x00")
+    assert (first.head.status, first.head.reason, first.head.version) == (
+        201,
+        "Created",
+        "HTTP/2.0",
+    )
+    assert first.head.headers == (("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"))
+    assert first.ts == 1_700_000_000_500
+    assert second.request.url == "https://a.example:8443/x?a=1"
+    assert losses_of(found) == {}
+
+
+@pytest.mark.parametrize(
+    "changes,lost",
+    [
+        ({"type": "dns"}, {"not_http": 1}),
+        ({"response": None}, {"no_response": 1}),
+        ({"websocket": {"messages": []}}, {"websocket": 1}),
+        ({"response": {**RESPONSE, "content": None}}, {"body_missing": 1}),
+        ({"response": {**RESPONSE, "trailers": [[b"a", b"b"]]}}, {"trailers": 1}),
+    ],
+)
+def test_what_is_lost(changes: dict[str, Any], lost: dict[str, int]) -> None:
+    assert losses_of(read(packed(flow(**changes)))) == lost
+
+
+def _nested() -> bytes:
+    value = packed([])
+    for _ in range(70):
+        value = b"%d:%b]" % (len(value), value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"not a flow",
+        b"3:abc",
+        b"9999999999999999:a,",
+        packed(flow())[:-5],
+        packed([1, 2]),
+        packed(flow(version=5)),
+        packed(flow(version=None)),
+        packed(flow(response={**RESPONSE, "status_code": 7})),
+        packed(flow(request={**REQUEST, "headers": [b"a"]})),
+        b"1:x#",
+        b"1:x?",
+        b"3:1:a}",
+        _nested(),
+    ],
+    ids=lambda content: str(content[:20]),
+)
+def test_what_is_no_flow_is_refused(content: bytes) -> None:
+    assert str(refused(read, content).fields["place"]).startswith("flow 1")
