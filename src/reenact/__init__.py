@@ -1,6 +1,7 @@
 """Record everything that crosses the edge of a program, and re-enact it later.
 
 The names below are loaded when they are first used, so that ``import reenact`` costs nothing.
+PYTEST_DONT_REWRITE: under ``reenact run`` this is imported before pytest.
 """
 
 from __future__ import annotations

@@ -85,7 +85,10 @@ def test_fresh():
 def test_blocked():
     requests.get(os.environ["URL"] + "/json")
 """
-QUIET = ("no:randomly", "no:asyncio", "no:anyio", "no:xdist", "no:hypothesispytest", "no:socket")
+QUIET = tuple(
+    f"no:{name}"
+    for name in "anyio asyncio cassetter hypothesispytest randomly rerunfailures socket xdist".split()
+)
 
 
 def _pytest(project: Path, phase: str, url: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -98,6 +98,8 @@ _BROUGHT = {"mcp": ("anyio",)}
 def _libraries(module: str) -> tuple[str, ...]:
     """The library in whose room ``module`` is, and what that brings."""
     path = module.split(".")
+    if path[:2] == ["reenact", "pytest_plugin"]:
+        return ("pytest",)  # which is who loads it
     if path[:2] != ["reenact", "boundaries"] or len(path) != 4:
         return ()
     return path[2], *_BROUGHT.get(path[2], ())

@@ -116,11 +116,11 @@ def _head(answer: Whole) -> Head:
 
 
 def stays_inside(session: Session, url: str) -> bool:
-    """Does a whole program talk to itself? Then nothing crosses its edge: the call is made. So it
-    is where the settings let the host through."""
+    """Does a program talk to itself? Then nothing crosses its edge: the call is made. So it is
+    where the settings let the host through."""
     if session.settings.pass_hosts and _host(url) in session.settings.pass_hosts:
         return True
-    if not session.settings.whole_process:
+    if not (session.settings.whole_process or session.settings.own_servers):
         return False
     try:
         parts = urlsplit(url)

@@ -114,9 +114,13 @@ class Ending:
 
     def _finish_sink(self, parts: Opened, sink: Any, error: BaseException | None) -> None:
         session = self._session
-        if session.mode == "rewrite" and error is not None:
+        keeps = session.mode != "rewrite" and session.settings.keeps_failed
+        if error is not None and not keeps:
+            path = session.settings.path
+            there = path is not None and path.exists()
             sink.discard()
-            session.warn(f"{session.settings.path} stays as it was, because the run failed")
+            kept = "stays as it was" if there else "was not written"
+            session.warn(f"{path} {kept}, because the run failed")
             return
         if parts.copier is not None:
             parts.copier.rest(self._has_happened(parts))

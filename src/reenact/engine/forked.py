@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -146,6 +146,19 @@ class Forked(UnderWay):
         """Is nothing left to be enacted here of a run that is forked elsewhere?"""
         with self.lock:
             self.conductor.look_for_limit()
+
+    def keep_patches(self) -> Callable[[], None]:
+        """What this session has patched stays patched, until the function that is returned is
+        called: for the next session, which then opens in a tenth of the time."""
+        kept = [] if self.mode == "off" else self._patches()
+        for patches in kept:
+            patches.acquire()
+
+        def release() -> None:
+            for patches in reversed(kept):
+                patches.release()
+
+        return release
 
     def _patches(self) -> list[Patches]:
         own = self.settings.boundaries

@@ -74,6 +74,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     whole_process: bool = False
     pass_hosts: tuple[str, ...] = ()
     """Hosts that are really asked over HTTP, in every mode, and not recorded."""
+    own_servers: bool = False
+    """Calls to a server inside this process are made, and not noted: nothing crosses the edge. Of a
+    session for the whole process that is always so."""
+    keeps_failed: bool = True
+    """Is what was recorded kept where the body of the session has failed?"""
     boundaries: Patches | None = None
     """What covers the libraries that the program uses."""
     only: str | None = None

@@ -10,12 +10,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
 from reenact.policy.patterns import late
 
-__all__ = ["CASELESS", "TAIL", "Names", "Stem", "is_cookie", "is_log_probability", "normalise"]
+__all__ = [
+    "CASELESS",
+    "TAIL",
+    "Names",
+    "Stem",
+    "is_cookie",
+    "is_log_probability",
+    "names_with",
+    "normalise",
+]
 
 CASELESS = re.IGNORECASE | re.ASCII
 """Flags of every pattern that the gate repeats: without ASCII, ``K`` would also be KELVIN SIGN."""
@@ -178,6 +188,12 @@ class Names:
         if plain in self._own:
             return True
         return bool(self._default.search(end) or self._only_whole.fullmatch(plain))
+
+
+@lru_cache(maxsize=16)
+def names_with(secret: tuple[str, ...], not_secret: tuple[str, ...]) -> Names:
+    """The decision with these names, shared: sessions come one after the other, and ask the same."""
+    return Names(secret, not_secret)
 
 
 def _only_looks_it(name: str, plain: str) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from reenact.errors import UsageError
 from reenact.policy.gate import Engine, Gate, Verdict
 from reenact.policy.known import Known
-from reenact.policy.names import Names
+from reenact.policy.names import names_with
 from reenact.policy.payloads import embedded, streams
 from reenact.policy.placeholder import PLACEHOLDER, blind
 from reenact.policy.shapes import SHAPES
@@ -83,7 +83,7 @@ class Redactor:
             )
         self.profile: Profile = profile
         self._salt = salt
-        self._names = Names(secret_names, not_secret_names)
+        self._names = names_with(tuple(secret_names), tuple(not_secret_names))
         self._known = Known(declared, environ or {}, self._names)
         self._gate = Gate(self._names, engine=engine)
         self._shape_gate = Gate(engine=engine, shapes_only=True)

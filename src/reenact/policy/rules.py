@@ -163,7 +163,7 @@ class Policy(_Part, frozen=True, kw_only=True):
     ] = None
     ignore: Annotated[Ignore, Meta(description="what does not count in a comparison")] = Ignore()
     volatile: Annotated[
-        tuple[Literal["timestamps", "uuids", "durations"], ...],
+        tuple[Literal["timestamps", "uuids", "durations", "tmp_paths"], ...],
         Meta(description="values that are compared as if they were all the same"),
     ] = ()
     key_headers: Annotated[

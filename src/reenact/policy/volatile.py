@@ -1,11 +1,12 @@
-"""What changes from run to run by its nature: timestamps, uuids, durations.
+"""What changes from run to run by its nature: timestamps, uuids, durations, pytest's folders.
 
 A policy names the kinds that do not count; they are then replaced by constants before two requests
 are compared. Texts are searched wherever they stand, JSON inside a string included; numbers count
 only under a name that says what they are (``tookMs``, ``startedAt``, ``ts``).
 
 A date without a time is no timestamp: versions and model names contain dates. A uuid has its
-dashes: 32 hex digits alone may be the digest of something that matters.
+dashes: 32 hex digits alone may be the digest of something that matters. A folder that pytest has
+made for a test (``tmp_path``) has the number of the run in its name, and its own.
 """
 
 from __future__ import annotations
@@ -64,6 +65,13 @@ _DURATIONS = (
         r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?S)?(?!\w)",
     ),
 )
+_TMP_PATHS = (
+    (
+        "/pytest-of-",
+        r"/(?<![\w.+@~-].)(?:[\w.+@~-]+/)*pytest-of-[\w.+@~-]+/pytest-[0-9]+(?:/popen-gw[0-9]+)?"
+        r"(?:/\w+)?",
+    ),
+)
 _MOMENT_NAME = (
     r"(?:ts|timestamp|(?:started|fetched|created|updated|finished|ended|completed|sent|received)"
     r"[_-]?at)(?:[_-]?(?:ns|us|ms))?"
@@ -108,6 +116,7 @@ _KINDS = (
     _kind("timestamps", _TIMESTAMPS, _MOMENT_NAME),
     _kind("uuids", _UUIDS),
     _kind("durations", _DURATIONS, _SPAN_NAME),
+    _kind("tmp_paths", _TMP_PATHS),
 )
 KINDS = tuple(kind.name for kind in _KINDS)
 """The kinds there are, in the order in which they are replaced."""

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from reenact.pytest_plugin.wanted import Wanted
 
 __all__ = [
+    "add_options",
     "asks",
+    "configure",
     "is_on",
     "pytest_addhooks",
-    "pytest_addoption",
-    "pytest_configure",
     "wanted",
 ]
 
@@ -32,6 +32,10 @@ _MARKERS = (
     "default_cassette(name): another name for the cassette of the test",
 )
 _FIXTURES = "reenact-vcr-fixtures"
+_OWNERS = {"recording": "pytest_recording", "cassetter": "cassetter"}
+"""Plugins that have these options, and their modules."""
+_RIVALS = {"recording": "pytest-recording", "vcr": "pytest-vcr", "cassetter": "cassetter"}
+"""Plugins that answer for the marker, and their packages."""
 _WANTED = pytest.StashKey["Wanted"]()
 
 
@@ -42,28 +46,31 @@ class Hooks:
         """Never called: there is no VCR object."""
 
 
-def _has_recording(pluginmanager: pytest.PytestPluginManager) -> bool:
-    """Is pytest-recording here, or about to be? Its options are then its own."""
-    if pluginmanager.has_plugin("recording"):
+_Manager = pytest.PytestPluginManager
+
+
+def _is_coming(pluginmanager: _Manager, plugin: str, module: str) -> bool:
+    """Is this plugin here, or about to be?"""
+    if pluginmanager.has_plugin(plugin):
         return True
-    if pluginmanager.is_blocked("recording") or os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+    if pluginmanager.is_blocked(plugin) or os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
         return False
-    return find_spec("pytest_recording") is not None
+    return find_spec(module) is not None
 
 
-def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+def pytest_addhooks(pluginmanager: _Manager) -> None:
     """A conftest may have hooks of pytest-recording."""
-    if not _has_recording(pluginmanager):
+    if not _is_coming(pluginmanager, "recording", "pytest_recording"):
         pluginmanager.add_hookspecs(Hooks)
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """The switch; and the options of pytest-recording, unless it has them itself."""
+def add_options(parser: pytest.Parser, pluginmanager: _Manager) -> None:
+    """The switch; and the options of pytest-recording, unless a plugin is there that has them."""
     what = "run tests that are marked vcr, as pytest-recording does, with Reenact"
     parser.addini("reenact_vcr", what, type="bool", default=False)
     group = parser.getgroup("reenact", "recorded and replayed tests (reenact)")
     group.addoption("--reenact-vcr", action="store_true", default=False, help=what)
-    if _has_recording(pluginmanager):
+    if any(_is_coming(pluginmanager, plugin, module) for plugin, module in _OWNERS.items()):
         return
     add = parser.getgroup("recording", "options of pytest-recording, for reenact_vcr").addoption
     add("--record-mode", choices=RECORD_MODES, default=None, help="what of a cassette is recorded")
@@ -77,11 +84,11 @@ def is_on(config: pytest.Config) -> bool:
     return bool(config.getoption("reenact_vcr")) or bool(config.getini("reenact_vcr"))
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def configure(config: pytest.Config) -> None:
     """Raises :class:`pytest.UsageError` where somebody else answers for the marker, too."""
     if not is_on(config):
         return
-    for name, package in (("recording", "pytest-recording"), ("vcr", "pytest-vcr")):
+    for name, package in _RIVALS.items():
         if config.pluginmanager.has_plugin(name):
             raise pytest.UsageError(
                 f"{package} and reenact_vcr are both active, and both answer for the marker vcr: "
@@ -99,14 +106,14 @@ def asks(item: pytest.Item) -> bool:
     config = item.config
     if not isinstance(item, pytest.Function) or not is_on(config):
         return False
-    if config.getoption("disable_recording"):
+    if config.getoption("disable_recording", default=False):
         return False
     return item.get_closest_marker("vcr") is not None or _is_blocked(item)
 
 
 def _is_blocked(item: pytest.Item) -> bool:
     marked = item.get_closest_marker("block_network") is not None
-    return marked or bool(item.config.getoption("block_network"))
+    return marked or bool(item.config.getoption("block_network", default=False))
 
 
 def wanted(item: pytest.Item) -> Wanted | None:

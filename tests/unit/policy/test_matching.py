@@ -316,7 +316,7 @@ def test_bytes_that_are_no_text_are_left_alone() -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(PolicyInvalid, match="no volatile kind 'dates'") as caught:
         comparer(volatile=("uuids", "dates"))
-    assert caught.value.hint == "one of timestamps, uuids, durations"
+    assert caught.value.hint == "one of timestamps, uuids, durations, tmp_paths"
 
 
 def test_settles_says_which_kind_would_help() -> None:

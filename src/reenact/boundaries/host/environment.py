@@ -31,6 +31,9 @@ _THROUGH: Final = frozenset(
 """They read for whoever calls them."""
 
 _HIDDEN: Final = "***REDACTED"
+_RUNNERS: Final = "PYTEST_"
+"""How variables begin in which a test runner says which test runs, and where: of this run, not of
+the program."""
 _ALL: Final = "os.environ"
 
 
@@ -44,6 +47,7 @@ def known_environment(session: Session) -> dict[str, str]:
     names = list(known)
     if _ALL in told.others:
         names = _with_own(told, _texts(told.others[_ALL][1]), list(there))
+        names += [name for name in there if name.startswith(_RUNNERS)]
     return {name: value for name in names if (value := known.get(name)) is not None}
 
 
@@ -107,7 +111,9 @@ def _getitem(original: _Method) -> _Method:
 def _is_fact(session: Session, encoded: bytes) -> bool:
     """Is it something that the machine says? What can stand in no recording is left alone."""
     name = os.fsdecode(encoded)
-    return name.isprintable() and name not in told_in(session).own and not session.hides(name)
+    if not name.isprintable() or name.startswith(_RUNNERS):
+        return False
+    return name not in told_in(session).own and not session.hides(name)
 
 
 def _value(session: Session, environ: Any, encoded: bytes) -> str | None:
@@ -196,13 +202,15 @@ def _repr(original: _Method) -> _Method:
 def _names(session: Session, environ: Any) -> list[str]:
     """The names that the program finds. What is secret is not recorded, so that it cannot be read
     where it is not set."""
-    told, there = told_in(session), [os.fsdecode(name) for name in environ._data]
+    told, everything = told_in(session), [os.fsdecode(name) for name in environ._data]
+    there = [name for name in everything if not name.startswith(_RUNNERS)]
     if told.names is None or (session.writes and _with_own(told, told.names, there) != there):
         told.names = there
         told.gone.clear()
     now = list(map(as_written, told.names))
     found = _with_own(told, _texts(tell(session, told.others, _ALL, now)), there)
-    return [name for name in found if name in there or not session.hides(name)]
+    known = [name for name in found if name in there or not session.hides(name)]
+    return [name for name in everything if name.startswith(_RUNNERS)] + known
 
 
 def _texts(names: list[Any]) -> list[str]:

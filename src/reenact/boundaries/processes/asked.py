@@ -12,7 +12,8 @@ from reenact.format.event import Data
 
 __all__ = ["process_call"]
 
-_OURS = "REENACT_"
+_OURS = ("REENACT_", "PYTEST_")
+"""How variables begin in which we, and a test runner, say something of the present run."""
 _PYTHON = "python"
 
 
@@ -94,7 +95,8 @@ def _changes(environ: Mapping[Any, Any], ours: Mapping[str, str]) -> Data:
     gone = [name for name in sorted(own) if name not in given and not name.startswith(_OURS)]
     changes: Data = {"set": new} if new else {}
     if len(gone) > len(own) // 2:  # made from nothing: what it lacks says more of the machine
-        changes["kept"] = sorted(set(own).intersection(given).difference(new))
+        kept = set(own).intersection(given).difference(new)
+        changes["kept"] = sorted(name for name in kept if not name.startswith(_OURS))
     elif gone:
         changes["unset"] = gone
     return changes

@@ -1,0 +1,126 @@
+"""One cassette for the tests of a class or of a module: each has a part of its own in it.
+
+A part is what is under one lane, whose number is made from the name of the test. It begins with an
+event that says the name. So a test replays alone, among some of the others, in any order and in any
+process, and is recorded anew without the others. Whoever writes one makes the whole file again, one
+after the other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from reenact._system import start_clock
+from reenact.format import lane as lanes
+from reenact.format.event import Data, Draft, Event
+from reenact.format.manifest import Manifest, Seed
+from reenact.policy.redaction import Profile, Redactor
+from reenact.store.copying import Copier
+from reenact.store.reading import open_recording
+from reenact.store.sink import Options
+from reenact.store.source import LogSource
+from reenact.store.tape_sink import TapeSink
+
+__all__ = ["Part"]
+
+_BEGIN = "run_start"
+
+
+class Part:
+    """What the test ``name`` has in the tape ``path``, which need not be there."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+        number = crc32(name.encode("utf-8", "surrogatepass")) + 1
+        self.lane = f"{lanes.ROOT}.{number}"
+
+    def _has(self, event: Event) -> bool:
+        return event.lane == self.lane or event.lane.startswith(f"{self.lane}.")
+
+    def is_there(self) -> bool:
+        """Has the test been recorded? Raises what opening a recording raises."""
+        if not self.path.exists():
+            return False
+        with open_recording(self.path) as source:
+            return any(event.type == _BEGIN and self._has(event) for event in source)
+
+    def profile(self) -> Profile | None:
+        """How the others are redacted, and this one has to be; None where there are none."""
+        if not self.path.exists():
+            return None
+        with open_recording(self.path) as source:
+            return source.manifest().redaction.profile
+
+    def take_out(self, target: Path) -> None:
+        """Copy the part to a tape of its own."""
+        with open_recording(self.path) as source:
+            pieces = [_Piece(source, event) for event in source if self._has(event)]
+            _write(target, pieces, source.manifest())
+
+    def put_back(self, own: Path) -> None:
+        """The tape ``own`` is the part from now on. The other parts stay as they are."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(self.path), open_recording(own) as source:
+            mine = [_Piece(source, event) for event in source]
+            if not any(piece.event.type == _BEGIN for piece in mine):
+                mine.insert(0, _Piece(None, self._beginning(source.manifest())))
+            if not self.path.exists():
+                _write(self.path, mine, source.manifest())
+                return
+            with open_recording(self.path) as old:
+                others = [_Piece(old, event) for event in old if not self._has(event)]
+                _write(self.path, _sorted([*others, *mine]), old.manifest())
+
+    def _beginning(self, manifest: Manifest) -> Draft:
+        data: Data = {"sessionKey": self.name}
+        return Draft(type=_BEGIN, data=data, ts=manifest.created_at, lane=self.lane, op=_BEGIN)
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    """An event of a recording, or a new one."""
+
+    source: LogSource | None
+    event: Event | Draft
+
+
+def _sorted(pieces: list[_Piece]) -> list[_Piece]:
+    """Part after part; inside of a part the order stays."""
+    return sorted(pieces, key=lambda piece: lanes.order(piece.event.lane)[:2])
+
+
+def _write(target: Path, pieces: list[_Piece], like: Manifest) -> None:
+    """Redacted they are already."""
+    values = {name: getattr(like, name) for name in Seed.__struct_fields__}
+    options = Options(redactor=Redactor("none"))
+    sink = TapeSink(target, clock=start_clock(), options=options, replace=True)
+    sink.start(msgspec.structs.replace(Seed(**values), event_log_path="tape"))
+    copiers: dict[int, Copier] = {}
+    for piece in pieces:
+        if piece.source is None or not isinstance(piece.event, Event):
+            assert isinstance(piece.event, Draft)
+            sink.append(piece.event)
+            continue
+        copier = copiers.get(id(piece.source)) or Copier(piece.source, sink)
+        copiers[id(piece.source)] = copier
+        copier.copy(piece.event.seq)
+    sink.finalize("ok")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """No other process writes it: they wait. The lock is a file that nobody checks in."""
+    name = sha256(os.fsencode(path.absolute())).hexdigest()[:32]
+    lock = Path(tempfile.gettempdir()) / f"reenact-{os.getuid()}-{name}.lock"
+    with lock.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

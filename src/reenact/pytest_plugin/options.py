@@ -1,0 +1,132 @@
+"""What is said on the command line and in the settings of pytest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reenact.pytest_plugin import vcr
+from reenact.pytest_plugin.tally import Tally
+
+__all__ = [
+    "MODES",
+    "pytest_addoption",
+    "pytest_configure",
+    "pytest_report_header",
+    "said_mode",
+    "said_only",
+    "said_policy",
+    "said_strict",
+    "setting",
+]
+
+MODES = ("auto", "record", "replay", "record_missing", "update", "rewrite", "off")
+"""``auto``: what has a cassette is replayed; what has none is recorded, but not in CI."""
+
+_SETTINGS = {
+    "reenact_mode": f"how cassettes are used: {', '.join(MODES)}",
+    "reenact_policy": "the id of the policy of tests that name none",
+    "reenact_strict": "false: a divergence is told and does not fail the test",
+    "reenact_cassettes": "where cassettes are: a folder, or beside for one beside the tests; "
+    "otherwise .reenact/cassettes",
+    "reenact_only": "network: nothing but HTTP and websockets is recorded",
+    "reenact_fixture_root": "the folder whose rr folder has the cassettes",
+    "reenact_own_servers": "record: calls to servers that tests have started are recorded, too",
+}
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    group = parser.getgroup("reenact", "recorded and replayed tests (reenact)")
+    add = group.addoption
+    add(
+        "--reenact-mode",
+        choices=MODES,
+        dest="reenact_mode",
+        help="how cassettes are used, whatever markers and settings say",
+    )
+    for name, what in (
+        ("update", "make again what diverges, add what is missing, drop what is left over"),
+        ("rewrite", "record everything again"),
+    ):
+        add(f"--reenact-{name}", action="store_const", const=name, dest="reenact_mode", help=what)
+    add("--reenact-policy", metavar="ID", help="the policy, whatever markers say")
+    add(
+        "--reenact-strict",
+        action="store_true",
+        default=None,
+        dest="reenact_strict",
+        help="a divergence fails the test (this is the default)",
+    )
+    add(
+        "--reenact-lenient",
+        action="store_false",
+        default=None,
+        dest="reenact_strict",
+        help="a divergence is told at the end and does not fail the test",
+    )
+    add("--reenact-report", metavar="FILE", help="write what became of each cassette, as JSON")
+    for name, what in _SETTINGS.items():
+        parser.addini(name, what, default="")
+    vcr.add_options(parser, pluginmanager)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "reenact(cassette, policy, mode, strict, match, ignore, fixture_root, only, scope): what the "
+        "test exchanges with the world is recorded once, and replayed after that",
+    )
+    config.pluginmanager.register(Tally(config), "reenact-tally")
+    vcr.configure(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Where something was said, or there are cassettes."""
+    mode, policy = said_mode(config, None), said_policy(config, None)
+    where = setting(config, "reenact_cassettes")
+    if not (mode or policy or where or (config.rootpath / ".reenact").is_dir()):
+        return None
+    by = f", policy {policy}" if policy else ""
+    return f"reenact: mode {mode or 'auto'}{by}, cassettes {_where(where)}"
+
+
+def _where(said: str) -> str:
+    return {"": "in .reenact/cassettes", "beside": "beside the tests"}.get(said, f"in {said}")
+
+
+def setting(config: pytest.Config, name: str) -> str:
+    """What the settings file says; empty where it says nothing."""
+    return str(config.getini(name)).strip()
+
+
+def _first(*said: Any) -> Any:
+    return next((one for one in said if one is not None and one != ""), None)
+
+
+def said_mode(config: pytest.Config, marked: str | None) -> str | None:
+    """The command line before the marker before the settings; None where nobody says one."""
+    found = _first(config.getoption("reenact_mode"), marked, setting(config, "reenact_mode"))
+    return None if found is None else str(found)
+
+
+def said_policy(config: pytest.Config, marked: str | None) -> str | None:
+    """The same for the policy."""
+    found = _first(config.getoption("reenact_policy"), marked, setting(config, "reenact_policy"))
+    return None if found is None else str(found)
+
+
+def said_only(config: pytest.Config, marked: str | None) -> str | None:
+    """The same for what is recorded."""
+    found = _first(marked, setting(config, "reenact_only"))
+    return None if found is None else str(found)
+
+
+def said_strict(config: pytest.Config, marked: bool | None) -> bool | None:
+    """The same for strictness."""
+    said = setting(config, "reenact_strict").lower()
+    if said not in ("", "true", "false"):
+        raise pytest.UsageError(f"reenact_strict is {said!r}: say true or false")
+    in_settings = None if not said else said == "true"
+    found: bool | None = _first(config.getoption("reenact_strict"), marked, in_settings)
+    return found
