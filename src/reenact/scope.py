@@ -49,7 +49,7 @@ def session(
     The place is one of: ``name``, a cassette under ``.reenact/cassettes/`` of the root (or the
     ``rr`` folder of ``fixture_root``, else of ``REENACT_FIXTURE_ROOT``); ``capture``, a directory; ``tape``, a file. ``mode`` is
     ``off``, ``record`` (with ``overwrite`` or ``append`` if something is there), ``replay``,
-    ``record_missing`` or ``rewrite``; by default what the policy says, else ``replay``. A
+    ``record_missing``, ``rewrite`` or ``update``; by default what the policy says, else ``replay``. A
     ``strict`` replay raises at the first divergence, a lenient one goes on and collects them; by
     default it is lenient only at a terminal and outside CI. ``into`` records the replay itself.
     ``fork`` re-enacts up to a call, strictly, and then goes on live: ``last-llm``, the seq of an

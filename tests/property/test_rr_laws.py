@@ -63,7 +63,7 @@ def _contents(path: str) -> list[rr.Entry]:
     """Everything in the order of the file, which is read here without the API."""
     tape = os.path.join(os.environ["REENACT_ROOT"], ".reenact", "cassettes", f"{path}.jsonl")
     with open(tape, encoding="utf-8") as file:
-        names = [json.loads(line)["data"] for line in file if line.startswith('{"seq"')]
+        names = [json.loads(line)["data"] for line in file if line.startswith('{"ts"')]
     with rr.scope({"path": path, "match_mode": "transcript"}) as handle:
         return [rr.next(handle, one["source"], one["op"], b"") for one in names]
 

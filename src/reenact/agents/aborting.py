@@ -8,6 +8,7 @@ from reenact.engine.answers import PLAIN
 from reenact.engine.call import Call
 from reenact.engine.current import current
 from reenact.engine.session import Session
+from reenact.engine.settings import READS
 from reenact.format.event import Data
 
 __all__ = ["Abort", "Signal"]
@@ -42,7 +43,7 @@ class Abort:
         return True
 
     def _was_recorded(self, session: Session, call: Call) -> bool:
-        return session.mode in ("replay", "record_missing") and session.is_next(call)
+        return session.mode in READS and session.is_next(call)
 
 
 def _call(place: Data) -> Call:

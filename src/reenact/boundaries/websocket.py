@@ -173,6 +173,8 @@ class Link:
     def _decide(self, call: Call, *, blocks: bool) -> tuple[Decision, Opened]:
         decision, opened = self.session.decide(call, blocks=blocks)
         if isinstance(decision, (GoLive, Pass)) and not self.is_live:
+            if self.session.mode == "update":
+                self.session.given_up = f"a websocket cannot be updated in part ({call.operation})"
             decision = Refuse(error=_nobody_is_connected(call.operation))
         return decision, opened
 

@@ -225,6 +225,57 @@ COMMANDS = (
         ),
     ),
     Command(
+        "cassettes",
+        "",
+        "list, check and tidy up the cassettes of a test tree",
+        "Cassettes are tapes that tests replay. These commands look at all of them below a folder: "
+        "what is there, what no test asks for, what is out of date, and whether they may be shared.",
+        "reenact cassettes ls tests",
+        under=(
+            Command(
+                "ls",
+                "cassettes:ls",
+                "a table of the cassettes",
+                "Lists every cassette with its events, calls, size and age, whether its policy is the "
+                "pinned one, and whether it can be replayed.",
+                "reenact cassettes ls tests --json",
+            ),
+            Command(
+                "unused",
+                "cassettes:unused",
+                "cassettes that no test asks for",
+                "Lists the cassettes that no test asks for, by what pytest collects. Exit code 1 if "
+                "there are any.",
+                "reenact cassettes unused tests",
+            ),
+            Command(
+                "stale",
+                "cassettes:stale",
+                "cassettes that should be recorded again",
+                "Lists the cassettes that should be recorded again, and why: an older form, another "
+                "policy, a weaker redaction than now, never finished. Exit code 1 if there are any.",
+                "reenact cassettes stale tests",
+            ),
+            Command(
+                "prune",
+                "cassettes:prune",
+                "remove the cassettes that no test asks for",
+                "Lists the cassettes that no test asks for and, with --yes, removes them and what "
+                "belongs to them. Without it nothing is touched.",
+                "reenact cassettes prune tests --yes",
+            ),
+            Command(
+                "check",
+                "hook:check",
+                "refuse cassettes that must not be shared",
+                "Checks cassettes before they are committed: every hash, that they are finished, and "
+                "that nothing in them looks like a secret. Of vcrpy's YAML files the text is looked "
+                "at. What is found is not shown. Exit code 4 for a secret, 3 for damage.",
+                "reenact cassettes check tests",
+            ),
+        ),
+    ),
+    Command(
         "capabilities",
         "capabilities:capabilities",
         "list what a program can do at its edge",

@@ -142,8 +142,9 @@ def _run(parser: Parser) -> None:
     add("--live", action="store_true", help="run without recording")
     add(
         "--mode",
-        choices=("record", "record_missing", "rewrite"),
-        help="add what is missing in the recording, or replace it if the program succeeds",
+        choices=("record", "record_missing", "rewrite", "update"),
+        help="add what is missing in the recording, or, if the program succeeds, replace it or "
+        "update what differs",
     )
     add("--overwrite", action="store_true", help="replace an existing recording")
     add("--append", action="store_true", help="go on at the end of an existing recording")
@@ -461,6 +462,37 @@ def _policy_pin(parser: Parser) -> None:
     _json(parser, "the pins as JSON")
 
 
+def _cassettes(parser: Parser) -> None:
+    parser.add_argument("dir", nargs="?", default=".", metavar="DIR", help="where to look, else .")
+
+
+def _cassettes_ls(parser: Parser) -> None:
+    _cassettes(parser)
+    _json(parser, "one line of JSON per cassette")
+
+
+def _cassettes_unused(parser: Parser) -> None:
+    _cassettes(parser)
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="what pytest --reenact-report has written; else pytest is asked to collect the tests",
+    )
+    _json(parser, "one line of JSON per cassette")
+
+
+def _cassettes_prune(parser: Parser) -> None:
+    _cassettes_unused(parser)
+    parser.add_argument("--yes", action="store_true", help="remove them; else they are only listed")
+
+
+def _cassettes_check(parser: Parser) -> None:
+    parser.add_argument(
+        "path", nargs="*", metavar="PATH", help="files and folders, else the folder you are in"
+    )
+    _json(parser, "one line of JSON per finding")
+
+
 def _capabilities(parser: Parser) -> None:
     _json(parser, "the report as JSON")
 
@@ -491,6 +523,11 @@ _ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "policy check": _policy_check,
     "policy show": _policy_show,
     "policy pin": _policy_pin,
+    "cassettes ls": _cassettes_ls,
+    "cassettes unused": _cassettes_unused,
+    "cassettes stale": _cassettes_ls,
+    "cassettes prune": _cassettes_prune,
+    "cassettes check": _cassettes_check,
     "capabilities": _capabilities,
     "completion": _completion,
 }

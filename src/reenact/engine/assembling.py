@@ -10,7 +10,7 @@ from reenact.engine.late import Late
 from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened
 from reenact.engine.script import Events, Script
-from reenact.engine.settings import Settings
+from reenact.engine.settings import READS, Settings
 from reenact.format.event import Data, Event
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN
@@ -41,7 +41,7 @@ def make_script(
 ) -> Script | None:
     """What was recorded, in modes that read; with ``lane`` only what is under it, of ``events`` if
     they are known."""
-    if parts.source is None or settings.mode not in ("replay", "record_missing"):
+    if parts.source is None or settings.mode not in READS:
         return None
     by_lane = settings.policy.match != "transcript"
     script = Script(

@@ -50,8 +50,10 @@ class Complaints(State):
         """A call that was made again: is the result the recorded one?"""
         if not same_result(self.comparer, opened.call, fields, recorded or {}):
             asked = {name: recorded[name] for name in ("callId",) if recorded and name in recorded}
-            divergence = self.machine.differs(
-                entry, opened.call, opened.key, opened.lane.name, asked | fields
+            divergence = self.machine.note(
+                self.machine.differs(
+                    entry, opened.call, opened.key, opened.lane.name, asked | fields
+                )
             )
             if self.machine.strict:
                 raise self.diverged(divergence)
@@ -117,4 +119,8 @@ class Complaints(State):
     def report(self) -> Report:
         """What happened, for machines: status, counts, divergences, what was left over."""
         self._check_opened()
-        return Report.of(self.machine, self._ending.left_over, self._ending.count, self.mode)
+        with self.lock:
+            outcome = self._ending.outcome or self.machine.outcome()
+        return Report.of(
+            self.machine, self._ending.left_over, self._ending.count, self.mode, outcome
+        )

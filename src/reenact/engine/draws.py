@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reenact.engine.drawing import Live
-from reenact.engine.draws_recorded import KeptDraws, RecordedDraws
+from reenact.engine.draws_recorded import RecordedDraws
 from reenact.engine.draws_replayed import ReplayedDraws
 from reenact.engine.lanes import Lane
+from reenact.engine.settings import ADDS
 from reenact.format.draws import Name
 
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ def draws_of(session: Session) -> Draws:
         from reenact.engine.branch_draws import BranchDraws  # few runs are forked
 
         return BranchDraws(session, session.branching)
-    if session.mode == "record_missing":
-        return KeptDraws(session)
+    if session.mode in ADDS:
+        from reenact.engine.draws_kept import KeptDraws
+
+        assert session.late is not None
+        return KeptDraws(session, session.late)
     return RecordedDraws(session) if session.writes else ReplayedDraws(session)
 
 

@@ -6,14 +6,14 @@ import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from reenact.engine.drawing import ABSENT, VALUE, Live, Served, call_of, read_run
+from reenact.engine.drawing import ABSENT, VALUE, Live, call_of
 from reenact.engine.lanes import Lane
 from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Name, Run
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["Growing", "KeptDraws", "RecordedDraws"]
+__all__ = ["Growing", "RecordedDraws"]
 
 _MOST_OPEN: Final = 64
 """Lanes of one thread whose runs are not written yet."""
@@ -148,55 +148,3 @@ class RecordedDraws:
             for lane in lanes:
                 lane.run = lane.side = None
         self._open.clear()
-
-
-class KeptDraws(RecordedDraws):
-    """Draws of a session that adds to a recording: served while there are recorded ones, then made;
-    written anew, all of them."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._served: dict[Lane, Served] = {}
-        self._left_out: set[int] = set()
-
-    def draw(self, name: Name, live: Live) -> Any:
-        lane = self._lane()
-        value = self._recorded(lane, name)
-        return super().draw(name, live if value is ABSENT else lambda: value)
-
-    def _recorded(self, lane: Lane, name: Name) -> Any:
-        served = self._served.get(lane)
-        value = ABSENT if served is None else served.next(name)
-        if value is not ABSENT:
-            return value
-        session = self._session
-        with session.lock:
-            self._served.pop(lane, None)
-            entry = session.machine.take_draws(name, lane.name)
-            if entry is None:
-                return ABSENT
-            session.leave_out(entry.seq)
-        served = Served(read_run(entry, session), entry, lambda: None)
-        self._served[lane] = served
-        return served.next(name)
-
-    def draw_aside(self, name: Name, live: Live) -> Any:
-        value = self._recorded_aside(name)
-        return super().draw_aside(name, live if value is ABSENT else lambda: value)
-
-    def _recorded_aside(self, name: Name) -> Any:
-        session = self._session
-        with session.lock:
-            script = session.machine.script
-            found = None if script is None else script.next_aside(self._lane().name, name)
-            if found is None:
-                return ABSENT
-            seq, value = found
-            if seq not in self._left_out:
-                self._left_out.add(seq)
-                session.leave_out(seq)
-        return value
-
-    def end(self, lane: Lane) -> None:
-        self._served.pop(lane, None)
-        super().end(lane)

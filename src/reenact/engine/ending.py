@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.call import CHUNK, SCHEDULE
+from reenact.engine.changes import Outcome
 from reenact.engine.divergence import Divergence
 from reenact.engine.opening import Opened
 from reenact.engine.rendering import render, render_many
@@ -30,6 +31,8 @@ class Ending:
         self.count = 0
         self.manifest: Manifest | None = None
         """Of what was written."""
+        self.outcome: Outcome | None = None
+        """What an update has changed."""
         self._session = session
 
     def come(self, parts: Opened, error: BaseException | None, *, forked: bool) -> None:
@@ -38,6 +41,9 @@ class Ending:
         Raises :class:`DivergenceError` for what a replay has to complain about.
         """
         session = self._session
+        if session.mode == "update":
+            with session.lock:
+                self.outcome = session.machine.outcome()
         if session.branching is not None:
             self._end_branch(parts, session.branching, error, forked=forked)
             return
@@ -114,14 +120,15 @@ class Ending:
 
     def _finish_sink(self, parts: Opened, sink: Any, error: BaseException | None) -> None:
         session = self._session
-        keeps = session.mode != "rewrite" and session.settings.keeps_failed
-        if error is not None and not keeps:
+        keeps = session.mode not in ("rewrite", "update") and session.settings.keeps_failed
+        if (error is not None or session.given_up) and not keeps:
             path = session.settings.path
             there = path is not None and path.exists()
             sink.discard()
             kept = "stays as it was" if there else "was not written"
-            session.warn(f"{path} {kept}, because the run failed")
+            session.warn(f"{path} {kept}, because {session.given_up or 'the run failed'}")
             return
+        session.settle_kept()
         if parts.copier is not None:
             parts.copier.rest(self._has_happened(parts))
         failed = None if error is None else type(error).__name__

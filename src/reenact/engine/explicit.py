@@ -17,6 +17,7 @@ from reenact.engine.drawing import VALUE
 from reenact.engine.late import late_module
 from reenact.engine.recorder import Opened
 from reenact.engine.requests import BOOKKEEPING
+from reenact.engine.settings import ADDS, READS
 from reenact.errors import UsageError
 from reenact.format.event import TYPES, Data
 from reenact.policy.nearest import did_you_mean
@@ -129,14 +130,14 @@ class Explicit:
         session.gateway.call(call, lambda: value, VALUE)
 
     def next_nondeterministic(self, source: str, key: str) -> Any:
-        """The recorded value at this place. None in ``record_missing`` when there is none.
+        """The recorded value at this place. None in ``record_missing`` and ``update`` when there is none.
 
         Raises :class:`UsageError` in modes that do not replay, :class:`DivergenceError` when
         something else, or nothing, was recorded here.
         """
         session = self._me()
         _check_replays(session, "next_nondeterministic")
-        if session.mode == "record_missing" and not session.has_recorded(draw_call(source, key)):
+        if session.mode in ADDS and not session.has_recorded(draw_call(source, key)):
             return None
         return session.gateway.call(draw_call(source, key), _not_live(source), VALUE)
 
@@ -308,7 +309,7 @@ def _not_live(operation: str) -> Callable[[], Any]:
 
 
 def _check_replays(session: Session, method: str) -> None:
-    if session.mode not in ("replay", "record_missing"):
+    if session.mode not in READS:
         raise UsageError(
             f"{method} needs a recording, and the mode {session.mode} reads none",
             hint="ask session.mode first: make the call and record it, or replay it",

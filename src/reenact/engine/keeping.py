@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reenact.engine.call import CUT_OFF, Call, Decision, Entry, GoLive, Pass
+from reenact.engine.divergence import Divergence
 from reenact.engine.machine import Machine
 from reenact.engine.recorder import Opened, Recorder
 from reenact.engine.requests import request_of
@@ -49,6 +50,9 @@ class Keeper:
         opened.inner = entry.inner
         self._machine.served -= 1
         self._machine.live += 1
+        if self._machine.changes is not None:
+            why = "its answer is not in the recording"
+            self._machine.changes.change(self._machine.made_again(entry, why))
         return GoLive()
 
     def _is_answered(self, entry: Entry) -> bool:
@@ -80,4 +84,31 @@ class Keeper:
         recorded = opened.answer or {}
         if same_result(self._comparer, opened.call, fields, recorded):
             return recorded
+        if self._machine.changes is not None and opened.entry is not None:
+            self._machine.served -= 1
+            self._machine.changes.change(self._difference(opened, opened.entry, fields, recorded))
         return recorder.completing(opened, fields)
+
+    def _difference(self, opened: Opened, entry: Entry, fields: Data, recorded: Data) -> Divergence:
+        told = {"callId": recorded["callId"]} if "callId" in recorded else {}
+        lane = opened.lane.name
+        return self._machine.differs(entry, opened.call, opened.key, lane, told | fields)
+
+    def keep_inside(self, entry: Entry) -> None:
+        """``entry`` is a tool that was not run: what is recorded inside of it stays where it is."""
+        if entry.inner is None or entry.closing is None:
+            return
+        if self._script.is_passed_over(entry.inner):
+            self._late.copy_inside(entry.inner, entry.seq + 1, entry.closing.seq)
+
+    def settle(self) -> None:
+        """No more calls come. In an update what was not asked for is dropped, but for the insides
+        of tools that were not run, and for what ``reenact run`` says of the program."""
+        if self._machine.changes is None:
+            return
+        script, late = self._script, self._late
+        dropped = next(iter(self._machine.unused()), None) is not None
+        late.keep_of_rest(
+            lambda event: event.type == "run_end" or script.is_passed_over(event.lane),
+            counts=dropped,
+        )

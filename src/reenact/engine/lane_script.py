@@ -50,6 +50,13 @@ class LaneScript:
         self.cursor = max(self.cursor, entry.position + entry.count)
         return passed
 
+    def pass_over(self, entry: Entry) -> None:
+        """``entry``, the next one, is gone past; it stays usable."""
+        if self.ahead and self.ahead[0] is entry:
+            self.ahead.popleft()
+            self.skipped[entry.seq] = entry
+            self.cursor = max(self.cursor, entry.position + entry.count)
+
     def give_back(self, entry: Entry) -> None:
         """``entry`` has been used in part: what is left of it comes next."""
         self.ahead.appendleft(entry)

@@ -25,6 +25,7 @@ from reenact.engine.call import (
     Serve,
     draw_call,
 )
+from reenact.engine.changes import NOTHING, Changes, Outcome
 from reenact.engine.divergence import Divergence
 from reenact.engine.matcher import LaneMatcher, LookupMatcher, Matcher
 from reenact.engine.script import Script
@@ -35,7 +36,7 @@ from reenact.format.event import Event
 from reenact.policy.access import Access, over_key, over_request
 from reenact.policy.matching import Comparer
 from reenact.policy.net import net_refusal
-from reenact.policy.rules import Action, Mode, Policy
+from reenact.policy.rules import Action, Policy, SessionMode
 
 if TYPE_CHECKING:
     from reenact.engine.diagnosis import Diagnosis
@@ -68,7 +69,7 @@ class Machine(Verdicts):
 
     def __init__(
         self,
-        mode: Mode,
+        mode: SessionMode,
         policy: Policy,
         access: Access,
         comparer: Comparer,
@@ -79,7 +80,7 @@ class Machine(Verdicts):
         only: str | None = None,
     ) -> None:
         super().__init__(comparer, diagnosis)
-        self.mode: Mode = mode
+        self.mode: SessionMode = mode
         self.strict = strict
         self.script: Script | None = None
         self._matcher: Matcher | None = None
@@ -90,6 +91,10 @@ class Machine(Verdicts):
             policy.budgets.key_bytes is not None or policy.budgets.request_bytes is not None
         )
         self._calls: Counter[str] = Counter()
+        self.changes = Changes() if mode == "update" and script is not None else None
+        """What becomes of the recording that is updated."""
+        self._gone_past: set[str] = set()
+        """In an update: lanes in which a recorded call was gone past, and may still be asked for."""
         self._free: set[tuple[str, str, str]] = set()
         """Calls by capability, source and operation that nothing can stand against."""
         if script is not None:
@@ -116,7 +121,7 @@ class Machine(Verdicts):
         """What to do with ``call`` of ``lane``, and its key."""
         if not self.covers(call):
             return self._let_by(call)
-        found = self._to_the_letter(call, lane)
+        found = None if lane in self._gone_past else self._to_the_letter(call, lane)
         key = self.key(call) if found is None else found.key
         refusal = self._refusal(call, key)
         if refusal is not None:
@@ -154,12 +159,16 @@ class Machine(Verdicts):
         By itself where the policy has to be asked about each."""
         if not self.covers(call):
             return "pass"
-        action = self._policy.action_for(call.capability, call.operation)
-        if action == "pass":
+        if self._policy.action_for(call.capability, call.operation) == "pass":
             self.passed[call.capability] += 1
             return "pass"
+        return "run" if self.runs(call) else "one"
+
+    def runs(self, call: Call) -> bool:
+        """Are draws such as ``call`` kept many in one event?"""
+        action = self._policy.action_for(call.capability, call.operation)
         freely = action == "record" and not self._sizes and self._is_free(call)
-        return "run" if freely and self._policy.match == "lane" else "one"
+        return freely and self.covers(call) and self._policy.match == "lane"
 
     def refusal_of(self, call: Call) -> PolicyRefused | None:
         """Why nothing like ``call`` may be asked, if that is so. It is not counted."""
@@ -285,12 +294,15 @@ class Machine(Verdicts):
     def _match(self, matcher: Matcher, call: Call, key: str, lane: str) -> Decision:
         entry = self._after_sleeping(matcher, call, key, lane)
         if entry is not None and self._is_same(entry, call, key):
+            if lane in self._gone_past:  # of calls that are the same, the earliest
+                entry = matcher.anywhere(call, key, lane) or entry
             return self._serve(matcher, entry)
-        if self.mode == "record_missing":
+        if self.mode in ("record_missing", "update"):
             found = matcher.anywhere(call, key, lane)
             if found is not None:
                 return self._serve(matcher, found)
             self.live += 1
+            self._make_again(matcher, entry, call, key, lane)
             return _GO_LIVE
         divergence = self._diagnose(matcher, entry, call, key, lane)
         self.note(divergence)
@@ -303,6 +315,31 @@ class Machine(Verdicts):
             return Refuse(divergence=divergence)
         served = self._serve(matcher, found)
         return Serve(served.entry, divergence)
+
+    def _make_again(
+        self, matcher: Matcher, entry: Entry | None, call: Call, key: str, lane: str
+    ) -> None:
+        """In an update: ``call`` takes the place of ``entry``, if that is the same sort of call.
+        What comes behind it is next then: most of all, the draws."""
+        if self.changes is None:
+            return
+        self.changes.make(self.ask(call, key, lane), call.kind, entry)
+        if entry is not None and (entry.type, entry.kind) == (call.type, call.kind):
+            matcher.pass_over(entry)
+            self._gone_past.add(lane)
+
+    def made_draws(self, name: str, lane: str) -> None:
+        """In an update: draws that begin with ``name`` were made, and are new."""
+        if self.changes is not None:
+            call = draw_call(*name.split(" ", 1))
+            entry = None if self._matcher is None else self._matcher.upcoming(lane)
+            self.changes.make(self.ask(call, call.key, lane), call.kind, entry)
+
+    def outcome(self) -> Outcome:
+        """What an update has changed. Reads to the end."""
+        if self.changes is None:
+            return NOTHING
+        return self.changes.come_to(self.served, self.unused(), self._diagnosis)
 
     def _after_sleeping(self, matcher: Matcher, call: Call, key: str, lane: str) -> Entry | None:
         """The recorded call at this place. Where the program slept in the recording and does not

@@ -44,6 +44,9 @@ class Matcher(Protocol):
     def take(self, entry: Entry) -> None:
         """``entry`` has been used."""
 
+    def pass_over(self, entry: Entry) -> None:
+        """``entry``, which is next in its lane, is gone past: still usable, no longer next."""
+
     def unused(self) -> Iterator[Entry]:
         """Everything that was recorded and not used, after reading to the end."""
 
@@ -101,6 +104,9 @@ class LaneMatcher:
     def take(self, entry: Entry) -> None:
         self._script.take(entry)
         self._recent.add(entry)
+
+    def pass_over(self, entry: Entry) -> None:
+        self._script.pass_over(entry)
 
     def unused(self) -> Iterator[Entry]:
         self._script.read_all()
@@ -239,6 +245,9 @@ class LookupMatcher:
     def take(self, entry: Entry) -> None:
         self._script.take(entry)
         self._recent.add(entry)
+
+    def pass_over(self, entry: Entry) -> None:
+        pass  # nothing is next here
 
     def unused(self) -> Iterator[Entry]:
         self._script.read_all()

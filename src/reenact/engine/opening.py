@@ -11,7 +11,7 @@ import msgspec
 from reenact._system import Clock, start_clock
 from reenact.engine.lanes import Lane
 from reenact.engine.room import Room, recorded_calls, recorded_size
-from reenact.engine.settings import Settings
+from reenact.engine.settings import ADDS, Settings
 from reenact.errors import RecordingMissing, UsageError
 from reenact.policy.access import over_bytes, over_entries
 from reenact.policy.redaction import Redactor
@@ -107,7 +107,7 @@ def _source(settings: Settings, path: Path) -> LogSource | None:
         raise UsageError(f"{path} is a {is_}, not a {said}", hint=f"session({is_}={str(path)!r})")
     if settings.mode == "replay":
         return _open(path)
-    wanted = settings.mode == "record_missing" or settings.append
+    wanted = settings.mode in ADDS or settings.append
     # One that was never finished is not nothing: opening it says what to do.
     exists = path.exists() or (settings.tape and part_path(path).exists())
     is_new = not settings.tape and path.is_dir() and not any(path.iterdir())
@@ -141,4 +141,5 @@ def _room(settings: Settings, path: Path, source: LogSource | None) -> Room:
         DEFAULT if settings.mode == "replay" and settings.fork is None else policy,
         entries=entries,
         size=size,
+        counts_kept=settings.mode == "update",
     )

@@ -196,6 +196,7 @@ class Recorder:
             assert self._late is not None
             seq = opened.entry.closing.seq
             if data is opened.answer:
+                self.room.keep()
                 return self._late.copy(seq) if pair else self._copy(opened, seq)
             self._late.leave_out(seq)
         if pair:
@@ -220,13 +221,32 @@ class Recorder:
         with self._lock:
             if aside:
                 data["aside"] = True
-                self._append("nondeterministic", data, lane.name, None, str(data["key"]))
+                self._append(
+                    "nondeterministic", data, lane.name, None, str(data["key"]), noted=True
+                )
                 return
             if lane.calls != lane.logged:
                 data["position"] = lane.calls
             lane.calls += len(run.turns)
             lane.logged += len(run.turns)
             self._append("nondeterministic", data, lane.name, None, str(data["key"]))
+
+    def keep_draws(self, lane: Lane, seq: int, count: int) -> None:
+        """The run of draws that was recorded as event ``seq`` is what ``lane`` did last."""
+        assert self._late is not None
+        with self._lock:
+            self.tell_run()
+            moved = None if lane.calls == lane.logged else lane.calls
+            lane.calls += count
+            lane.logged += count
+            self._late.copy(seq, {"position": moved})
+
+    def keep_aside(self, seq: int) -> None:
+        """The same for draws that are no positions of their lane."""
+        assert self._late is not None
+        with self._lock:
+            self.tell_run()
+            self._late.copy(seq)
 
     def delivery(self, lane: str, name: str) -> None:
         """Write that something was handed to the program just now; not when the recording is
@@ -262,11 +282,21 @@ class Recorder:
             return self._late.copy(recorded.seq)
         return self._append(kind, data, lane, None, "")
 
-    def _append(self, kind: str, data: Data, lane: str, parent: int | None, op: str) -> int:
+    def _append(
+        self,
+        kind: str,
+        data: Data,
+        lane: str,
+        parent: int | None,
+        op: str,
+        *,
+        noted: bool = False,
+    ) -> int:
+        """``noted``: where a recording is added to, that is no reason to write it anew."""
         self.tell_run()
         draft = self._draft(kind, data, lane, parent, op)
         self.room.took(data)
-        if self._late is not None and op is SCHEDULE:
+        if self._late is not None and (noted or op is SCHEDULE):
             return self._late.note(draft)
         return self._sink.append(draft)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
+from reenact.engine.changes import NOTHING, Outcome
 from reenact.engine.divergence import Divergence
 
 if TYPE_CHECKING:
@@ -27,9 +28,38 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     unused: int
     divergences: list[Divergence]
     more_divergences: int = 0
+    outcome: Outcome = NOTHING
+    """Of an update."""
+
+    @property
+    def kept(self) -> int:
+        """Of an update: calls that stay as they were."""
+        return self.outcome.kept
+
+    @property
+    def changed(self) -> list[Divergence]:
+        """Of an update: for each call that was made in the place of a recorded one, what differs."""
+        return self.outcome.changed
+
+    @property
+    def added(self) -> list[Divergence]:
+        """Of an update: calls that the recording did not have."""
+        return self.outcome.added
+
+    @property
+    def dropped(self) -> list[Divergence]:
+        """Of an update: recorded calls that were not made."""
+        return self.outcome.dropped
 
     @classmethod
-    def of(cls, machine: Machine, left_over: list[Divergence], unused: int, mode: str) -> Self:
+    def of(
+        cls,
+        machine: Machine,
+        left_over: list[Divergence],
+        unused: int,
+        mode: str,
+        outcome: Outcome = NOTHING,
+    ) -> Self:
         """The report of a session that has come so far."""
         found = [*machine.divergences, *left_over]
         return cls(
@@ -41,10 +71,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             unused=unused,
             divergences=found,
             more_divergences=machine.more_divergences,
+            outcome=outcome,
         )
 
     def to_json(self) -> dict[str, Any]:
         """The stable form."""
+        update = self.outcome.to_json() if self.mode == "update" else {}
         return {
             "version": VERSION,
             "mode": self.mode,
@@ -57,4 +89,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
                 "unused": self.unused,
             },
             "divergences": [one.to_json() for one in self.divergences],
+            **update,
         }

@@ -32,21 +32,25 @@ _WHOLE = ("entries", "cassetteBytes")
 
 
 class Room:
-    """The budgets of one recording under ``policy``; ``entries`` and ``size`` are there already.
+    """The budgets of one recording under ``policy``; ``entries`` and ``size`` are there already. With
+    ``counts_kept`` those entries count that are kept: in an update others may go.
 
     Sizes are upper bounds, so that what was recorded within a budget opens within it. The
     session's lock covers every change. Raises :class:`BudgetExceeded` where not even a recording
     without calls fits.
     """
 
-    def __init__(self, policy: Policy, *, entries: int = 0, size: int = 0) -> None:
+    def __init__(
+        self, policy: Policy, *, entries: int = 0, size: int = 0, counts_kept: bool = False
+    ) -> None:
         budgets = policy.budgets
         self.full: BudgetExceeded | None = None
         """Why nothing more fits, if nothing does."""
         self.measures = budgets.response_bytes is not None or budgets.cassette_bytes is not None
         self._policy = policy
         self._counts_bytes = budgets.cassette_bytes is not None
-        self._entries = entries
+        self._entries = 0 if counts_kept else entries
+        self._counts_kept = counts_kept
         self._size = size + _FRAME
         refusal = over_bytes(policy, self._size)
         if refusal is not None:
@@ -60,6 +64,11 @@ class Room:
         if self.full is None:
             self._entries += 1
         return self.full
+
+    def keep(self) -> None:
+        """A recorded call stays, where they are counted as they are asked for."""
+        if self._counts_kept:
+            self._entries += 1
 
     def over_budget(self, data: Data) -> BudgetExceeded | None:
         """Why a completing event with ``data`` may not be written."""

@@ -163,6 +163,12 @@ class Script:
         lane = self._lanes.get(entry.lane) or self.lane(entry.lane)
         lane.give_back(entry)
 
+    def pass_over(self, entry: Entry) -> None:
+        """The program goes past ``entry``, the next call of its lane."""
+        lane = self._lanes.get(entry.lane) or self.lane(entry.lane)
+        lane.pass_over(entry)
+        self._pass_over(entry)
+
     def _pass_over(self, entry: Entry) -> None:
         """It stays usable, and the order of deliveries goes on without it."""
         entry.passed = True

@@ -22,6 +22,7 @@ from reenact.engine.opening import Opened as Parts
 from reenact.engine.opening import open_parts
 from reenact.engine.recorder import Opened, Recorder
 from reenact.engine.room import again
+from reenact.engine.settings import ADDS
 from reenact.errors import (
     DivergenceError,
     RecordingError,
@@ -32,6 +33,7 @@ from reenact.format.manifest import Manifest
 
 if TYPE_CHECKING:
     from reenact.engine.branch import Branch
+    from reenact.store.copying import LateSink
 
 __all__ = ["Session"]
 
@@ -84,8 +86,8 @@ class Session(Forked):
         self.comparer = make_comparer(settings, parts)
         script = make_script(settings, parts, settings.lane)
         self.machine = make_machine(settings, parts, self.comparer, script)
-        self.writes = self.mode in ("record", "rewrite", "record_missing")
-        if self.mode == "record_missing" and script is not None and parts.late is not None:
+        self.writes = self.mode not in ("off", "replay")
+        if self.mode in ADDS and script is not None and parts.late is not None:
             self._keeper = Keeper(script, parts.late, self.machine, self.comparer)
         if parts.branch is not None:
             self._begin_branch(parts, parts.branch)
@@ -178,6 +180,12 @@ class Session(Forked):
         assert self._parts is not None
         away = self.settings.guest or os.getpid() != self._pid
         self._ending.come(self._parts, error, forked=away)
+
+    def settle_kept(self) -> None:
+        """Where a recording is added to: decide what becomes of what nobody asked for."""
+        if self._keeper is not None:
+            with self.lock:
+                self._keeper.settle()
 
     @property
     def manifest(self) -> Manifest | None:
@@ -273,10 +281,10 @@ class Session(Forked):
         finally:
             self.conductor.helper_goes()
 
-    def leave_out(self, seq: int) -> None:
-        """Event ``seq`` of a recording that is added to is not kept."""
-        if self._parts is not None and self._parts.late is not None:
-            self._parts.late.leave_out(seq)
+    @property
+    def late(self) -> LateSink | None:
+        """What is written to, where a recording is added to."""
+        return None if self._parts is None else self._parts.late
 
     def _decide(self, call: Call, lane: str) -> tuple[Decision, str]:
         """What the machine says; but a recording that was full took no more calls."""

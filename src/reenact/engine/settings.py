@@ -28,10 +28,29 @@ from reenact.policy.places import (
     world,
 )
 from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import DEFAULT, BoundaryRule, Files, Ignore, Mode, Pinned, Policy
+from reenact.policy.rules import (
+    DEFAULT,
+    BoundaryRule,
+    Files,
+    Ignore,
+    Mode,
+    Pinned,
+    Policy,
+    SessionMode,
+)
 from reenact.store.warning import Heard, Warn, print_warning
 
-__all__ = ["MODES", "Pace", "Settings", "Unused", "is_under_pytest", "mode_named", "settle"]
+__all__ = [
+    "ADDS",
+    "MODES",
+    "READS",
+    "Pace",
+    "Settings",
+    "Unused",
+    "is_under_pytest",
+    "mode_named",
+    "settle",
+]
 
 Unused = Literal["error", "warn", "allow"]
 Pace = Literal["instant", "recorded"]
@@ -39,7 +58,13 @@ Pace = Literal["instant", "recorded"]
 MODES: tuple[Mode, ...] = ("off", "record", "replay", "record_missing", "rewrite")
 """In the order of their X07 numbers."""
 
-_READS = frozenset({"replay", "record_missing"})
+_ALL: tuple[SessionMode, ...] = (*MODES, "update")
+
+ADDS: frozenset[SessionMode] = frozenset({"record_missing", "update"})
+"""Modes that serve what was recorded and make the rest."""
+
+READS: frozenset[SessionMode] = ADDS | {"replay"}
+"""Modes in which there is something to serve."""
 
 
 Tell = Callable[[BaseException], None]
@@ -52,7 +77,7 @@ def _nobody(error: BaseException) -> None:
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was decided before a session opens."""
 
-    mode: Mode
+    mode: SessionMode
     pinned: Pinned
     strict: bool
     unused: Unused
@@ -125,18 +150,18 @@ def _default_profile() -> Profile:
     return default_profile()
 
 
-def mode_named(mode: str | int) -> Mode:
+def mode_named(mode: str | int) -> SessionMode:
     """A mode by its name, its X07 name (``replay_v1``) or number, or ``capture``."""
     if isinstance(mode, int) and not isinstance(mode, bool) and 0 <= mode < len(MODES):
         return MODES[mode]
     if isinstance(mode, str):
         name = mode.removesuffix("_v1").replace("-", "_")
         name = "record" if name == "capture" else name
-        for known in MODES:
+        for known in _ALL:
             if known == name:
                 return known
-        raise UsageError(f"there is no mode {mode[:64]!r}", hint=did_you_mean(mode, MODES))
-    raise UsageError(f"there is no mode {mode!r}", hint=f"one of {', '.join(MODES)}, or 0 to 4")
+        raise UsageError(f"there is no mode {mode[:64]!r}", hint=did_you_mean(mode, _ALL))
+    raise UsageError(f"there is no mode {mode!r}", hint=f"one of {', '.join(_ALL)}, or 0 to 4")
 
 
 def is_under_pytest() -> bool:
@@ -174,7 +199,8 @@ def settle(
     top = Path(root).absolute() if root is not None else find_root(Path.cwd(), environ)
     pinned = _passing(_pinned(top, policy, match=match, ignore=ignore, files=files), allow)
     chosen = mode_named(mode) if mode is not None else pinned.policy.mode or "replay"
-    check_mode(pinned, chosen, world(environ, is_under_pytest(), _named_worlds(top)))
+    asked = "record_missing" if chosen == "update" else chosen
+    check_mode(pinned, asked, world(environ, is_under_pytest(), _named_worlds(top)))
     is_strict = _said_strict(strict, pinned.policy.strictness, environ)
     _check_flags(chosen, rest)
     place, as_tape = _place(top, name, capture, tape, chosen, fixture_root)
@@ -273,7 +299,7 @@ def _capability(name: str) -> str:
     return CAPABILITIES.get(name, name)
 
 
-def _check_flags(mode: Mode, rest: Mapping[str, Any]) -> None:
+def _check_flags(mode: SessionMode, rest: Mapping[str, Any]) -> None:
     paces = get_args(Pace)
     if (pace := rest.get("pace", "instant")) not in paces:
         raise UsageError(f"there is no pace {pace!r}", hint=f"one of {', '.join(paces)}")
@@ -281,7 +307,7 @@ def _check_flags(mode: Mode, rest: Mapping[str, Any]) -> None:
         if rest.get(flag) and mode != "record":
             raise UsageError(
                 f"{flag} goes with the mode record, not with {mode}",
-                hint="rewrite replaces, record_missing adds what is missing",
+                hint="rewrite replaces, record_missing adds what is missing, update does both",
             )
     if rest.get("overwrite") and rest.get("append"):
         raise UsageError("overwrite and append exclude each other", hint="say one of them")
@@ -303,7 +329,7 @@ def _place(
     name: str | None,
     capture: str | Path | None,
     tape: str | Path | None,
-    mode: Mode,
+    mode: SessionMode,
     fixture_root: str | Path | None,
 ) -> tuple[Path | None, bool]:
     given = [one for one in (name, capture, tape) if one is not None]
@@ -324,7 +350,7 @@ def _place(
             hint="session('name'), session(capture=PATH) or session(tape=PATH)",
         )
     fixtures = os.environ.get(FIXTURES) or None if fixture_root is None else fixture_root
-    place = cassette_path(root, name, fixture_root=fixtures, writing=mode not in _READS)
-    if mode == "record_missing" and not place.exists():
+    place = cassette_path(root, name, fixture_root=fixtures, writing=mode not in READS)
+    if mode in ADDS and not place.exists():
         place = cassette_path(root, name, fixture_root=fixtures, writing=True)
     return place, True

@@ -70,6 +70,8 @@ class State(Explicit):
         self._deferred: deque[Callable[[], None]] = deque()
         self.poison: Divergence | None = None
         """A strict session has diverged: every later call raises this again."""
+        self.given_up = ""
+        """Why an update cannot be kept, if it cannot."""
         self._keeper: Keeper | None = None
         self.branching: Branching | None = None
         """Where and how the run is forked, if it is."""

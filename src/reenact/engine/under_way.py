@@ -92,6 +92,8 @@ class UnderWay(Complaints):
         with self.lock:
             found = self._under_way.pop(id(opened), None)
             if found is not None and self._is_written(opened):
+                if self._keeper is not None and opened.entry is not None:
+                    self._keeper.keep_inside(opened.entry)
                 self.recorder.complete(opened, data)
 
     def unanswered(self, opened: Opened, why: str, *, turns: int = 0) -> Data:

@@ -13,7 +13,7 @@ from reenact.engine.script import Script
 from reenact.format.content import settled
 from reenact.format.event import Data
 from reenact.policy.matching import Comparer
-from reenact.policy.rules import Mode
+from reenact.policy.rules import SessionMode
 
 if TYPE_CHECKING:
     from reenact.engine.diagnosis import Diagnosis
@@ -41,7 +41,7 @@ def recorded_identity(entry: Entry) -> Data:
 class Verdicts:
     """The divergences of one session. Not thread-safe: the session's lock covers it."""
 
-    mode: Mode
+    mode: SessionMode
     script: Script | None
 
     def __init__(self, comparer: Comparer, diagnosis: Diagnosis) -> None:
@@ -74,7 +74,7 @@ class Verdicts:
         return self.note(self._diagnosis.cancelled(entry.opening, self.ask(call, key, lane)))
 
     def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
-        """A call that was made again gave another result than the recorded one."""
+        """A call that was made again gave another result than the recorded one. Not noted."""
         closing = entry.closing or entry.opening
         if call.volatile:
             closing = msgspec.structs.replace(closing, _data=settled(closing.data, call.volatile))
@@ -85,7 +85,11 @@ class Verdicts:
             request=request_of(closing.type, settled(result, call.volatile)),
             key=key,
         )
-        return self.note(self._diagnosis.payload_mismatch(closing, ask, ()))
+        return self._diagnosis.payload_mismatch(closing, ask, ())
+
+    def made_again(self, entry: Entry, why: str) -> Divergence:
+        """In an update: ``entry`` was asked for and cannot stay as it is."""
+        return self._diagnosis.missing(entry.opening, why=why)
 
     def goes_on(
         self, entry: Entry, call: Call, lane: str, then: Data, now: Data

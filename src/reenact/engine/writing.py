@@ -12,7 +12,7 @@ from reenact.engine.drawing import SAYS_DRAWS
 from reenact.engine.opening import Opened, open_parts
 from reenact.engine.resuming import root_after
 from reenact.engine.room import Room
-from reenact.engine.settings import Settings
+from reenact.engine.settings import ADDS, Settings
 from reenact.errors import SinkError
 from reenact.format.event import Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
@@ -26,6 +26,8 @@ from reenact.store.layout import EVENTS
 from reenact.store.recording import make_seed
 from reenact.store.seal import own_seal
 from reenact.store.sink import CopySink, Options
+from reenact.store.source import SeekableSource
+from reenact.store.steady import as_before, header_of
 from reenact.store.tape_sink import TapeSink
 
 __all__ = ["branch_seed", "open_guest", "open_joined_branch", "start_writing"]
@@ -44,9 +46,9 @@ def start_writing(settings: Settings, path: Path, parts: Opened) -> None:
             parts.reader = parts.source.reopen()
             parts.copier = Copier(parts.reader, parts.sink, parts.seal)
         return
-    replace = mode in ("rewrite", "record_missing") or settings.overwrite or settings.append
+    replace = mode in ("rewrite", *ADDS) or settings.overwrite or settings.append
     sink = _sink(settings, path, parts, replace=replace)
-    if mode == "record_missing" or settings.append:
+    if mode in ADDS or settings.append:
         parts.late = LateSink(
             sink,
             parts.source,
@@ -57,6 +59,8 @@ def start_writing(settings: Settings, path: Path, parts: Opened) -> None:
         )
         parts.late.start(_seed(settings, parts))
         parts.sink = parts.late
+        if mode in ADDS and parts.source is not None and _begins_as_run(parts.source):
+            parts.late.copy(1)
         if settings.append and parts.source is not None:
             parts.root = root_after(parts.source)
             for seq in range(1, len(parts.source) + 1):
@@ -110,6 +114,11 @@ def open_joined_branch(settings: Settings) -> Opened:
     return parts
 
 
+def _begins_as_run(source: SeekableSource) -> bool:
+    """Has ``reenact run`` said how the program was started? The program does not say it again."""
+    return len(source) > 0 and source.at(1).type == "run_start" and "hashSeed" in source.at(1).data
+
+
 def _is_delivery(event: Event) -> bool:
     """Deliveries are recorded anew, at the places where they happen now."""
     return event.type == "nondeterministic" and event.data.get("source") == SCHEDULE
@@ -123,7 +132,8 @@ def _sink(settings: Settings, path: Path, parts: Opened, *, replace: bool) -> Co
     tape = _is_tape(settings, path)
     options = _options(settings, parts.redactor, tape=tape)
     if tape:
-        return TapeSink(path, clock=parts.clock, options=options, replace=replace)
+        keeps = settings.mode in ("rewrite", *ADDS)
+        return TapeSink(path, clock=parts.clock, options=options, replace=replace, keeps=keeps)
     return DirectorySink(path, clock=parts.clock, options=options, replace=replace)
 
 
@@ -169,7 +179,19 @@ def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:
         mode="replay" if into else "capture",
         capability_set=KNOWN.capability_set_hash(),
     )
+    if settings.only is None:
+        seed = msgspec.structs.replace(seed, environment={**seed.environment, **SAYS_DRAWS})
+    old = None if into else _replaced(settings, parts, path)
+    if old is not None:  # what was drawn is what was recorded of it before, where that is added to
+        seed = as_before(seed, old, *(SAYS_DRAWS if parts.source is not None else ()))
     parts.run_id = seed.run_id
-    if settings.only is not None:
-        return seed
-    return msgspec.structs.replace(seed, environment={**seed.environment, **SAYS_DRAWS})
+    return seed
+
+
+def _replaced(settings: Settings, parts: Opened, path: Path) -> Seed | None:
+    """What is known of the recording that this one takes the place of, if it is to stay the same
+    recording: one that is added to, or a tape that is recorded again."""
+    if parts.source is not None:
+        return parts.source.manifest()
+    rewrites = settings.mode == "rewrite" and settings.tape and path.exists()
+    return header_of(path) if rewrites else None

@@ -23,6 +23,7 @@ __all__ = [
     "Envelope",
     "Event",
     "Prefix",
+    "TapePrefix",
     "decode_line",
     "parse",
     "unknown_fields",
@@ -231,17 +232,13 @@ def unknown_fields(line: bytes) -> dict[str, Any]:
 
 
 class Prefix:
-    """Writes the part of a line before its payload, for one run.
-
-    ``ids=False`` leaves out what a tape's header line already says, so that re-recording a tape
-    does not change every line of it.
-    """
+    """Writes the part of a line before its payload, for one run."""
 
     __slots__ = ("_known", "_start")
 
-    def __init__(self, capture_id: str, run_id: str, *, ids: bool = True) -> None:
+    def __init__(self, capture_id: str, run_id: str) -> None:
         head = orjson.dumps({"version": VERSION, "captureId": capture_id, "runId": run_id})
-        self._start = head[:-1] + b"," if ids else b"{"
+        self._start = head[:-1] + b","
         self._known = {name: orjson.dumps(name) for name in TYPES}
 
     def line(self, seq: int, draft: Draft, payload: bytes) -> bytes:
@@ -257,19 +254,36 @@ class Prefix:
         if draft.parent is not None:
             if not 0 < draft.parent < seq:
                 raise ValueRefused(f"event {draft.parent} cannot enclose event {seq}", "$.parent")
-            middle += b',"parent":%d' % draft.parent
+            middle += b',"parent":%d' % self._parent(seq, draft.parent)
         if draft.extra:
             taken = _FIELDS & draft.extra.keys()
             if taken:
                 raise ValueRefused("a field of the envelope itself", f"$.{min(taken)}")
             middle += b"," + stored(draft.extra)[1:-1]
-        return b'%b"seq":%d,"ts":%d,"type":%b%b,"data":' % (
-            self._start,
-            seq,
-            draft.ts,
-            kind,
-            middle,
-        )
+        return b'%b"ts":%d,"type":%b%b,"data":' % (self._begin(seq), draft.ts, kind, middle)
+
+    def _begin(self, seq: int) -> bytes:
+        return b'%b"seq":%d,' % (self._start, seq)
+
+    def _parent(self, seq: int, parent: int) -> int:
+        return parent
+
+
+class TapePrefix(Prefix):
+    """The same for a tape. It leaves out what the header line and the place of a line say, and says
+    how many lines before its own the enclosing event stands: so a line stays what it is when others
+    come and go around it."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("", "")
+
+    def _begin(self, seq: int) -> bytes:
+        return b"{"
+
+    def _parent(self, seq: int, parent: int) -> int:
+        return parent - seq
 
 
 def _encoded_type(name: str) -> bytes:

@@ -42,6 +42,8 @@ class Flag(IntEnum):
     """Some redacted values are kept, encrypted, beside the events."""
     APPROXIMATE = 3
     """The order of deliveries is approximate: a loop did not show when it was at rest."""
+    REVIEWED = 4
+    """The lines of a tape say no seq, and JSON in the bodies of answers stands there as JSON."""
 
 
 class Format(msgspec.Struct, frozen=True):

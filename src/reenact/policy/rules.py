@@ -28,6 +28,7 @@ from reenact.policy.terms import (
     Name,
     Place,
     Profile,
+    SessionMode,
     Variable,
 )
 
@@ -47,6 +48,7 @@ __all__ = [
     "Policy",
     "RedactorArguments",
     "Sanitizer",
+    "SessionMode",
     "stays_inside",
 ]
 

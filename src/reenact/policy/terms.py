@@ -29,6 +29,7 @@ __all__ = [
     "Place",
     "Profile",
     "RelativePath",
+    "SessionMode",
     "TestId",
     "Variable",
     "World",
@@ -48,6 +49,9 @@ def _of(words: str, **limits: Any) -> Meta:
 
 
 Mode = Literal["off", "record", "replay", "record_missing", "rewrite"]
+"""What a policy can name."""
+SessionMode = Literal["off", "record", "replay", "record_missing", "rewrite", "update"]
+"""What a session can be in. Where a policy is asked, ``update`` is ``record_missing``."""
 Action = Literal["record", "stub", "re-execute", "pass", "block"]
 Profile = Literal["none", "default", "strict"]
 

@@ -136,11 +136,14 @@ def _folder(path: Any) -> str | None:
 
 
 def _mode(mode: Any) -> Mode:
+    known = ", ".join(f"{number} {name}" for number, name in enumerate(MODES))
     try:
-        return mode_named(mode)
+        named = mode_named(mode)
     except UsageError as error:
-        known = ", ".join(f"{number} {name}" for number, name in enumerate(MODES))
         raise _invalid(error.message, f"one of {known}") from None
+    if named == "update":
+        raise _invalid("the mode update is one of sessions", f"one of {known}")
+    return named
 
 
 def _match_mode(match: Any) -> MatchMode:

@@ -19,7 +19,7 @@ from reenact.errors import (
     SinkError,
 )
 from reenact.policy.access import Access
-from reenact.policy.rules import Budgets, Mode, Pinned
+from reenact.policy.rules import Budgets, Pinned, SessionMode
 from reenact.rr.cfg import Config, MatchMode
 from reenact.rr.meter import tighter
 from reenact.rr.numbers import CFG_INVALID, OPEN_FAILED, TRUNCATED
@@ -34,7 +34,7 @@ _CLOSING = b'{"closed":'
 class Ready:
     """Everything that was decided and opened. ``access`` knows the kinds and ops of the index."""
 
-    mode: Mode
+    mode: SessionMode
     match_mode: MatchMode
     path: Path
     budgets: Budgets

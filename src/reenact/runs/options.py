@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.errors import RecordingMissing, UsageError
 from reenact.policy.places import FOLDER
-from reenact.policy.rules import Mode
+from reenact.policy.rules import SessionMode
 
 __all__ = ["Job", "Options", "last_run", "runs_folder"]
 
@@ -26,7 +26,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     path: Path | None = None
     net: bool = False
     """Only HTTP and websockets, on a tape."""
-    mode: Mode | None = None
+    mode: SessionMode | None = None
     policy: str | None = None
     strict: bool | None = None
     allow: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ import msgspec
 
 from reenact.engine.branch_point import At
 from reenact.errors import UsageError
-from reenact.policy.rules import Mode
+from reenact.policy.rules import SessionMode
 
 __all__ = ["LANE", "RUN", "Plan", "Told", "claim", "read_plan", "reports", "tell", "write_plan"]
 
@@ -34,7 +34,7 @@ _PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a process does. ``path`` is what it reads, or the capture that it joins."""
 
-    mode: Mode
+    mode: SessionMode
     path: str
     tape: bool
     root: str
@@ -70,6 +70,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     problem: dict[str, Any] | None = None
     """A recording that could not be read."""
     approximate: str = ""
+    update: dict[str, Any] | None = None
+    """What an update has kept, changed, added and dropped."""
     ended: bool = False
 
 

@@ -22,7 +22,7 @@ from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
 from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
 from reenact.format import lane as lanes
-from reenact.policy.rules import Mode
+from reenact.policy.rules import SessionMode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.modules import EXPLAIN, note_modules
 from reenact.runs.places import print_place
@@ -158,6 +158,7 @@ class _Program:
             texts=[for_the_command(render(one)) for one in found],
             problem=None if self._problem is None else self._problem.to_json(),
             approximate=session.approximate,
+            update=report.outcome.to_json() if session.mode == "update" else None,
             ended=ended,
         )
 
@@ -189,7 +190,7 @@ def _settings(
     told: Callable[[BaseException], None],
 ) -> Settings:
     place = {"tape" if plan.tape else "capture": plan.path}
-    mode: Mode = plan.mode
+    mode: SessionMode = plan.mode
     guest = not plan.owner
     return settle(
         capture=place.get("capture"),

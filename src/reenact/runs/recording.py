@@ -15,12 +15,12 @@ from pathlib import Path
 from reenact._system import entropy
 from reenact.engine.opening import Opened, open_parts
 from reenact.engine.script import Script
-from reenact.engine.settings import Settings, settle
+from reenact.engine.settings import ADDS, Settings, settle
 from reenact.errors import RecordingExists, ReenactError
 from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft
 from reenact.format.manifest import Flag
-from reenact.policy.rules import Mode
+from reenact.policy.rules import SessionMode
 from reenact.runs.leftovers import counted
 from reenact.runs.options import Options, runs_folder
 from reenact.runs.plan import Plan, Told, reports
@@ -34,6 +34,7 @@ from reenact.runs.surroundings import (
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
 from reenact.store.directory import DirectorySink
 from reenact.store.reading import open_recording
+from reenact.store.staging import drop_stage, stage, take_stage
 from reenact.store.tape import part_path
 
 __all__ = ["Recording", "new_place"]
@@ -49,12 +50,14 @@ class Recording:
         self._options = options
         self._root = root
         self._place = (options.path or new_place(root)).absolute()
-        adds = options.mode == "record_missing" or options.append
+        adds = options.mode in ADDS or options.append
         self._owned = adds and _is_recorded(self._place)
         # What is to be added to a recording that is not there is a recording.
-        self._mode: Mode = "record" if adds and not self._owned else options.mode or "record"
+        self._mode: SessionMode = "record" if adds and not self._owned else options.mode or "record"
         self._replaces = options.overwrite or self._mode == "rewrite"
         self._parts: Opened | None = None
+        self._stage: Path | None = None
+        """The copy that is updated: whether the program fails is known when it has ended."""
         self._surroundings = find_surroundings(os.environ)
         if options.net:
             self._surroundings = self._surroundings.seed_only()
@@ -67,7 +70,9 @@ class Recording:
         """Start the recording. Everything that can be refused is refused here."""
         settings = self._settings()
         if self._owned:
-            return self._plan(settings, self._place, tape=self._options.net)
+            if self._mode == "update":
+                self._stage = stage(self._place)
+            return self._plan(settings, self._stage or self._place, tape=self._options.net)
         if self._options.net and not self._replaces and self._place.exists():
             raise RecordingExists(f"{self._place} already holds a recording", hint=_WAYS_OUT)
         assert settings.path is not None
@@ -85,6 +90,8 @@ class Recording:
 
     def give_up(self) -> None:
         """Leave no recording behind, if one was started."""
+        if self._stage is not None:
+            drop_stage(self._stage)
         if self._parts is not None:
             self._parts.give_up()
 
@@ -108,7 +115,7 @@ class Recording:
     def _plan(self, settings: Settings, path: Path, *, tape: bool) -> Plan:
         options = self._options
         return Plan(
-            mode="record_missing" if self._mode == "record_missing" else "record",
+            mode=self._mode if self._mode in ADDS else "record",
             path=str(path),
             tape=tape,
             root=str(self._root),
@@ -162,8 +169,11 @@ class Recording:
     def _close(self, told: list[Told], code: int) -> bool:
         """Is there a recording of this run now?"""
         if self._owned:
-            if told and not any(one.ended for one in told):
+            killed = bool(told) and not any(one.ended for one in told)
+            if killed:
                 say(f"reenact: warning: {self._place} stays as it was: the program was killed")
+            if self._stage is not None:
+                self._take(self._stage, code, killed=killed)
             return True
         if any(one.approximate for one in told):
             self._sink.flag(Flag.APPROXIMATE)
@@ -178,6 +188,14 @@ class Recording:
         if self._options.net:
             self._to_tape()
         return True
+
+    def _take(self, copy: Path, code: int, *, killed: bool) -> None:
+        if code == 0 and not killed:
+            take_stage(copy, self._place)
+            return
+        drop_stage(copy)
+        if not killed:
+            say(f"reenact: warning: {self._place} stays as it was, because the program failed")
 
     def _to_tape(self) -> None:
         from reenact.store.rewrite import to_tape

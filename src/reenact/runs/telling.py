@@ -34,6 +34,8 @@ class Summary(msgspec.Struct, kw_only=True):
     divergences: list[dict[str, Any]] = msgspec.field(default_factory=list)
     status: str | None = None
     """``ok`` or ``diverged``, where that is not for the divergences to say."""
+    update: dict[str, Any] | None = None
+    """What an update has kept, changed, added and dropped."""
     arguments: dict[str, list[str]] | None = None
     """Recorded and given, where the program is not given those that it was recorded with."""
 
@@ -44,6 +46,7 @@ class Summary(msgspec.Struct, kw_only=True):
             for name, number in told.passed.items():
                 self.passed[name] = self.passed.get(name, 0) + number
             # A forked child may repeat what its parent has said.
+            self.update = told.update or self.update
             self.divergences += [one for one in told.divergences if one not in self.divergences]
 
     def line(self) -> str:
@@ -56,6 +59,9 @@ class Summary(msgspec.Struct, kw_only=True):
             text = f"forked: {calls} in {lanes}, {self.live} live, to {_short(self.recording)}"
         elif self.mode == "replay":
             text = f"replayed {calls} in {lanes}, {self.live} live, {self.unused} unused"
+        elif self.update is not None:
+            done = "not updated" if self.exit_code else "updated"
+            text = f"{done} {_short(self.recording)}: {_counted(self.update)}"
         else:
             text = f"recorded {calls} in {lanes} to {_short(self.recording)}"
         if self.passed:
@@ -85,6 +91,7 @@ class Summary(msgspec.Struct, kw_only=True):
             "recording": str(self.recording),
             "lanes": self.lanes,
             "exitCode": self.exit_code,
+            **(self.update or {}),
             **other,
         }
 
@@ -93,6 +100,11 @@ def _short(path: Path) -> str:
     """As somebody in this folder would write it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _counted(update: dict[str, Any]) -> str:
+    numbers = {name: one if isinstance(one, int) else len(one) for name, one in update.items()}
+    return ", ".join(f"{number:,} {name}" for name, number in numbers.items())
 
 
 def _count(number: int, what: str) -> str:
@@ -114,7 +126,7 @@ def say_error(message: str, hint: str) -> None:
 
 def for_the_command(text: str) -> str:
     """What to do in a session, in the words of the command line."""
-    return re.sub(r"mode='(record_missing|rewrite)'", r"--mode \1", text)
+    return re.sub(r"mode='(record_missing|rewrite|update)'", r"--mode \1", text)
 
 
 def check_report(path: Path | None) -> None:

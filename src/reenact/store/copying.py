@@ -204,6 +204,28 @@ class LateSink:
                 self._fields[seq] = fields
             return len(self._order) + len(self._notes)
 
+    def copy_inside(self, lane: str, first: int, stop: int) -> None:
+        """Copy the events from ``first`` to before ``stop`` that are in ``lane`` or below it, and
+        were not used; as they are, deliveries included."""
+        with self._lock:
+            inside = self._unused_below(f"{lane}.", range(first, min(stop, len(self._used))))
+        for seq in inside:
+            self.copy(seq)
+
+    def _unused_below(self, below: str, seqs: range) -> list[int]:
+        reader = self._reader
+        if reader is None:
+            return []
+        unused = (seq for seq in seqs if not self._used[seq])
+        return [seq for seq in unused if f"{reader.at(seq).lane}.".startswith(below)]
+
+    def keep_of_rest(self, is_kept: Callable[[Event], bool], *, counts: bool) -> None:
+        """Of what was not used, keep what ``is_kept``, as it is. ``counts``: the rest matters, so
+        that there is something to write even if nothing is new."""
+        self._is_kept, self._rest_fields = is_kept, None
+        if counts and not self._writing:
+            self._begin()
+
     def leave_out(self, seq: int) -> None:
         """Event ``seq`` of the old recording is not to be in the new one."""
         with self._lock:

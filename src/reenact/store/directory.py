@@ -51,7 +51,7 @@ from reenact.store.sums import blob_totals, close_manifest, encode_manifest
 from reenact.store.torn import set_orphans_aside
 from reenact.store.unfinished import settle
 
-__all__ = ["DirectorySink", "finish_swap"]
+__all__ = ["DirectorySink", "finish_swap", "swap"]
 
 
 class DirectorySink:
@@ -287,7 +287,7 @@ class DirectorySink:
                 f"the recording that was to replace {self.path} is not whole: {writer.failure}",
                 hint=f"the old one is kept, the new one is in {self._folder.name}",
             )
-        _swap(self._folder, self.path)
+        swap(self._folder, self.path)
 
 
 def _busy(folder: Path) -> WriterBusy:
@@ -320,7 +320,7 @@ def finish_swap(path: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _swap(new: Path, old: Path) -> None:
+def swap(new: Path, old: Path) -> None:
     """Put ``new`` where ``old`` is. A kill between the two renames leaves both, whole, and
     ``recover`` takes the last step."""
     aside = old.with_name(f"{old.name}.old")

@@ -23,11 +23,13 @@ __all__ = ["Lines"]
 class _TapeHead(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a tape, whose header says the rest, up to its data."""
 
-    seq: int
     ts: int
     type: str
+    seq: int | None = None
+    """Older tapes say it; else the place of the line does."""
     lane: str = lanes.ROOT
     parent: int | None = None
+    """Less than nothing: so many lines before this one."""
 
 
 class _TapeLine(_TapeHead, frozen=True, kw_only=True):
@@ -46,18 +48,21 @@ _BATCH = 1 << 16
 _NO_DATA = msgspec.Raw()
 
 
-def _long(ids: tuple[str, str], short: _TapeHead, data: msgspec.Raw = _NO_DATA) -> Envelope:
-    """A line of a tape with what its header says for all lines."""
+def _long(
+    ids: tuple[str, str], seq: int, short: _TapeHead, data: msgspec.Raw = _NO_DATA
+) -> Envelope:
+    """A line of a tape, the ``seq``-th, with what its header says for all lines."""
+    parent = short.parent
     return Envelope(
         version=VERSION,
         capture_id=ids[0],
         run_id=ids[1],
-        seq=short.seq,
+        seq=seq if short.seq is None else short.seq,
         ts=short.ts,
         type=short.type,
         data=data,
         lane=short.lane,
-        parent=short.parent,
+        parent=parent + seq if parent is not None and parent < 0 else parent,
     )
 
 
@@ -90,7 +95,7 @@ class Lines:
         self._stop = stop
         self._ids = ids
         self._header_lines = 1 if ids else 0
-        self._whole = Resolver(blobs, self._stored).whole
+        self._whole = Resolver(blobs, self._stored, shown=ids is not None).whole
 
     def close(self) -> None:
         if not self._file.closed:
@@ -160,7 +165,7 @@ class Lines:
     def parse(self, line: bytes, seq: int) -> Envelope:
         """Read a line that must hold event ``seq``."""
         try:
-            found = self._decode(line)
+            found = self._decode(line, seq)
             lanes.check(found.lane)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueRefused) as error:
             place = self.place(seq)
@@ -178,16 +183,16 @@ class Lines:
         """How people are told where event ``seq`` stands."""
         return f"{self.name} line {seq + self._header_lines}"
 
-    def _decode(self, line: bytes) -> Envelope:
+    def _decode(self, line: bytes, seq: int) -> Envelope:
         if self._ids is None:
             return _full.decode(line)
         short = _short.decode(line)
-        return _long(self._ids, short, short.data)
+        return _long(self._ids, seq, short, short.data)
 
-    def _decode_head(self, start: bytes) -> Head:
+    def _decode_head(self, start: bytes, seq: int) -> Head:
         if self._ids is None:
             return _head.decode(start)
-        return _long(self._ids, _short_head.decode(start))
+        return _long(self._ids, seq, _short_head.decode(start))
 
     def event(self, found: Envelope) -> Event:
         """The event of an envelope of this log; its payload is loaded when it is looked at."""
@@ -217,7 +222,7 @@ class Lines:
             # ``data`` comes last, and cut anywhere else the head would not be JSON.
             start, _, data = line.partition(b',"data":')
             try:
-                head = self._decode_head(start + b"}")
+                head = self._decode_head(start + b"}", seq)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 pass  # parse() says what is wrong with it
             else:

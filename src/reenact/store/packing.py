@@ -14,6 +14,7 @@ import orjson
 
 from reenact.format import delta
 from reenact.format.event import Draft
+from reenact.format.printed import printed
 from reenact.store.blobs import Blobs
 from reenact.store.resolving import short_digest
 
@@ -54,12 +55,15 @@ class Packer:
         threshold: int = BLOB_THRESHOLD,
         deltas: bool = True,
         sync_blobs: bool = False,
+        shows: bool = False,
     ) -> None:
+        """``shows``: JSON in the body of an answer is stored as JSON, for people to read."""
         self._blobs = blobs
         self._threshold = threshold
         self._deltas = deltas
         self._sync = sync_blobs
-        self.smallest = min(self.SMALLEST, threshold + 1)
+        self._shows = shows
+        self.smallest = 0 if shows else min(self.SMALLEST, threshold + 1)
         """Payloads below this are stored as they are: no need to call :meth:`pack`."""
         self._last: OrderedDict[tuple[str, str, str], _Last] = OrderedDict()
         self._side: OrderedDict[tuple[str, str], _Last] = OrderedDict()
@@ -77,6 +81,8 @@ class Packer:
             result = self._delta(seq, draft, payload, digest)
         if result is None:
             result = self._with_blobs(payload) if len(payload) > self._threshold else payload
+        if self._shows and result is payload:
+            return printed(payload)
         return result
 
     def forget(self) -> None:

@@ -21,7 +21,7 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.format.canonical import stored
-from reenact.format.event import Envelope, Prefix
+from reenact.format.event import Envelope, TapePrefix
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
 from reenact.policy.redaction import Redactor
 from reenact.store.blobs import Blobs
@@ -247,7 +247,7 @@ def _close_part(tape: Path, part: Path, now: Now, cut_damage: bool) -> Recovery:
 def _settle_part(part: Path, blobs: Blobs, header: bytes, seed: Seed) -> int:
     lines = tape_lines(part, blobs, header, seed)
     try:
-        prefix = Prefix(seed.capture_id, seed.run_id, ids=False)
+        prefix = TapePrefix()
         return add_unfinished(part, lines, prefix, Redactor(seed.redaction.profile))
     finally:
         lines.close()

@@ -12,12 +12,14 @@ import msgspec
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format import delta
 from reenact.format.canonical import decode, stored
+from reenact.format.printed import unprinted
 from reenact.store.blobs import Blobs
 
 __all__ = ["Resolver", "blob_references", "is_delta", "short_digest"]
 
 _DELTA_START = b'{"$delta":'
 _BLOB_MARK = b'"$blob":'
+_SHOWN_MARK = b'"$json":'
 _CHECKED = 16
 """Hex digits that say whether a delta was applied rightly. Whether somebody has changed the log is
 what the hash of all of it says."""
@@ -59,8 +61,10 @@ class Resolver:
 
     REMEMBERED = 16
 
-    def __init__(self, blobs: Blobs, fetch: Callable[[int], bytes]) -> None:
+    def __init__(self, blobs: Blobs, fetch: Callable[[int], bytes], *, shown: bool = False) -> None:
+        """``shown``: the log is a tape, on which bodies of answers may stand as JSON."""
         self._blobs = blobs
+        self._shown = shown
         self._fetch = fetch
         self._recent: OrderedDict[int, bytes] = OrderedDict()
 
@@ -68,9 +72,11 @@ class Resolver:
         """The whole payload of event ``seq``, whose stored data is ``data``."""
         if data.startswith(_DELTA_START):
             return self._undo(seq, data)
-        if _DOLLAR in data and _BLOB_MARK in data:
-            return self._inline(seq, data)
-        return data
+        if _DOLLAR not in data:
+            return data
+        if self._shown and _SHOWN_MARK in data:
+            data = _as_text(seq, data)
+        return self._inline(seq, data) if _BLOB_MARK in data else data
 
     def _undo(self, seq: int, data: bytes) -> bytes:
         """Apply the chain of deltas that ends in ``seq``."""
@@ -163,6 +169,13 @@ def _apply(seq: int, step: _Delta, have: Mapping[int, bytes]) -> bytes:
     if len(step.digest) < _SHORTEST or not whole.startswith(step.digest):
         raise _damaged(seq, "its delta does not rebuild what was recorded")
     return payload
+
+
+def _as_text(seq: int, data: bytes) -> bytes:
+    try:
+        return unprinted(data)
+    except ValueRefused as error:
+        raise _damaged(seq, error.message) from None
 
 
 def _parse_delta(seq: int, data: bytes) -> _Delta:

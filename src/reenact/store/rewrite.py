@@ -31,6 +31,7 @@ from reenact.store.log import whole_lines
 from reenact.store.reading import open_recording
 from reenact.store.sink import Options, Sink, Status
 from reenact.store.source import LogSource
+from reenact.store.steady import as_before, header_of
 from reenact.store.tape_sink import TapeSink
 
 __all__ = ["Removed", "migrate", "redact_again", "to_tape"]
@@ -76,8 +77,11 @@ def to_tape(source_path: Path, target: Path, clock: Clock, *, replace: bool) -> 
         old = source.manifest()
         drafts = (draft for draft, _ in _drafts(source))
         options = Options(redactor=Redactor("none"))
-        sink = TapeSink(target, clock=clock, options=options, replace=replace)
-        return _write(sink, _seed_of(old, old.redaction), drafts, old.status, old.error, old.flags)
+        sink = TapeSink(target, clock=clock, options=options, replace=replace, keeps=replace)
+        seed = _seed_of(old, old.redaction)
+        before = header_of(target) if replace else None
+        seed = seed if before is None else as_before(seed, before)
+        return _write(sink, seed, drafts, old.status, old.error, old.flags)
 
 
 def _drafts(source: LogSource) -> Iterator[tuple[Draft, int]]:

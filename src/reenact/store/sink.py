@@ -91,6 +91,8 @@ class Options:
     durability: Durability = "interval"
     blob_threshold: int = BLOB_THRESHOLD
     deltas: bool = True
+    shows: bool = False
+    """Is JSON in the body of an answer stored as JSON? For tapes."""
     warn: Warn = print_warning
 
 
@@ -137,6 +139,7 @@ class Writer:
             threshold=options.blob_threshold,
             deltas=options.deltas,
             sync_blobs=options.durability == "event",
+            shows=options.shows,
         )
         self._lock = threading.Lock()
         self._syncer = Syncer(log.fd, self._packer.new_files)

@@ -19,7 +19,7 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.format.canonical import stored
-from reenact.format.event import Draft, Prefix
+from reenact.format.event import Draft, TapePrefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
@@ -29,6 +29,7 @@ from reenact.store.journal import Note, journal_path
 from reenact.store.log import Log, sync_file
 from reenact.store.sink import Options, Status, Writer, watch_forks
 from reenact.store.source import LogSource
+from reenact.store.steady import keep_lines, kept_path
 from reenact.store.sums import Sums, close_manifest
 from reenact.store.tape import (
     first_line,
@@ -49,7 +50,9 @@ class TapeSink:
     """Writes a tape. See :class:`reenact.store.sink.Sink` for the contract.
 
     With ``replace`` an existing tape is replaced by the finished new one, in one step; one that
-    could not be written to its end replaces nothing and cannot be finalised. A tape
+    could not be written to its end replaces nothing and cannot be finalised. With ``keeps`` events
+    that say the same as before keep their lines (:mod:`reenact.store.steady`), and a tape in which
+    all do is not touched. A tape
     holds whole payloads (a delta would change with its neighbours, and so every later line of a
     diff) and is never sealed (it is made to be shared).
     """
@@ -61,10 +64,14 @@ class TapeSink:
         clock: Clock,
         options: Options | None = None,
         replace: bool = False,
+        keeps: bool = False,
     ) -> None:
         self.path = Path(path)
         self._clock = clock
-        self._options = dataclasses.replace(options or Options(), deltas=False, seal=None)
+        self._keeps = keeps
+        self._options = dataclasses.replace(
+            options or Options(), deltas=False, shows=True, seal=None
+        )
         self._replace = replace
         self._writer: Writer | None = None
         self._seed: Seed | None = None
@@ -103,6 +110,7 @@ class TapeSink:
                 hint=f"reenact recover {self.path}, or say overwrite to give it up",
             )
         journal_path(part).unlink(missing_ok=True)
+        kept_path(part).unlink(missing_ok=True)
         part.unlink()
         shutil.rmtree(tape_blobs(part).folder, ignore_errors=True)
 
@@ -121,7 +129,7 @@ class TapeSink:
         blobs = tape_blobs(part)
         return Writer(
             log,
-            Prefix(seed.capture_id, seed.run_id, ids=False),
+            TapePrefix(),
             blobs,
             None,
             self._options,
@@ -192,12 +200,18 @@ class TapeSink:
                 f"the tape that was to replace {self.path} is not whole: {self._writer.failure}",
                 hint=f"the old one is kept, the new one is in {part_path(self.path).name}",
             )
-        self._gathered = True
         try:
+            kept = self._kept_lines(self._seed)
+            if isinstance(kept, Manifest):
+                self.discard()
+                self._manifest = kept
+                return kept
+            self._gathered = True
             self._manifest = publish(
                 self.path,
                 self._seed,
-                self._writer.sums(),
+                self._sums(self._writer, kept),
+                file=kept,
                 completed_at=self._clock(),
                 status=status,
                 error=error,
@@ -208,20 +222,37 @@ class TapeSink:
         self._writer.release()
         return self._manifest
 
+    def _kept_lines(self, seed: Seed) -> Path | Manifest | None:
+        if not self._keeps or not self.path.exists():
+            return None
+        return keep_lines(part_path(self.path), self.path, seed)
+
+    def _sums(self, writer: Writer, kept: Path | None) -> Sums:
+        found = writer.sums()
+        if kept is None:
+            return found
+        anew = scan_tape(kept, gather_blobs(self.path))
+        anew.flags |= found.flags
+        return anew
+
 
 def publish(
     tape: Path,
     seed: Seed,
     sums: Sums,
     *,
+    file: Path | None = None,
     completed_at: int,
     status: str,
     error: str | None = None,
     sync: bool = True,
 ) -> Manifest:
-    """Close ``NAME.part`` and give it its own name; blobs it does not refer to are removed."""
+    """Close ``NAME.part``, or the ``file`` that is made of it, and give it its own name; blobs it
+    does not refer to are removed."""
     part, blobs = part_path(tape), gather_blobs(tape)
-    known = _references(part, seed, blobs)
+    whole = file or part
+    known = _references(whole, seed, blobs)
+    sums.flags.add(Flag.REVIEWED)
     manifest = close_manifest(
         seed,
         sums,
@@ -232,12 +263,13 @@ def publish(
     )
     begun = seed.to_json()
     rest = {name: item for name, item in manifest.to_json().items() if name not in begun}
-    with part.open("ab") as file:
-        file.write(stored({"closed": rest}) + b"\n")
-        file.flush()
+    with whole.open("ab") as log:
+        log.write(stored({"closed": rest}) + b"\n")
+        log.flush()
         if sync:
-            os.fsync(file.fileno())
-    part.replace(tape)
+            os.fsync(log.fileno())
+    whole.replace(tape)
+    part.unlink(missing_ok=True)
     if sync:
         sync_file(tape.parent)
     _tidy(tape, known)
@@ -276,6 +308,7 @@ def _drop_part(tape: Path, *, gathered: bool) -> None:
         with contextlib.suppress(RecordingError):  # an older tape that is damaged keeps them all
             _take_back(tape)
     drop_folder(tape_blobs(part).folder)
+    kept_path(part).unlink(missing_ok=True)
     part.unlink()
 
 

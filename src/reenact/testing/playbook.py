@@ -12,12 +12,13 @@ from reenact.engine.diagnosis import Diagnosis
 from reenact.engine.divergence import Divergence
 from reenact.engine.machine import Machine
 from reenact.engine.script import Script
+from reenact.engine.settings import READS
 from reenact.errors import UsageError
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN, Capabilities
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction import Redactor
-from reenact.policy.rules import DEFAULT, Mode, Pinned, Policy
+from reenact.policy.rules import DEFAULT, Pinned, Policy, SessionMode
 from reenact.store.memory import MemorySource
 from reenact.testing.notation import call_of, lines_of, parse_line
 from reenact.testing.recordings import recording
@@ -57,7 +58,7 @@ class Playbook:
         self,
         source: MemorySource | str | None = None,
         *,
-        mode: Mode = "replay",
+        mode: SessionMode = "replay",
         policy: Policy = DEFAULT,
         strict: bool = True,
         pinned: Pinned | None = None,
@@ -135,15 +136,15 @@ class Playbook:
             self.script.order.drop(closing.seq)
 
 
-def _script(source: MemorySource | None, mode: Mode, policy: Policy) -> Script | None:
-    if source is None or mode not in ("replay", "record_missing"):
+def _script(source: MemorySource | None, mode: SessionMode, policy: Policy) -> Script | None:
+    if source is None or mode not in READS:
         return None
     return Script(source.reopen(), by_lane=policy.match != "transcript")
 
 
 def _machine(
     make: Callable[..., Machine],
-    mode: Mode,
+    mode: SessionMode,
     pinned: Pinned,
     known: Capabilities,
     script: Script | None,

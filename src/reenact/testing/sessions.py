@@ -13,11 +13,11 @@ from reenact.engine.drawing import SAYS_DRAWS
 from reenact.engine.opening import Opened
 from reenact.engine.room import Room
 from reenact.engine.session import Session
-from reenact.engine.settings import Pace, Settings, Unused, mode_named
+from reenact.engine.settings import ADDS, READS, Pace, Settings, Unused, mode_named
 from reenact.errors import UsageError
 from reenact.format.event import Event
 from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import DEFAULT, Ignore, Mode, Pinned, Policy
+from reenact.policy.rules import DEFAULT, Ignore, Pinned, Policy, SessionMode
 from reenact.store.copying import LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.sink import Options
@@ -25,8 +25,6 @@ from reenact.store.warning import Warn
 from reenact.testing.clock import VirtualClock
 
 __all__ = ["MemorySession", "memory_session"]
-
-_READS = frozenset({"replay", "record_missing"})
 
 
 class MemorySession(Session):
@@ -103,7 +101,7 @@ def memory_session(
     return MemorySession(settings, parts, sink, warnings)
 
 
-def _mode(mode: str | int | None, policy: Policy, source: MemorySource | None) -> Mode:
+def _mode(mode: str | int | None, policy: Policy, source: MemorySource | None) -> SessionMode:
     chosen = policy.mode if mode is None else mode_named(mode)
     if chosen is None:
         return "record" if source is None else "replay"
@@ -117,14 +115,14 @@ def _mode(mode: str | int | None, policy: Policy, source: MemorySource | None) -
 def _parts(
     settings: Settings, source: MemorySource | None, clock: Clock
 ) -> tuple[Opened, MemorySink | None]:
-    old = source.reopen() if source is not None and settings.mode in _READS else None
+    old = source.reopen() if source is not None and settings.mode in READS else None
     redactor = _redactor(settings, old)
     parts = Opened(clock, redactor, old, room=Room(settings.policy, entries=len(old or ())))
     if settings.mode in ("off", "replay"):
         return parts, None
     sink = MemorySink(options=Options(redactor=redactor, warn=settings.warn))
     parts.sink = sink
-    if settings.mode == "record_missing":
+    if settings.mode in ADDS:
         parts.sink = parts.late = LateSink(
             sink,
             old,

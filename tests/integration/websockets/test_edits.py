@@ -222,3 +222,14 @@ def test_secrets_are_not_in_what_a_divergence_says(studio: Studio, chat: Chat) -
     with pytest.raises(DivergenceError) as caught:
         studio.replay(lambda: _talk(chat, _asked(SECRET)))
     assert SECRET not in str(caught.value) + json.dumps(caught.value.to_json())
+
+
+def test_an_update_keeps_a_conversation_whole_or_not_at_all(studio: Studio, chat: Chat) -> None:
+    recorded = studio.record(lambda: _talk(chat, _asked("one"), _asked("two")))
+    before = studio.everything()
+    with studio.session(mode="update"):
+        assert _talk(chat, _asked("one"), _asked("two")) == recorded
+    with studio.session(mode="update"), pytest.raises(PolicyRefused, match="cannot go on live"):
+        _talk(chat, _asked("one"), _asked("three"))
+    assert studio.everything() == before
+    assert any("cannot be updated in part" in one for one in studio.warnings)

@@ -11,6 +11,7 @@ from reenact.format.event import (
     Event,
     Head,
     Prefix,
+    TapePrefix,
     decode_line,
     parse,
     unknown_fields,
@@ -40,9 +41,13 @@ def test_fields_of_a_later_version_stand_before_the_data() -> None:
     assert line(extra={"z": 1, "a": [2]}).endswith(b'"type":"run_end","a":[2],"z":1,"data":{}}\n')
 
 
-def test_a_line_of_a_tape_leaves_out_what_its_header_says() -> None:
-    tape = Prefix("cap_1", "run_1", ids=False)
-    assert line(prefix=tape) == b'{"seq":7,"ts":12,"type":"run_end","data":{}}\n'
+def test_a_line_of_a_tape_leaves_out_what_its_header_and_its_place_say() -> None:
+    assert line(prefix=TapePrefix()) == b'{"ts":12,"type":"run_end","data":{}}\n'
+
+
+def test_a_line_of_a_tape_says_how_far_before_it_the_enclosing_event_stands() -> None:
+    near = Draft(type="x", data={}, ts=1, parent=6)
+    assert TapePrefix().line(7, near, b"{}") == b'{"ts":1,"type":"x","parent":-1,"data":{}}\n'
 
 
 def test_the_head_of_a_line_is_the_line_without_its_payload() -> None:

@@ -31,6 +31,11 @@ from tests.unit.store.samples import (
 PLACES = pytest.mark.parametrize("name", ["capture", "tape.jsonl"])
 
 
+def _flags(path: Path) -> list[int]:
+    """What a recording says besides what every tape says."""
+    return [flag for flag in read_manifest(path).flags if flag != Flag.REVIEWED]
+
+
 def _flagged(path: Path) -> Path:
     sink = start_sink(path)
     sink.append(draft(data={"n": 1}))
@@ -41,12 +46,12 @@ def _flagged(path: Path) -> Path:
 
 @PLACES
 def test_a_flag_is_in_the_manifest_and_a_reader_knows_it(tmp_path: Path, name: str) -> None:
-    assert read_manifest(_flagged(tmp_path / name)).flags == [3]
+    assert _flags(_flagged(tmp_path / name)) == [3]
 
 
 @PLACES
 def test_without_being_told_there_is_none(tmp_path: Path, name: str) -> None:
-    assert read_manifest(record(tmp_path / name, notes(1))).flags == []
+    assert _flags(record(tmp_path / name, notes(1))) == []
 
 
 def test_it_is_in_recordings_in_memory_too() -> None:
@@ -74,11 +79,13 @@ def test_it_stays_when_segments_of_other_processes_are_merged(tmp_path: Path) ->
 def test_it_stays_when_a_recording_is_redacted_again_or_copied(tmp_path: Path, name: str) -> None:
     old = _flagged(tmp_path / f"old-{name}")
     again = tmp_path / f"again-{name}"
-    assert redact_again(old, again, Redactor("strict"), CLOCK).manifest.flags == [3]
+    redact_again(old, again, Redactor("strict"), CLOCK)
+    assert _flags(again) == [3]
     copy = start_sink(tmp_path / f"copy-{name}")
     with open_recording(old) as source:
         Copier(source, copy).rest()
-    assert copy.finalize().flags == [3]
+    copy.finalize()
+    assert _flags(tmp_path / f"copy-{name}") == [3]
 
 
 def test_a_sink_that_starts_late_is_flagged_when_it_does() -> None:
@@ -110,7 +117,7 @@ def test_every_sink_can_be_flagged(tmp_path: Path) -> None:
     for sink in sinks:
         sink.start(make_seed("tape" if sink is sinks[2] else "events.jsonl"))
         sink.flag(Flag.APPROXIMATE)
-        assert sink.finalize().flags == [Flag.APPROXIMATE]
+        assert Flag.APPROXIMATE in sink.finalize().flags
 
 
 # Copies with changes

@@ -128,8 +128,13 @@ def test_a_whole_line_that_is_no_event_is_damage_unless_the_rest_is_given_up(
 ) -> None:
     path = abandon(tmp_path / name, notes(4))
     log = log_of(path)
-    log.write_bytes(log.read_bytes().replace(b'"seq":3', b'"seq":8'))
+    # A line of a tape says no seq, and one that does has to be right.
+    said = b'"seq":8' if path.is_dir() else b'"seq":8,"ts"'
+    lines = log.read_bytes().splitlines(keepends=True)
     number = 3 if path.is_dir() else 4
+    was = b'"seq":3' if path.is_dir() else b'"ts"'
+    lines[number - 1] = lines[number - 1].replace(was, said, 1)
+    log.write_bytes(b"".join(lines))
     with pytest.raises(RecordingDamaged, match="expected event 3") as caught:
         recover(path, CLOCK)
     assert caught.value.place == f"{log.name} line {number}, field seq"

@@ -15,6 +15,7 @@ from reenact.errors import (
     UsageError,
     WriterBusy,
 )
+from reenact.format.manifest import Flag
 from reenact.store.reading import open_recording
 from reenact.store.tape_sink import TapeSink
 from reenact.store.verify import verify
@@ -67,10 +68,9 @@ def test_a_tape_is_a_header_one_line_per_event_and_a_closing_line(tmp_path: Path
         "environment": {"python": "3.11.0"},
     }
     assert first == (
-        b'{"seq":1,"ts":5,"type":"tool_call",'
-        b'"data":{"args":{"$bytes":"/w=="},"callId":"c","name":"t"}}'
+        b'{"ts":5,"type":"tool_call","data":{"args":{"$bytes":"/w=="},"callId":"c","name":"t"}}'
     )
-    assert second == b'{"seq":2,"ts":%d,"type":"x_note","lane":"0.1","data":{}}' % NOW
+    assert second == b'{"ts":%d,"type":"x_note","lane":"0.1","data":{}}' % NOW
     closed = json.loads(closing)
     assert list(closed) == ["closed"]
     assert not set(closed["closed"]) & set(json.loads(header))
@@ -97,7 +97,7 @@ def test_a_changed_event_changes_its_own_line_only(tmp_path: Path) -> None:
         if pair[0] != pair[1]
     ]
     assert changed == [3, 7]
-    assert read_manifest(one).flags == []
+    assert read_manifest(one).flags == [Flag.REVIEWED]
 
 
 def test_what_is_above_the_threshold_lies_beside_the_tape(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_tape_is_never_sealed_and_never_a_delta(tmp_path: Path) -> None:
     result = draft("tool_result", {"callId": "c", "ok": True, "result": f"it is {secret}"})
     tape = record(tmp_path / "t.jsonl", [result], options)
     assert names(tmp_path) == {"t.jsonl"}
-    assert read_manifest(tape).flags == []
+    assert read_manifest(tape).flags == [Flag.REVIEWED]
     assert secret not in tape.read_text(encoding="utf-8")
 
 

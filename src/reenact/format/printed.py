@@ -1,0 +1,164 @@
+"""JSON that stands in a text, as JSON: how a tape shows the body of an answer.
+
+``"{\\"a\\": 1}"`` is hard to read and harder to compare. Where a text is what a known printer makes of
+a value, the value and the printer say as much, to the byte: ``{"$json":{"a":1},"printed":"spaced"}``.
+Any other text stays a text. Only ``response.body`` is treated so, and only there is it undone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from reenact.errors import ValueRefused
+
+__all__ = ["printed", "unprinted"]
+
+_BODY, _SHOWN = b'"response":{"body":', b'"response":{"body":{"$json":'
+"""Names are sorted, so that the body of an answer comes first."""
+_JSON_STARTS = (b'"{', b'"[', b'{"')
+_MARK = b'{"$json":'
+_AS_IT_IS: Final = "value"
+"""The printer of an answer whose body is no text, but looks like one that was treated so."""
+_DEEPEST = 100
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_text = msgspec.json.Decoder(str)
+
+
+class _Shown(msgspec.Struct):
+    value: msgspec.Raw = msgspec.field(name="$json")
+    printed: str
+
+
+_read_shown = msgspec.json.Decoder(_Shown)
+
+
+def printed(payload: bytes) -> bytes:
+    """``payload`` with the body of its answer as JSON, where that is JSON; else itself."""
+    start = payload.find(_BODY)
+    if start < 0 or payload[start + len(_BODY) : start + len(_BODY) + 2] not in _JSON_STARTS:
+        return payload if payload.count(_BODY) < 2 else _with_body(payload, _show)
+    return _with_body(payload, _show)
+
+
+def unprinted(data: bytes) -> bytes:
+    """What was given to :func:`printed`. Raises :class:`ValueRefused` for what it never gives."""
+    return _with_body(data, _tell) if _SHOWN in data else data
+
+
+def _with_body(payload: bytes, change: Callable[[bytes], bytes | None]) -> bytes:
+    """``payload`` with another body of its answer. Elsewhere the same letters mean nothing."""
+    try:
+        whole = _members.decode(payload)
+        answer = _members.decode(whole["response"])
+        body = bytes(answer["body"])
+        changed = change(body)
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        return payload
+    if changed is None:
+        return payload
+    if payload.count(_BODY) == 1:
+        start = payload.index(_BODY) + len(_BODY)
+        return payload[:start] + changed + payload[start + len(body) :]
+    answer["body"] = msgspec.Raw(changed)
+    whole["response"] = msgspec.Raw(_joined(answer))
+    return _joined(whole)
+
+
+def _joined(members: dict[str, msgspec.Raw]) -> bytes:
+    return b"{%b}" % b",".join(
+        b"%b:%b" % (orjson.dumps(name), bytes(encoded)) for name, encoded in members.items()
+    )
+
+
+def _show(body: bytes) -> bytes | None:
+    if body.startswith(_MARK):
+        return b'%b%b,"printed":"%b"}' % (_MARK, body, _AS_IT_IS.encode())
+    text = _text.decode(body)
+    if text[:1] not in ("{", "[") or '"$' in text:  # no mark of ours in what is shown
+        return None
+    if orjson.dumps(text) != body:
+        return None
+    try:
+        value = orjson.loads(text)
+        name = next(name for name in _likely(text) if _print(value, name) == text)
+        if _is_too_deep(text, value):
+            return None
+        return b'%b%b,"printed":"%b"}' % (_MARK, orjson.dumps(value), name.encode())
+    except (StopIteration, ValueError, RecursionError):
+        return None  # no printer that we know
+
+
+def _tell(body: bytes) -> bytes | None:
+    if not body.startswith(_MARK):
+        return None
+    shown = _read_shown.decode(body)
+    if shown.printed == _AS_IT_IS:
+        return bytes(shown.value)
+    try:
+        return orjson.dumps(_print(orjson.loads(bytes(shown.value)), shown.printed))
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ValueRefused(
+            f"no printer {shown.printed[:32]!r} that gives its text: {error}",
+            "$.response.body",
+            hint="pip install --upgrade reenact",
+        ) from None
+
+
+# Printers
+
+
+_LAYOUTS: Final[dict[str, dict[str, Any]]] = {
+    "compact": {"separators": (",", ":")},
+    "spaced": {},
+    "indent2": {"indent": 2},
+    "indent4": {"indent": 4},
+}
+
+
+def _likely(text: str) -> Iterator[str]:
+    """Names of printers that may have made ``text``, the likeliest first."""
+    end = " newline" if text.endswith("\n") else ""
+    if text[1:2] == "\n":
+        layouts = ["indent4" if text.startswith("    ", 2) else "indent2"]
+    elif ": " in text or ", " in text:
+        layouts = ["spaced", "compact"]
+    else:
+        layouts = ["compact"]
+    escaped = ["", " ascii"] if "\\u" in text and text.isascii() else [""]
+    for layout in layouts:
+        for ascii_only in escaped:
+            yield f"{layout}{ascii_only}{end}"
+
+
+def _print(value: Any, name: str) -> str:
+    """Raises KeyError for a printer that is not known."""
+    return _printer(name).encode(value) + ("\n" if name.endswith(" newline") else "")
+
+
+@cache
+def _printer(name: str) -> json.JSONEncoder:
+    layout, *words = name.split(" ")
+    if not {"ascii", "newline"}.issuperset(words):
+        raise KeyError(name)
+    return json.JSONEncoder(ensure_ascii="ascii" in words, **_LAYOUTS[layout])
+
+
+def _is_too_deep(text: str, value: Any) -> bool:
+    """Would it be deeper than a line of the log may be? Few texts can be."""
+    if text.count("{") + text.count("[") <= _DEEPEST:
+        return False
+    deep, level = 0, [value]
+    while level:
+        deep += 1
+        nested = [one for one in level if isinstance(one, (dict, list))]
+        level = [
+            item for one in nested for item in (one.values() if isinstance(one, dict) else one)
+        ]
+    return deep > _DEEPEST

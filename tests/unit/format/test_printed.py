@@ -1,0 +1,106 @@
+"""JSON in the body of an answer, shown as JSON: to the byte, or not at all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.errors import ValueRefused
+from reenact.format.canonical import exact
+from reenact.format.printed import printed, unprinted
+
+
+def _payload(body: Any, **more: Any) -> bytes:
+    return exact({"key": "k", "response": {"body": body, "status": 200}, **more})
+
+
+VALUE = {"b": [1, 2.5, None, True, {"é": "ü\n"}], "a": {}}
+PRINTERS: dict[str, str] = {
+    "compact": json.dumps(VALUE, separators=(",", ":"), ensure_ascii=False),
+    "compact ascii": json.dumps(VALUE, separators=(",", ":")),
+    "compact newline": json.dumps([1], separators=(",", ":")) + "\n",
+    "spaced": json.dumps(VALUE, ensure_ascii=False),
+    "spaced ascii": json.dumps(VALUE),
+    "indent2": json.dumps(VALUE, indent=2, ensure_ascii=False),
+    "indent2 ascii newline": json.dumps(VALUE, indent=2) + "\n",
+    "indent4": json.dumps(VALUE, indent=4, ensure_ascii=False),
+}
+
+
+@pytest.mark.parametrize("name", PRINTERS)
+def test_what_a_known_printer_made_is_shown_as_json(name: str) -> None:
+    payload = _payload(PRINTERS[name])
+    shown = printed(payload)
+    body = json.loads(shown)["response"]["body"]
+    assert body == {"$json": json.loads(PRINTERS[name]), "printed": name}
+    assert list(body["$json"]) == list(json.loads(PRINTERS[name]))
+    assert unprinted(shown) == payload
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"a": 1.10}',
+        '{"a":1,"a":2}',
+        '{"a": 1,"b":2}',
+        '{"a":"\\/"}',
+        '{"a":"\\ud800"}',
+        '{"a":123456789012345678901234567890}',
+        '{"$blob":"sha256:0"}',
+        "{broken",
+        "text",
+        '"text"',
+        "[" * 150 + "]" * 150,
+        "[" * 3_000 + "]" * 3_000,
+        b"\xff",
+        None,
+    ],
+    ids=lambda body: str(body)[:20],
+)
+def test_any_other_body_stays_as_it_is(body: Any) -> None:
+    assert printed(_payload(body)) == _payload(body)
+
+
+def test_only_the_body_of_the_answer_is_looked_at() -> None:
+    inside = {"response": {"body": '{"a":1}'}}
+    for payload in (exact({"request": inside}), exact({"data": [inside], "x": {"body": "{}"}})):
+        assert printed(payload) == payload
+    both = _payload('{"b":2}', request=inside)
+    assert json.loads(printed(both))["request"] == inside
+    assert unprinted(printed(both)) == both
+
+
+def test_an_answer_that_looks_as_if_it_had_been_shown_survives() -> None:
+    for body in ({"$json": 1, "printed": "compact"}, {"$json": {}, "printed": "value"}):
+        payload = exact({"response": {"body": body}})
+        assert unprinted(printed(payload)) == payload
+
+
+@pytest.mark.parametrize("name", ["cursive", "compact loud", ""])
+def test_a_printer_that_is_not_known_is_refused(name: str) -> None:
+    shown = exact({"response": {"body": {"$json": 1, "printed": name}}})
+    with pytest.raises(ValueRefused, match="no printer"):
+        unprinted(shown)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values, st.sampled_from([None, 2, 4]), st.booleans(), st.sampled_from(["", "\n", " "]))
+def test_every_body_comes_back_to_the_byte(
+    value: Any, indent: int | None, ascii_only: bool, end: str
+) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only) + end
+    try:
+        payload = _payload(text)
+    except ValueRefused:
+        return  # a lone surrogate is in no recording
+    assert unprinted(printed(payload)) == payload
