@@ -7,12 +7,22 @@ so that a recording is stamped with real time while the program sees re-enacted 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 
 import msgspec
 
-__all__ = ["Clock", "Now", "cpu_seconds", "entropy", "monotonic", "pause", "start_clock"]
+__all__ = [
+    "Clock",
+    "Now",
+    "cpu_seconds",
+    "entropy",
+    "kill_group",
+    "monotonic",
+    "pause",
+    "start_clock",
+]
 
 Now = Callable[[], int]
 """Milliseconds since the epoch."""
@@ -24,6 +34,7 @@ monotonic = time.monotonic
 _urandom = os.urandom
 _sleep = time.sleep
 _process_time = time.process_time
+_killpg = os.killpg
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -58,3 +69,11 @@ def entropy(size: int) -> bytes:
 def cpu_seconds() -> float:
     """Processor time that this process has used, all threads together."""
     return _process_time()
+
+
+def kill_group(group: int) -> None:
+    """End all processes of ``group``, which nobody records. One that is gone is no matter."""
+    try:
+        _killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # nobody is left in it who can be ended

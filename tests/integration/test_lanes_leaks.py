@@ -49,9 +49,9 @@ def _left_in(session: Session) -> dict[str, int]:
     """What a session still holds, by name; nothing when all is well."""
     conductor, rest, crew = session.conductor, session.conductor.rest, session.conductor.crew
     held: dict[str, Sized] = {
-        "waiting": conductor._waiting,
-        "never": conductor._never,
-        "late": conductor._late,
+        "waiting": conductor.waiters.by_token,
+        "never": conductor.waiters.never,
+        "late": conductor.waiters.late,
         "sleepers": rest._sleepers,
         "curious": rest._curious,
         "blocked": crew._blocked,

@@ -123,6 +123,15 @@ def _command_fails(secret: str, server: str) -> object:
     return None
 
 
+def _background(secret: str, server: str) -> object:
+    name = tools.exec(f"true '{secret}'; read x; echo said $x", background=True)["sessionId"]
+    found = [tools.process("write", name, data=f"{secret}\n", eof=True)]
+    while found[-1]["status"] == "running":
+        found.append(tools.process("poll", name, timeout=9_000))
+    said = tools.exec(f"echo '{secret}'", pty=True)["aggregated"]
+    return [found[-1]["aggregated"], said, tools.process("log", name), tools.process("list")]
+
+
 def _page(secret: str, server: str) -> object:
     fetch = web_fetcher(HERE)
     with contextlib.suppress(tools.ToolFailed):
@@ -143,6 +152,7 @@ PLAYS: dict[str, Play] = {
     play.__name__.removeprefix("_"): play
     for play in (
         _arguments,
+        _background,
         _command,
         _command_fails,
         _failures,
@@ -161,7 +171,7 @@ def test_no_secret_of_a_tool_is_kept(
 ) -> None:
     shapes = [kind for kind in sorted(SHAPES) if "\n" not in plant_shape(kind, place).text]
     plants = [plant_shape(kind, place) for kind in shapes]
-    if place in ("command", "command_fails"):
+    if place in ("background", "command", "command_fails"):
         plants = plants[::6]  # a process each
     room = Room(tmp_path)
     with room.session("record"):
@@ -207,7 +217,7 @@ def test_no_secret_is_said_of_what_cannot_be_recorded(
     assert room.leaks(_planted("refused", [plant]), capfd) == []
 
 
-@pytest.mark.parametrize("place", ["arguments", "command", "pieces"])
+@pytest.mark.parametrize("place", ["arguments", "background", "command", "pieces"])
 def test_a_secret_that_a_tool_gave_comes_again_where_it_was_sealed(
     place: str, server: str, tmp_path: Path
 ) -> None:

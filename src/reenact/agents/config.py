@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import msgspec
 
-from reenact._system import entropy
 from reenact.boundaries.table import PATCHES
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
 from reenact.errors import UsageError
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.places import FOLDER, find_root
+from reenact.policy.places import find_root
+from reenact.store.placing import new_place
 from reenact.store.warning import Warn
 
 __all__ = ["ReplayConfig", "open_session"]
@@ -98,7 +97,11 @@ def open_session(config: ReplayConfig, warn: Warn) -> Session | None:
         return None
     strict = None if config.policy is None else config.policy == "strict"
     if config.mode == "capture":
-        place = _new_place() if config.capture_dir is None else Path(config.capture_dir)
+        place = (
+            new_place(find_root(Path.cwd(), os.environ))
+            if config.capture_dir is None
+            else Path(config.capture_dir)
+        )
         place.parent.mkdir(parents=True, exist_ok=True)
         settings = settle(
             capture=place, mode="record", strict=strict, warn=warn, boundaries=PATCHES
@@ -129,14 +132,3 @@ def _passing_tools(settings: Settings) -> Settings:
     return msgspec.structs.replace(
         settings, pinned=msgspec.structs.replace(settings.pinned, policy=policy)
     )
-
-
-def _new_place() -> Path:
-    """As ``reenact run`` names them: so that ``--replay last`` finds it. Not for a repository."""
-    folder = find_root(Path.cwd(), os.environ) / FOLDER / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
-    ignored = folder / ".gitignore"
-    if not ignored.exists():
-        ignored.write_text("*\n", encoding="utf-8")
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return folder / f"{stamp}-{entropy(2).hex()}"

@@ -61,11 +61,15 @@ class Complaints(State):
     # Divergences
 
     def diverged(self, divergence: Divergence) -> DivergenceError:
-        """What to raise. In a strict session every later call raises it again."""
-        error = DivergenceError(divergence, render(divergence))
+        """What to raise. In a strict session every later call raises it again, and so does every
+        call that waits for its turn."""
+        report = render(divergence)
+        error = DivergenceError(divergence, report)
         if self.machine.strict and self.poison is None:
             self.poison = divergence
             self.settings.tell(error)
+            with self.lock:
+                self.conductor.give_up(lambda: DivergenceError(divergence, report))
         return error
 
     def located(self, divergence: Divergence) -> Divergence:

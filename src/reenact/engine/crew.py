@@ -29,6 +29,9 @@ class Crew:
         self.strangers = [thread for thread in there if thread.ident not in self._threads]
         self._jobs = 0
         self._helpers = 0
+        self.outside = 0
+        """Calls that are really made in a replay, outside of the session: they take as long as they
+        take."""
         self._blocked: set[int] = set()
         self._spawned: set[Any] = set()
         self._joiners: dict[Any, set[int]] = {}
@@ -93,7 +96,12 @@ class Crew:
     def all_wait(self, desk: Desk | None = None) -> bool:
         """Does every thread wait for its turn, or for the end of one that does? ``desk`` is the
         idle loop of a thread that may be left out. False where somebody else may wake them."""
-        if self._jobs or self._helpers or any(one.is_alive() for one in self.strangers):
+        if (
+            self._jobs
+            or self._helpers
+            or self.outside
+            or any(one.is_alive() for one in self.strangers)
+        ):
             return False
         if any(pool._cache and pool._state != _ENDED for pool in self._pools):
             return False

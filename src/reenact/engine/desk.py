@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine import loops
 from reenact.engine.call import Call, Entry
-from reenact.engine.conductor import Conductor, Progress
+from reenact.engine.conductor import Conductor
 from reenact.engine.current import in_context, outside
 from reenact.engine.order import Token
+from reenact.engine.progress import Progress
 from reenact.engine.recorder import Opened
 from reenact.engine.waiter import Waiter
 

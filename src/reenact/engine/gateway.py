@@ -60,7 +60,7 @@ class Gateway:
                 live = canned(opened.call, decision.answer, codec)
             return self._go_live(opened, live, codec)
         if isinstance(decision, Pass):
-            return live() if decision.inside else self._outside(live)
+            return live() if decision.inside else self._pass_by(live)
         if isinstance(decision, Reexecute):
             return self._run_again(opened, decision.entry, live, codec)
         return self.refuse(opened, decision)
@@ -125,6 +125,10 @@ class Gateway:
             return live()
         finally:
             leave(token)
+
+    def _pass_by(self, live: Live) -> Any:
+        with self._session.conductor.going_outside():
+            return self._outside(live)
 
     def _complete(self, opened: Opened, data: Data) -> None:
         session = self._session
@@ -255,11 +259,17 @@ class Gateway:
                 live = canned_async(opened.call, decision.answer, codec)
             return await self._go_live_async(opened, live, codec)
         if isinstance(decision, Pass):
-            inside = decision.inside
-            return await (live() if inside else _pass_by(self._session.running_desk(), live))
+            return await (live() if decision.inside else self._pass_by_async(live))
         if isinstance(decision, Reexecute):
             return await self._run_again_async(opened, decision.entry, live, codec)
         return self.refuse(opened, decision)
+
+    async def _pass_by_async(self, live: AsyncLive) -> Any:
+        session = self._session
+        with session.conductor.going_outside():
+            return await living.live_call(
+                session.running_desk(), live, asyncio.Future.result, lambda _: None, paced=False
+            )
 
     async def _take_turn_async(self, opened: Opened, served: Serve) -> Data | None:
         session = self._session
@@ -379,12 +389,6 @@ class Gateway:
         if error is not None:
             raise error
         return codec.returned(opened.call, result, fields)
-
-
-async def _pass_by(desk: Desk, live: AsyncLive) -> Any:
-    return await living.live_call(
-        desk, live, lambda inner: inner.result(), lambda _: None, paced=False
-    )
 
 
 def _turns(entry: Entry) -> int:

@@ -80,6 +80,12 @@ class Order:
         """Has ``token`` been read, and not been handed over or dropped?"""
         return token in self._ahead
 
+    def is_to_come(self, token: Token) -> bool:
+        """Is ``token`` still to be handed over, whether it has been read or not?"""
+        while token not in self._ahead and self._read_on():
+            pass
+        return token in self._ahead
+
     def skip(self, token: Token) -> None:
         """Nobody will ask for ``token``, whether it has been read or not."""
         if token in self._ahead:

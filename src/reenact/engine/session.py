@@ -135,6 +135,9 @@ class Session(Forked):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._state == "open":
+            while self._before_close:
+                self._before_close.pop()()
         self._restore()
         if self._state != "open":
             return

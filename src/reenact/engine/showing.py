@@ -85,7 +85,8 @@ class Showing:
         return self._bounds.line(hint, _HINT).replace("\n", " ")
 
     def _seen_event(self, event: Event) -> Seen:
-        return self._seen(event.type, event.lane, request_of(event.type, event.data), event.seq)
+        request, known = request_of(event.type, event.data), operation_of(event.type, event.data)
+        return self._seen(event.type, event.lane, request, event.seq, known)
 
     def _seen_ask(self, ask: Ask) -> Seen:
         return self._seen(ask.type, ask.lane, ask.request, None, ask.operation)

@@ -68,6 +68,7 @@ class State(Explicit):
         self._desks: dict[int, Desk] = {}
         self._under_way: dict[int, tuple[Opened, Callable[[], None] | None]] = {}
         self._deferred: deque[Callable[[], None]] = deque()
+        self._before_close: list[Callable[[], None]] = []
         self.poison: Divergence | None = None
         """A strict session has diverged: every later call raises this again."""
         self.given_up = ""
@@ -80,6 +81,11 @@ class State(Explicit):
         self._before: list[tuple[Any, Any]] = []
         self._pid = os.getpid()
         self._warned: set[str] = set()
+
+    def before_close(self, act: Callable[[], None]) -> None:
+        """Do ``act``, which raises nothing, when the body has been left: the session is still open,
+        and in force."""
+        self._before_close.append(act)
 
     def check_open(self) -> None:
         """Raise what a call raises after the end, and after a strict divergence."""

@@ -7,6 +7,7 @@ stopping early, or by being forgotten. What it has seen when it is killed is on 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import PIECES, StreamCodec, Whole
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from reenact.engine import living
     from reenact.engine import streams_inside as inside
+    from reenact.engine.conductor import Conductor
     from reenact.engine.session import Session
 else:
     asyncio, living = late_module("asyncio"), late_module("reenact.engine.living")
@@ -71,7 +73,7 @@ def follow(
     if isinstance(decision, GoLive):
         return Recorded(session, opened, codec).pieces(live)
     if isinstance(decision, Pass):
-        return live() if decision.inside else outside_stream(live)
+        return live() if decision.inside else outside_stream(live, session.conductor)
     assert isinstance(decision, Refuse)
     result: Iterator[Any] = session.gateway.refuse(opened, decision)
     return result
@@ -112,35 +114,50 @@ def follow_async(
     if isinstance(decision, GoLive):
         return Recorded(session, opened, codec).pieces_async(live)
     if isinstance(decision, Pass):
-        return live() if decision.inside else outside_stream_async(session, live)
+        if decision.inside:
+            return live()
+        return outside_stream_async(session, live, session.conductor)
     assert isinstance(decision, Refuse)
     result: AsyncIterator[Any] = session.gateway.refuse(opened, decision)
     return result
 
 
-def outside_stream(live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
-    """What ``live`` gives, in no session."""
+def outside_stream(
+    live: Callable[[], Iterator[Any]], conductor: Conductor | None = None
+) -> Generator[Any, Any, Any]:
+    """What ``live`` gives, in no session. ``conductor`` knows that it is asked outside of the
+    program, too."""
     source = Source(live)
     try:
-        while (piece := source.next()) is not END:
+        while (piece := _drawn(source, conductor)) is not END:
             yield piece
     finally:
         source.close()
     return source.returned
 
 
+def _drawn(source: Source, conductor: Conductor | None) -> Any:
+    with nullcontext() if conductor is None else conductor.going_outside():
+        return source.next()
+
+
 async def outside_stream_async(
-    session: Session, live: Callable[[], AsyncIterator[Any]]
+    session: Session, live: Callable[[], AsyncIterator[Any]], conductor: Conductor | None = None
 ) -> AsyncIterator[Any]:
     """The same, in a task of its own."""
     pump = living.Pump(session.running_desk(), live, paced=False)
     try:
-        while (piece := await pump.next(asyncio.Future.result, _nothing)) is not END:
+        while (piece := await _pumped(pump, conductor)) is not END:
             yield piece
             if isinstance(piece, Whole):
                 break
     finally:
         await pump.close()
+
+
+async def _pumped(pump: living.Pump, conductor: Conductor | None) -> Any:
+    with nullcontext() if conductor is None else conductor.going_outside():
+        return await pump.next(asyncio.Future.result, _nothing)
 
 
 def _nothing(turns: int) -> None:

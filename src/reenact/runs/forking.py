@@ -31,16 +31,17 @@ from reenact.runs.command import check_command
 from reenact.runs.leftovers import counted, left_before
 from reenact.runs.options import LAST, last_run
 from reenact.runs.plan import Plan, Told, reports
-from reenact.runs.recording import new_place
+from reenact.runs.problems import left_running, say_problem
 from reenact.runs.runner import perform
 from reenact.runs.surroundings import Changes, recorded_surroundings
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
+from reenact.store.placing import new_place
 from reenact.store.reading import open_recording
 
 __all__ = ["ForkOptions", "fork"]
 
 _NET = ("network", SCHEDULE)
-_DIVERGED, _NOBODY, _UNREADABLE = 1, 2, 3
+_DIVERGED, _NOBODY = 1, 2
 
 
 class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,9 +167,7 @@ class Forking:
 
     def doomed(self, folder: Path) -> list[int] | None:
         """What differs before the point ends it, whoever waits for whom."""
-        told = reports(folder)
-        over = any(one.texts or one.problem is not None for one in told)
-        return [one.pid for one in told if not one.ended] if over else None
+        return left_running(folder)
 
     # The end
 
@@ -201,10 +200,9 @@ class Forking:
                 "name the Python program itself",
             )
             return _NOBODY
-        problem = next((one.problem for one in told if one.problem is not None), None)
-        if problem is not None:
-            say_error(str(problem.get("message", "")), str(problem.get("hint", "")))
-            return _UNREADABLE
+        unreadable = say_problem(told)
+        if unreadable is not None:
+            return unreadable
         text = next((text for one in told for text in one.texts), None)
         assert self._ledger is not None
         if text is not None:

@@ -8,10 +8,10 @@ from typing import Literal
 import msgspec
 
 from reenact.errors import RecordingMissing, UsageError
-from reenact.policy.places import FOLDER
 from reenact.policy.rules import SessionMode
+from reenact.store.placing import runs_folder
 
-__all__ = ["Job", "Options", "last_run", "runs_folder"]
+__all__ = ["Job", "Options", "last_run"]
 
 Job = Literal["record", "replay", "live"]
 
@@ -78,11 +78,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "--isolate": self.isolate,
             "--report": self.report,
         }
-
-
-def runs_folder(root: Path) -> Path:
-    """Where captures go that were given no place."""
-    return root / FOLDER / "runs"
 
 
 def last_run(root: Path) -> Path:

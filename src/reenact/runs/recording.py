@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
-from reenact._system import entropy
 from reenact.engine.opening import Opened, open_parts
 from reenact.engine.script import Script
 from reenact.engine.settings import ADDS, Settings, settle
@@ -22,7 +20,7 @@ from reenact.format.event import Data, Draft
 from reenact.format.manifest import Flag
 from reenact.policy.rules import SessionMode
 from reenact.runs.leftovers import counted
-from reenact.runs.options import Options, runs_folder
+from reenact.runs.options import Options
 from reenact.runs.plan import Plan, Told, reports
 from reenact.runs.seeds import HASH_SEED
 from reenact.runs.surroundings import (
@@ -33,11 +31,12 @@ from reenact.runs.surroundings import (
 )
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
 from reenact.store.directory import DirectorySink
+from reenact.store.placing import new_place
 from reenact.store.reading import open_recording
 from reenact.store.staging import drop_stage, stage, take_stage
 from reenact.store.tape import part_path
 
-__all__ = ["Recording", "new_place"]
+__all__ = ["Recording"]
 
 _WAYS_OUT = "choose another place, or say --overwrite, --append or --mode record_missing"
 
@@ -233,14 +232,3 @@ def _is_recorded(place: Path) -> bool:
 def _read_surroundings(place: Path) -> Surroundings:
     with open_recording(place) as source:
         return recorded_surroundings(source)
-
-
-def new_place(root: Path) -> Path:
-    """A capture of our own naming; names sort by time. Captures are not for a repository."""
-    folder = runs_folder(root)
-    folder.mkdir(parents=True, exist_ok=True)
-    ignored = folder / ".gitignore"
-    if not ignored.exists():
-        ignored.write_text("*\n", encoding="utf-8")
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return folder / f"{stamp}-{entropy(2).hex()}"

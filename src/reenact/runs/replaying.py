@@ -12,6 +12,7 @@ from reenact.runs.arguments import other_arguments
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
 from reenact.runs.plan import Plan, Told, reports
+from reenact.runs.problems import left_running, say_problem
 from reenact.runs.surroundings import Changes, recorded_surroundings
 from reenact.runs.telling import (
     Summary,
@@ -25,7 +26,7 @@ from reenact.store.reading import open_recording
 
 __all__ = ["Replaying"]
 
-_DIVERGED, _NOBODY, _UNREADABLE = 1, 2, 3
+_DIVERGED, _NOBODY = 1, 2
 
 
 class Replaying:
@@ -87,11 +88,7 @@ class Replaying:
 
     def doomed(self, folder: Path) -> list[int] | None:
         """A strict replay is over with the first difference, whoever waits for whom."""
-        if not self._settings.strict:
-            return None
-        told = reports(folder)
-        over = any(one.texts or one.problem is not None for one in told)
-        return [one.pid for one in told if not one.ended] if over else None
+        return left_running(folder) if self._settings.strict else None
 
     def conclude(self, folder: Path, code: int) -> int:
         """Say what differed, and return the exit code."""
@@ -102,10 +99,9 @@ class Replaying:
                 "name the Python program itself, or add --isolate, which covers any program",
             )
             return _NOBODY
-        problem = next((one.problem for one in told if one.problem is not None), None)
-        if problem is not None:
-            say_error(str(problem.get("message", "")), str(problem.get("hint", "")))
-            return _UNREADABLE
+        unreadable = say_problem(told)
+        if unreadable is not None:
+            return unreadable
         assert self._ledger is not None
         left = look_for(self._settings, self._ledger)
         diverged = self._say_differences(told, left)

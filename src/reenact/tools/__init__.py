@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from reenact.errors import CommandFailed, ToolFailed, WebFailed
+    from reenact.tools.controlling import process
     from reenact.tools.fetch import web_fetch, web_fetcher
     from reenact.tools.providers import Brave, Perplexity, Provider, Query, add_provider
     from reenact.tools.reach import Limits
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "reenact.errors": ("CommandFailed", "ToolFailed", "WebFailed"),
+    "reenact.tools.controlling": ("process",),
     "reenact.tools.fetch": ("web_fetch", "web_fetcher"),
     "reenact.tools.providers": ("Brave", "Perplexity", "Provider", "Query", "add_provider"),
     "reenact.tools.reach": ("Limits",),
@@ -40,6 +42,7 @@ __all__ = [
     "WebFailed",
     "add_provider",
     "exec",
+    "process",
     "web_fetch",
     "web_fetcher",
     "web_search",

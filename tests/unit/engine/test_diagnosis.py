@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from reenact.policy.matching import Rules
@@ -292,3 +293,16 @@ def test_a_secret_that_would_show_hides_everything() -> None:
     assert found.detail == "What differs is not shown, because text in it looks like a secret."
     assert (found.code, found.event_seq, found.more_paths) == ("event_payload_mismatch", 7, 1)
     assert found.flags == ["not shown: shape.github"]
+
+
+def test_both_sides_of_a_model_call_name_the_model() -> None:
+    """Also where only what was sent is compared."""
+    desk = Desk()
+    data = {"provider": "p", "model": "small", "lens": "chat", "request": {"body": {"n": 1}}}
+    asked = desk.ask("llm_request", {"request": {"body": {"n": 2}}})
+    ask = msgspec.structs.replace(asked, operation="p/large")
+    found = desk.diagnosis.payload_mismatch(event(7, "llm_request", data), ask, ())
+    assert found.expected is not None
+    assert found.observed is not None
+    assert (found.expected.operation, found.observed.operation) == ("p/small", "p/large")
+    assert found.expected.data == {"request": {"body": {"n": 1}}}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from reenact.errors import RecordingMissing, UsageError
-from reenact.runs.options import Options, last_run, runs_folder
+from reenact.runs.options import Options, last_run
+from reenact.store.placing import runs_folder
 
 COMMAND = ("python", "program.py")
 

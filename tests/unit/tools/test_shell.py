@@ -9,8 +9,7 @@ import pytest
 
 from reenact import tools
 from reenact.errors import CommandFailed
-from reenact.tools.output import Tail
-from reenact.tools.shell import MOST
+from reenact.tools.output import MOST, Output, Tail
 from tests.unit.tools.stage import events, record, replay
 
 
@@ -127,7 +126,8 @@ def test_a_long_failure_is_kept_whole() -> None:
 def test_what_a_model_is_told() -> None:
     told = tools.exec.definition
     assert told["name"] == "exec"
-    assert sorted(told["parameters"]["properties"]) == ["command", "env", "timeout", "workdir"]
+    names = ["background", "command", "env", "pty", "timeout", "workdir", "yieldMs"]
+    assert sorted(told["parameters"]["properties"]) == names
     assert told["parameters"]["required"] == ["command"]
 
 
@@ -138,14 +138,24 @@ def test_what_a_model_is_told() -> None:
 def test_the_end_of_a_text_however_it_is_cut(size: int) -> None:
     text = "aä€😀" * 5
     raw = text.encode()
-    tail = Tail(10)
+    output = Output()
     for start in range(0, len(raw), size):
-        tail.add(raw[start : start + size])
-    assert tail.text() == f"[10 characters left out]\n{text[-10:]}"
+        output.add(raw[start : start + size])
+    assert (output.all.text(10), output.tail(3)) == (
+        f"[10 characters left out]\n{text[-10:]}",
+        text[-3:],
+    )
+    tail = Tail(10)
+    for start in range(0, len(text), size):
+        tail.add(text[start : start + size])
+    assert tail.text() == output.all.text(10)
 
 
 def test_a_short_text_is_whole_and_a_broken_character_is_shown() -> None:
-    tail = Tail(10)
-    tail.add(b"abc\xe2\x82")
-    assert tail.text() == "abc\ufffd"
-    assert tail.text(2) == "[2 characters left out]\nc\ufffd"
+    output = Output()
+    output.add(b"abc\xe2\x82")
+    assert (output.take_new(), output.has_news) == ("abc", False)
+    output.end()
+    assert output.all.text() == "abc\ufffd"
+    assert output.all.text(2) == "[2 characters left out]\nc\ufffd"
+    assert (output.take_new(), output.has_news) == ("\ufffd", False)
