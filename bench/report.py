@@ -19,6 +19,7 @@ _END = "<!-- end -->"
 _PEERS = (
     *("orjson", "msgspec", "rfc8785", "hyperscan", "vcrpy", "cassetter"),
     *("httpx", "requests", "aiohttp"),
+    *("pytest", "pytest-recording"),
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from reenact import Policy
 from reenact.engine.divergence import Divergence
 from reenact.policy.rules import Ignore, NetRules
-from tests.contract.clients.cases import every
+from tests.contract.clients.cases import every, some_with
 from tests.contract.clients.every import able, named
 from tests.contract.clients.face import Client, Pairs
 from tests.contract.stage import Stage
@@ -60,29 +60,32 @@ def _policy(**said: Any) -> Policy:
 # The same requests, made in another way
 
 
+@pytest.mark.soak
 @every()
 def test_another_library_makes_the_same_requests(stage: Stage, client: Client) -> None:
     recorded = stage.record(lambda: _asked(stage, client))
-    for other in able():
+    for other in some_with(client, able()):
         replayed = stage.replay(partial(_asked, stage, other))
         assert replayed == recorded, f"recorded with {client.name}, replayed with {other.name}"
 
 
+@pytest.mark.soak
 @every()
 def test_every_library_writes_it_in_its_own_way(stage: Stage, client: Client) -> None:
     """Parameters, JSON and forms are not the same bytes, and still the same request."""
     url = f"{stage.url}/json"
     recorded = stage.record(partial(client.convenient, url))
-    for other in able():
+    for other in some_with(client, able()):
         replayed = stage.replay(partial(other.convenient, url))
         assert replayed == recorded, f"recorded with {client.name}, replayed with {other.name}"
 
 
+@pytest.mark.soak
 @every("multipart")
 def test_a_form_of_several_parts_by_another_library(stage: Stage, client: Client) -> None:
     url = f"{stage.url}/status/200"
     recorded = stage.record(partial(client.multipart, url))
-    for other in able("multipart"):
+    for other in some_with(client, able("multipart")):
         replayed = stage.replay(partial(other.multipart, url))
         assert replayed.body == recorded.body, f"{client.name}, then {other.name}"
 
@@ -91,10 +94,11 @@ def _followed(stage: Stage, client: Client) -> bytes:
     return client.follow("GET", f"{stage.url}/chain/2")[-1].body
 
 
+@pytest.mark.soak
 @every("follow")
 def test_redirects_followed_by_another_library(stage: Stage, client: Client) -> None:
     recorded = stage.record(partial(_followed, stage, client))
-    for other in able("follow"):
+    for other in some_with(client, able("follow")):
         replayed = stage.replay(partial(_followed, stage, other))
         assert replayed == recorded, f"recorded with {client.name}, replayed with {other.name}"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.contract.clients.cases import every
+import pytest
+
+from tests.contract.clients.cases import every, some_with
 from tests.contract.clients.every import able
 from tests.contract.clients.face import Client
 from tests.contract.stage import Stage
@@ -13,29 +15,32 @@ from tests.contract.stage import Stage
 _PATH = "/lines?count=4"
 
 
+@pytest.mark.soak
 @every()
 def test_recorded_whole_and_read_piece_by_piece(stage: Stage, client: Client) -> None:
     url = stage.url + _PATH
     recorded = stage.record(lambda: client.fetch("GET", url).body)
-    for other in able():
+    for other in some_with(client, able()):
         read = b"".join(stage.replay(partial(other.read, url)))
         assert read == recorded, f"recorded with {client.name}, read with {other.name}"
 
 
+@pytest.mark.soak
 @every()
 def test_recorded_piece_by_piece_and_asked_for_as_a_whole(stage: Stage, client: Client) -> None:
     url = f"{stage.url}/sse"
     recorded = stage.record(lambda: client.read(url, lambda _: stage.server.gate.open()))
-    for other in able():
+    for other in some_with(client, able()):
         answer = stage.replay(partial(other.fetch, "GET", url))
         assert answer.body == b"".join(recorded), f"{client.name}, then {other.name}"
 
 
+@pytest.mark.soak
 @every()
 def test_pieces_are_cut_alike_for_another_library(stage: Stage, client: Client) -> None:
     url = f"{stage.url}/sse"
     recorded = stage.record(lambda: client.read(url, lambda _: stage.server.gate.open()))
-    for other in able():
+    for other in some_with(client, able()):
         pieces = stage.replay(partial(other.read, url))
         assert pieces == recorded, f"{client.name}, then {other.name}"
 

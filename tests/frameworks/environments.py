@@ -63,7 +63,7 @@ def _make(name: str, folder: Path, python: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     hint = "hint: packages are installed with uv; is the package index of this machine reachable?"
     run_tool([_uv(), "venv", "--python", sys.executable, folder], hint)
-    said = ["--no-deps", "--compile-bytecode", "--python", str(python)]
+    said = ["--no-deps", "--python", str(python)]  # compiled when imported: most of it never is
     run_tool([_uv(), "pip", "install", *said, "-r", _pinned(name)], hint)
 
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
 
+from tests.conftest import SOAK
 from tests.frameworks.conftest import Trials
 from tests.frameworks.servers import Aimock, Llmock
 from tests.frameworks.trying import Trial
 from tests.integration.running import Ran
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 WORLDS = ("httpx2", "httpx")
+_TURNS = cycle(WORLDS)
+
+
+def _worlds() -> tuple[str, ...]:
+    """In ``make soak`` both, for each test; else one, and the other for the next: what goes wrong
+    below a client goes wrong alike whatever it was asked for."""
+    return WORLDS if SOAK else (next(_TURNS),)
 
 
 def _check(tried: Trial, server: Aimock | Llmock, name: str) -> Ran:
@@ -29,7 +38,7 @@ def _check(tried: Trial, server: Aimock | Llmock, name: str) -> Ran:
     return recorded
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", _worlds())
 def test_identical_prompts_at_once_get_each_its_own_answer(
     world: str, trial: Trials, aimock: Aimock
 ) -> None:
@@ -38,14 +47,14 @@ def test_identical_prompts_at_once_get_each_its_own_answer(
     assert len({line.split()[2] for line in ids}) == 5
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", _worlds())
 def test_a_prompt_with_time_uuid_and_date_needs_no_rule(
     world: str, trial: Trials, aimock: Aimock
 ) -> None:
     _check(trial(world), aimock, "volatile")
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", _worlds())
 def test_a_stream_that_nobody_reads_to_the_end(world: str, trial: Trials, aimock: Aimock) -> None:
     recorded = _check(trial(world), aimock, "stops_early")
     assert b"ended [CancelledError" in recorded.out
@@ -65,8 +74,9 @@ _SAID = {
 }
 
 
-@pytest.mark.parametrize("way", sorted(_TROUBLE))
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(
+    "way,world", [(way, world) for way in sorted(_TROUBLE) for world in _worlds()]
+)
 def test_a_server_in_trouble(world: str, way: str, trial: Trials, llmock: Llmock) -> None:
     behavior: Any = _TROUBLE[way]
     llmock.reset(behavior)

@@ -23,6 +23,7 @@ from reenact.errors import (
     RecordingUnfinished,
 )
 from reenact.store.recover import recover
+from tests.conftest import SOAK
 from tests.integration.small import small_drafts, start_small
 
 CHANGES: dict[str, Callable[[bytes, int], bytes]] = {
@@ -76,6 +77,15 @@ class Abandoned:
             file.truncate()
 
 
+def _places(content: bytes, change: str, cut_damage: bool) -> range:
+    """In ``make soak`` every byte; else each change begins at another one, so that together they
+    come to every byte."""
+    if SOAK:
+        return range(len(content))
+    return range(2 * list(CHANGES).index(change) + cut_damage, len(content), 2 * len(CHANGES))
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("cut_damage", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("file", FILES)
@@ -85,7 +95,7 @@ def test_recovering_after_any_change_gives_a_whole_recording_or_a_known_error(
     abandoned = Abandoned(memory_path, file)
     wrong: Counter[str] = Counter()
     seen: Counter[str] = Counter()
-    for place in range(0, len(abandoned.content), 5):
+    for place in _places(abandoned.content, change, cut_damage):
         abandoned.with_file(CHANGES[change](abandoned.content, place))
         try:
             recover(abandoned.path, start_clock(), cut_damage=cut_damage)

@@ -10,6 +10,7 @@ import traceback
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -180,15 +181,25 @@ COMBINATIONS: list[tuple[str, Profile]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=COMBINATIONS, ids=lambda pair: " ".join(pair))
-def full(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
+@pytest.fixture(scope="module")
+def make_full(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Profile], Recorder]:
+    """Each is made once, in whatever order the tests of this module come."""
+
+    @cache
+    def make(container: str, profile: Profile) -> Recorder:
+        recorder = Recorder(tmp_path_factory.mktemp("full"), container, profile)
+        for each in ALL:
+            recorder.sink.append(each.draft)
+        recorder.sink.finalize()
+        return recorder
+
+    return make
+
+
+@pytest.fixture(params=COMBINATIONS, ids=lambda pair: " ".join(pair))
+def full(request: pytest.FixtureRequest, make_full: Callable[[str, Profile], Recorder]) -> Recorder:
     """A finished recording of everything that can be planted."""
-    container, profile = request.param
-    recorder = Recorder(tmp_path_factory.mktemp("full"), container, profile)
-    for each in ALL:
-        recorder.sink.append(each.draft)
-    recorder.sink.finalize()
-    return recorder
+    return make_full(*request.param)
 
 
 def test_no_secret_is_in_any_file(full: Recorder) -> None:

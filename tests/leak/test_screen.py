@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,15 +51,26 @@ def _plants() -> Iterator[tuple[Plant, object]]:
 PLANTS = list(_plants())
 
 
-@pytest.fixture(scope="module", params=["capture", "tape.jsonl"])
-def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("screen") / request.param
-    declared = [known_value("declared", place).text for place in FREE]
-    redactor = Redactor("default", declared=declared)
-    with start_recording(path, redaction=redactor, seal=True) as started:
-        for _, value in PLANTS:
-            started.add("tool_result", {"callId": "c", "ok": True, "result": value})
-    return path
+@pytest.fixture(scope="module")
+def make_recording(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Each is made once, in whatever order the tests of this module come."""
+
+    @cache
+    def make(name: str) -> Path:
+        path = tmp_path_factory.mktemp("screen") / name
+        declared = [known_value("declared", place).text for place in FREE]
+        redactor = Redactor("default", declared=declared)
+        with start_recording(path, redaction=redactor, seal=True) as started:
+            for _, value in PLANTS:
+                started.add("tool_result", {"callId": "c", "ok": True, "result": value})
+        return path
+
+    return make
+
+
+@pytest.fixture(params=["capture", "tape.jsonl"])
+def recording(request: pytest.FixtureRequest, make_recording: Callable[[str], Path]) -> Path:
+    return make_recording(request.param)
 
 
 def _run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[bytes]:

@@ -137,7 +137,7 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     @classmethod
     def read(cls, raw: dict[str, Any]) -> Self:
         """The fields of ``raw``, unchecked otherwise. Raises :class:`msgspec.ValidationError`."""
-        known = {field.encode_name for field in msgspec.structs.fields(Manifest)} - {"extra"}
+        known = set(Manifest.__struct_encode_fields__) - {"extra"}
         extra = {name: item for name, item in raw.items() if name not in known}
         return msgspec.convert({**raw, "extra": extra}, cls)
 

@@ -13,16 +13,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import reenact
 from reenact.format.event import Event
+from tests.conftest import SOAK
 from tests.frameworks.environments import ROOT
 from tests.integration.running import PATIENCE, Ran
 from tests.unit.policy.sets import POLICY, put_set
 
-__all__ = ["ENVIRONMENTS", "Stage", "serving"]
+__all__ = ["ENVIRONMENTS", "Stage", "mostly", "serving"]
 
 ENVIRONMENTS = {"1": "mcp1", "2": "httpx2"}
 """By the major of the SDK: an environment that has it."""
+
+
+def mostly(major: str) -> pytest.MarkDecorator:
+    """The test is run with this major of the SDK; in ``make soak`` with the other one, too. For what
+    is decided before or below the SDK, so that one of them shows it."""
+    majors = sorted(ENVIRONMENTS) if SOAK else [major]
+    return pytest.mark.parametrize("stage", majors, indirect=True)
+
 
 _PROGRAMS = Path(__file__).resolve().parent / "programs"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,13 +52,24 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture(scope="module", params=sorted(ENVIRONMENTS))
-def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+@pytest.fixture(scope="module")
+def make_recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded]:
+    """Each is made once, in whatever order the tests of this module come."""
+
+    @cache
+    def make(major: str) -> Recorded:
+        stage = make_stage(major, tmp_path_factory.mktemp("recorded"))
+        ran = stage.record("sums")
+        assert ran.code == 0, ran.err
+        return stage, ran
+
+    return make
+
+
+@pytest.fixture(params=sorted(ENVIRONMENTS))
+def recorded(request: pytest.FixtureRequest, make_recorded: Callable[[str], Recorded]) -> Recorded:
     """The program ``sums``, recorded once for each major."""
-    stage = make_stage(request.param, tmp_path_factory.mktemp("recorded"))
-    ran = stage.record("sums")
-    assert ran.code == 0, ran.err
-    return stage, ran
+    return make_recorded(request.param)
 
 
 @pytest.fixture

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frameworks.mcp.staging import Stage
+from tests.frameworks.mcp.staging import Stage, mostly
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 _AGAIN = {"capability": "tool.call", "operation": "add", "action": "re-execute"}
 _PASS = {"capability": "tool.call", "operation": "count", "action": "pass"}
 _BLOCK = {"capability": "tool.call", "operation": "count", "action": "block"}
 
 
+@mostly("1")
 def test_a_tool_that_is_asked_again(stage: Stage) -> None:
     stage.policy(_AGAIN)
     recorded = stage.record("sums", "--policy", "mcp")
@@ -22,6 +23,7 @@ def test_a_tool_that_is_asked_again(stage: Stage) -> None:
     assert stage.journal == [*before, "start", "add 1 2", "add 3 4"]
 
 
+@mostly("2")
 def test_a_tool_that_is_asked_again_and_says_something_else(stage: Stage) -> None:
     stage.policy({**_AGAIN, "operation": "count"})
     stage.record("sums", "--policy", "mcp")
@@ -31,6 +33,7 @@ def test_a_tool_that_is_asked_again_and_says_something_else(stage: Stage) -> Non
     assert "$.result.content[0].text" in replayed.err
 
 
+@mostly("1")
 def test_a_tool_that_passes_by(stage: Stage) -> None:
     stage.policy(_PASS, allowPassthrough=True)
     recorded = stage.record("sums", "--policy", "mcp")
@@ -44,6 +47,7 @@ def test_a_tool_that_passes_by(stage: Stage) -> None:
     assert stage.journal == [*before, "start", "count 1"]
 
 
+@mostly("2")
 def test_a_tool_that_may_not_be_called(stage: Stage) -> None:
     stage.policy(_BLOCK)
     recorded = stage.record("sums", "--policy", "mcp")
@@ -52,6 +56,7 @@ def test_a_tool_that_may_not_be_called(stage: Stage) -> None:
     assert stage.journal == ["start", "add 1 2"]
 
 
+@mostly("1")
 def test_servers_may_be_forbidden(stage: Stage) -> None:
     stage.policy(capabilities={"tool.call": {}, "time.now": {}, "env.read": {}})
     recorded = stage.record("sums", "--policy", "mcp")

@@ -10,9 +10,9 @@ import pytest
 
 import reenact
 from reenact.format.event import Event
-from tests.frameworks.mcp.staging import Stage, serving
+from tests.frameworks.mcp.staging import Stage, mostly, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 
 def _tools(events: list[Event]) -> list[str]:
@@ -55,6 +55,7 @@ def test_everything_over_http(stage: Stage, kind: str) -> None:
     assert not [event for event in stage.events() if event.data.get("source") == "network"]
 
 
+@mostly("2")
 def test_calls_at_once_get_their_own_answers(stage: Stage) -> None:
     stage.check("several")
     tools = _tools(stage.events())
@@ -104,6 +105,7 @@ def test_pages_and_answers_in_another_order(stage: Stage) -> None:
     assert (replayed.code, replayed.out) == (0, recorded.out)
 
 
+@mostly("1")
 def test_two_recordings_say_the_same_of_a_server(stage: Stage) -> None:
     stage.record("sums")
     first = _meant(stage.events())
@@ -121,6 +123,7 @@ def _meant(events: list[Event]) -> list[tuple[str, str, Any]]:
     ]
 
 
+@mostly("2")
 def test_nobody_listens_there(stage: Stage) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         there = f"http://127.0.0.1:{closed.getsockname()[1]}/mcp"
@@ -129,6 +132,7 @@ def test_nobody_listens_there(stage: Stage) -> None:
     assert stage.check("nobody", HTTP=there).out == plain.out
 
 
+@mostly("1")
 def test_a_recording_of_the_network_alone_has_the_requests(stage: Stage) -> None:
     with serving(stage, "http") as address:
         recorded = stage.run("--record-net-to", "t.jsonl", program="sums", HTTP=f"{address}/mcp")
