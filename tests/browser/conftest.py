@@ -12,9 +12,10 @@ import pytest
 HINT = "apt-get install chromium"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Skips where there is none; in CI that is an error."""
+    """Skips where there is none; in CI that is an error. Not for longer than a module: as long as
+    playwright is there, an event loop runs in this thread, and other tests have their own."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         if os.environ.get("CI"):

@@ -256,6 +256,7 @@ def _view(parser: Parser) -> None:
         help="mark the divergences of a replay, as run --report wrote them",
     )
     add("--draws", action="store_true", help="show what was drawn from clock and chance, too")
+    _json(parser, "what was written as JSON")
 
 
 def _diff(parser: Parser) -> None:

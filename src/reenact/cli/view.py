@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from reenact.cli.places import recording_at
-from reenact.cli.render import safe, size
+from reenact.cli.render import json_line, safe, size
 from reenact.engine.divergence import Divergence
 from reenact.errors import UsageError
 from reenact.policy.places import find_root
@@ -36,7 +36,10 @@ def view(args: argparse.Namespace) -> int:
         data = contents(path.name, source.manifest(), read_steps(source, draws=args.draws), found)
     document = page(path.name, data).encode()
     replace_file(target, document, sync=False)
-    print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
+    if args.json:
+        print(json_line({"path": str(target), "bytes": len(document), "steps": len(data["steps"])}))
+    else:
+        print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
     return 0
 
 
