@@ -101,17 +101,15 @@ def test_unused_are_those_that_no_test_asks_for(run: Run, tree: Path) -> None:
     assert run("cassettes", "unused", "tests", "--report", both).code == 0
 
 
-STUB = """
-import json
+MARKED = """
+import pytest
 
-def pytest_addoption(parser):
-    parser.addoption("--reenact-report")
+@pytest.mark.reenact(cassette="one")
+def test_one():
+    pass
 
-def pytest_collection_finish(session):
-    tests = [{"id": item.nodeid, "cassette": item.name + ".jsonl"} for item in session.items]
-    told = {"version": 1, "root": str(session.config.rootpath), "tests": tests}
-    with open(session.config.getoption("--reenact-report"), "w") as file:
-        json.dump(told, file)
+def test_two():
+    pass
 """
 
 
@@ -119,18 +117,26 @@ def test_pytest_is_asked_where_there_is_no_report(
     spawn: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("test_one", "other"):
-        _cassette(tmp_path / f"{name}.jsonl")
-    (tmp_path / "conftest.py").write_text(STUB, encoding="utf-8")
+    for name in ("one", "other"):
+        _cassette(tmp_path / ".reenact" / "cassettes" / f"{name}.jsonl")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    (tmp_path / "test_it.py").write_text("def test_one(): pass\n", encoding="utf-8")
-    ran = spawn("cassettes", "unused", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-    assert (ran.code, ran.out) == (1, "other.jsonl\n")
+    (tmp_path / "test_it.py").write_text(MARKED, encoding="utf-8")
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p reenact.pytest_plugin"}
+    ran = spawn("cassettes", "unused", **alone)
+    assert (ran.code, ran.out) == (1, ".reenact/cassettes/other.jsonl\n")
+    ran = spawn(
+        "cassettes",
+        "prune",
+        "--yes",
+        **{**alone, "PYTEST_ADDOPTS": f"{alone['PYTEST_ADDOPTS']} -k one"},
+    )
+    assert ran.code == 2
+    assert "is about some of the tests" in ran.err
     (tmp_path / "test_it.py").write_text("1 / 0\n", encoding="utf-8")
-    ran = spawn("cassettes", "prune", "--yes", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    ran = spawn("cassettes", "prune", "--yes", **alone)
     assert ran.code == 2
     assert "ZeroDivisionError" in ran.err
-    assert (tmp_path / "other.jsonl").exists()
+    assert (tmp_path / ".reenact" / "cassettes" / "other.jsonl").exists()
 
 
 def test_prune_lists_first_and_removes_when_told(run: Run, tree: Path) -> None:
@@ -155,8 +161,9 @@ def test_prune_lists_first_and_removes_when_told(run: Run, tree: Path) -> None:
         '{"version": 2, "tests": []}',
         '{"version": 1, "tests": []}',
         '{"version": 1, "tests": [{"id": "t", "cassette": "x.jsonl"}], "errors": 1}',
+        '{"version": 1, "tests": [{"id": "t", "cassette": "x.jsonl"}], "partial": true}',
     ],
-    ids=["missing", "no JSON", "later", "no tests", "not whole"],
+    ids=["missing", "no JSON", "later", "no tests", "not whole", "partial"],
 )
 def test_a_report_that_does_not_know_all_tests_removes_nothing(
     run: Run, tree: Path, content: str | None

@@ -68,4 +68,4 @@ class Project:
         """Of a run with ``--reenact-report report.json``: by the test."""
         read = json.loads((self.root / "report.json").read_text("utf-8"))
         assert read["version"] == 1
-        return {test["test"]: test for test in read["tests"]}
+        return {test["id"]: test for test in read["tests"]}

@@ -2,11 +2,12 @@
 
 The pytest plugin says so: ``pytest --collect-only --reenact-report FILE`` writes
 
-    {"version": 1, "root": "/project", "errors": 0,
+    {"version": 1, "root": "/project", "errors": 0, "partial": false,
      "tests": [{"id": "tests/test_a.py::test_b", "cassette": "tests/…/test_b.jsonl"}, …]}
 
 ``cassette`` is a path, seen from ``root`` (by default where we are) if it is not absolute; a test
-without one has null there. ``errors`` counts what could not be collected. More fields may be there.
+without one has null there. ``errors`` counts what could not be collected; ``partial`` is true where not all tests
+were looked for. More fields may be there.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class _Report(msgspec.Struct):
     tests: list[_Test]
     root: str = ""
     errors: int = 0
+    partial: bool = False
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -63,6 +65,11 @@ def read_report(file: Path) -> Asked:
         raise UsageError(
             f"{report.errors} test file(s) could not be collected: what they ask for is not known",
             hint="mend what `pytest --collect-only` complains about first",
+        )
+    if report.partial:
+        raise UsageError(
+            f"{file} is about some of the tests: what the others ask for is not known",
+            hint="write it for all: pytest --collect-only --reenact-report FILE",
         )
     root = Path(report.root).absolute()
     named = [root / one.cassette for one in report.tests if one.cassette is not None]

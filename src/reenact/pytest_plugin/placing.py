@@ -15,7 +15,7 @@ from reenact.pytest_plugin.naming import default_name
 from reenact.pytest_plugin.options import setting
 from reenact.pytest_plugin.wanted import Wanted
 
-__all__ = ["place_of", "root_of"]
+__all__ = ["place_of", "root_of", "seen_from_root"]
 
 _BESIDE = "beside"
 _TAPE = ".jsonl"
@@ -24,6 +24,12 @@ _TAPE = ".jsonl"
 def root_of(config: pytest.Config) -> Path:
     """The folder with ``.reenact``: the one above the root of the tests, else that itself."""
     return find_root(config.rootpath, os.environ)
+
+
+def seen_from_root(item: pytest.Item, path: Path) -> str:
+    """``path`` as somebody in the root of the tests would write it."""
+    root = item.config.rootpath
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
 def place_of(item: pytest.Item, wanted: Wanted, *, writing: bool) -> Path:

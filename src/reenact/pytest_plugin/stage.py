@@ -123,8 +123,9 @@ class Stage:
         """The cassette, as seen from the root of the tests; empty where it was not found out."""
         if self.choice is None:
             return ""
-        path, root = self.choice.path, self.item.config.rootpath
-        return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+        from reenact.pytest_plugin.placing import seen_from_root
+
+        return seen_from_root(self.item, self.choice.path)
 
     # In force, and not
 

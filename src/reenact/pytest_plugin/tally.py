@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from reenact.pytest_plugin.asking import is_asked_for, wanted_of
 
 __all__ = ["DEEDS", "Tally"]
 
@@ -15,6 +16,9 @@ VERSION = 1
 
 DEEDS = ("replayed", "recorded", "updated", "live", "skipped", "diverged", "not kept", "refused")
 """What may become of a test's cassette, in the order in which it is told."""
+
+COLLECTED = "collected"
+"""The test was found, and not run."""
 
 
 class Tally:
@@ -25,6 +29,24 @@ class Tally:
         self._config = config
         self._told: dict[str, dict[str, Any]] = {}
         self._outcomes: dict[str, str] = {}
+        self._errors = 0
+        self._deselected = 0
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """What was found and left out asks for something, too."""
+        self._deselected += len(items)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """What cannot be collected may ask for anything."""
+        self._errors += report.failed
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Where tests are only looked for, each is told with the cassette that it asks for."""
+        if not self._config.getoption("collectonly") or not self._place():
+            return
+        for item in session.items:
+            if is_asked_for(item):
+                self._told[item.nodeid] = {"did": COLLECTED, "cassette": _asks_for(item)}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         outcome = self._outcomes.get(report.nodeid)
@@ -35,22 +57,37 @@ class Tally:
             self._told[report.nodeid] = {**told, "outcome": self._outcomes[report.nodeid]}
 
     def pytest_sessionfinish(self) -> None:
-        place = self._config.getoption("reenact_report")
+        place = self._place()
         if place and not hasattr(self._config, "workerinput"):
-            file = self._config.invocation_params.dir / Path(place)
+            file = self._config.invocation_params.dir / place
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(self._report(), indent=2) + "\n", "utf-8")
 
+    def _place(self) -> str:
+        return str(self._config.getoption("reenact_report") or "")
+
     def _report(self) -> dict[str, Any]:
-        tests = [{"test": name, **told} for name, told in sorted(self._told.items())]
-        return {"version": VERSION, "counts": dict(self._counts()), "tests": tests}
+        tests = [{"id": name, **told} for name, told in sorted(self._told.items())]
+        return {
+            "version": VERSION,
+            "root": str(self._config.rootpath),
+            "errors": self._errors,
+            "partial": bool(self._deselected) or self._is_narrowed(),
+            "counts": dict(self._counts()),
+            "tests": tests,
+        }
+
+    def _is_narrowed(self) -> bool:
+        """Were some folders, files or tests named?"""
+        return self._config.args_source is pytest.Config.ArgsSource.ARGS
 
     def _counts(self) -> Counter[str]:
         did = Counter(told["did"] for told in self._told.values())
         return Counter({deed: did[deed] for deed in DEEDS if did[deed]})
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self._told:
+        counts = self._counts()
+        if not counts:
             return
         notes = [
             f"{name}: {note}" for name, told in sorted(self._told.items()) for note in told["notes"]
@@ -59,7 +96,17 @@ class Tally:
             terminalreporter.section("reenact", sep="-")
             for note in notes:
                 terminalreporter.line(note)
-        counts = self._counts()
         line = ", ".join(f"{number} {deed}" for deed, number in counts.items())
         bad = any(counts[deed] for deed in ("diverged", "refused"))
         terminalreporter.line(f"reenact: {line}", yellow=bad, bold=bad)
+
+
+def _asks_for(item: pytest.Item) -> str | None:
+    """The cassette, as seen from the root of the tests; None where there can be none."""
+    from reenact.errors import ReenactError
+    from reenact.pytest_plugin.placing import place_of, seen_from_root
+
+    try:
+        return seen_from_root(item, place_of(item, wanted_of(item), writing=False))
+    except ReenactError:  # told when it runs
+        return None
