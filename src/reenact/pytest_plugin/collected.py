@@ -18,6 +18,7 @@ SHARERS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those that have a cassette get the fixture of it, before their own."""
     asking = [item for item in items if is_asked_for(item)]
     if not asking:
         return

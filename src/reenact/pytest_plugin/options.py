@@ -37,6 +37,7 @@ _SETTINGS = {
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """What can be said on the command line and in the settings."""
     group = parser.getgroup("reenact", "recorded and replayed tests (reenact)")
     add = group.addoption
     add(
@@ -72,6 +73,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """The marker; and who counts what becomes of cassettes."""
     config.addinivalue_line(
         "markers",
         "reenact(cassette, policy, mode, strict, match, ignore, fixture_root, only, scope): what the "

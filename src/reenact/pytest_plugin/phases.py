@@ -31,6 +31,7 @@ def reenact_session(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """The session is in force while fixtures of the test are set up, and not before the test runs."""
     try:
         done = yield
         if not has_fixtures(item) and is_asked_for(item):
@@ -51,6 +52,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_teardown(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, object, object]:
+    """What the test has left behind is put away before the next one."""
     try:
         return (yield)
     finally:
@@ -93,6 +95,7 @@ def pytest_fixture_setup(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The report shows a divergence as people read it, and says what became of the cassette."""
     report = yield
     stage = item.stash.get(STAGE, None)
     if stage is not None:

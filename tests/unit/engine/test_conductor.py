@@ -40,6 +40,7 @@ class Hall:
         self.conductor = Conductor(
             self.lock, self.order, self._stalled, grace=grace, patience=patience
         )
+        self.conductor.crew.strangers.clear()  # threads that other tests have left behind
         self.told: list[Any] = []
 
     def _stalled(self, head: Delivery | None, waiter: Waiter | None) -> BaseException | None:
