@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from reenact.cli.commands import COMMANDS
-from reenact.cli.parser import SHELLS
+from reenact.cli.for_projects import SHELLS
 from tests.cli.conftest import Run
 
 

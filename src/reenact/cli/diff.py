@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli.diff_text import Printer
-from reenact.cli.parser import columns
+from reenact.cli.parsing import columns
 from reenact.cli.places import recording_at
 from reenact.cli.render import count, json_line
 from reenact.policy.index import load_policy

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli.parent import parent_line
-from reenact.cli.parser import columns
+from reenact.cli.parsing import columns
 from reenact.cli.places import recording_at
 from reenact.cli.render import clip, json_line, offset, pretty, safe, size
 from reenact.cli.summary import summary

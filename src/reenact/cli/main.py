@@ -11,7 +11,7 @@ from reenact.cli.commands import overview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from reenact.cli.parser import Parser
+    from reenact.cli.parsing import Parser
 
 __all__ = ["entry", "main"]
 
@@ -56,7 +56,8 @@ def main(argv: list[str]) -> int:
     if argv in (["--help"], ["-h"]):
         print(overview(), end="")
         return 0
-    from reenact.cli.parser import Misuse, command_parser, make_parser
+    from reenact.cli.parser import command_parser, make_parser
+    from reenact.cli.parsing import Misuse
 
     try:
         parser = command_parser(argv[0]) if argv else None

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from reenact.cli.parser import Misuse
+from reenact.cli.parsing import Misuse
 from reenact.cli.render import json_line, safe
 from reenact.errors import RecordingError, ReenactError, UsageError
 
