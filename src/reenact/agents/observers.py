@@ -57,6 +57,18 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class _Observing(threading.Thread):
+    """The thread of an observer."""
+
+    def __init__(self, watch: Watch[Any]) -> None:
+        super().__init__(target=_work, args=(watch,), name="reenact-observer", daemon=True)
+        self._watch = watch
+
+    def idles(self) -> bool:
+        """Has it nothing to do? Only an event gives it something, and who emits one is awake."""
+        return self._watch.pending == 0
+
+
 class Watch(Generic[E]):
     """One observer at work. Its thread starts with the first event, and is no reason for the
     process to stay."""
@@ -86,9 +98,7 @@ class Watch(Generic[E]):
                 return
             self._given += 1
             if self._thread is None or not self._thread.is_alive():  # a fork has taken it away
-                self._thread = threading.Thread(
-                    target=_work, args=(self,), name="reenact-observer", daemon=True
-                )
+                self._thread = _Observing(self)
                 self._thread.start()
         self._queue.put(make)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -15,6 +15,13 @@ __all__ = ["Crew"]
 _ident = threading.get_ident
 _ENDED = "TERMINATE"
 """What a pool says whose results do not come any more."""
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Does it nothing unless somebody of the session gives it something to do? Threads of ours that
+    are so say it of themselves."""
+    idles: Callable[[], bool] | None = getattr(thread, "idles", None)
+    return idles is not None and idles()
 
 
 class Crew:
@@ -100,7 +107,7 @@ class Crew:
             self._jobs
             or self._helpers
             or self.outside
-            or any(one.is_alive() for one in self.strangers)
+            or any(one.is_alive() and not _is_idle(one) for one in self.strangers)
         ):
             return False
         if any(pool._cache and pool._state != _ENDED for pool in self._pools):

@@ -12,6 +12,7 @@ import pytest
 
 from reenact.agents.bus import Bus, BusEvent, emit
 from reenact.agents.observers import Observed
+from reenact.engine.crew import Crew
 from reenact.engine.current import current
 from reenact.errors import UsageError, ValueRefused
 from reenact.testing import memory_session
@@ -197,3 +198,16 @@ def test_reports_are_counted_from_where_a_run_began() -> None:
     before = Observed(dropped=2, failed=1, failures=("a",))
     after = Observed(dropped=5, failed=2, pending=1, failures=("a", "b"))
     assert after.since(before) == Observed(dropped=3, failed=1, pending=1, failures=("b",))
+
+
+def test_an_observer_with_nothing_to_do_hides_no_stall() -> None:
+    bus, go_on = Bus(now=fixed), threading.Event()
+    before = set(threading.enumerate())
+    bus.subscribe(lambda event: go_on.wait(PATIENCE))
+    bus.emit("mine")
+    crew = Crew(set(threading.enumerate()) - before)
+    crew.end()
+    assert not crew.all_wait()
+    go_on.set()
+    bus.flush(PATIENCE)
+    assert crew.all_wait()
