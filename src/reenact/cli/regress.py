@@ -66,7 +66,7 @@ def _performed(recordings: list[Path], known: Baseline, args: argparse.Namespace
         journal.begin(outcomes)
     left = [one for one in recordings if str(one) not in done]
     progress = Progress(len(recordings), len(outcomes), quiet=args.quiet)
-    jobs = args.jobs or len(os.sched_getaffinity(0))
+    jobs = args.jobs or os.cpu_count() or 1
     with _performer(args) as perform, closing(perform_all(left, perform, jobs)) as coming:
         for outcome in _until_bad(coming, known, args):
             outcomes.append(outcome)
