@@ -20,6 +20,7 @@ from tests.contract.endpoints import ENDPOINTS
 from tests.contract.server import Server
 from tests.integration.running import Ran as Whole
 from tests.integration.running import Theatre
+from tests.snapshots import Snapshot, snapshots_beside
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,12 @@ def spawn() -> Run:
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return call
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    """``snapshot("diff-changed", ran.out)``: it says what it said when somebody last looked."""
+    return snapshots_beside(Path(__file__))
 
 
 @pytest.fixture(autouse=True)

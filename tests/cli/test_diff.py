@@ -10,6 +10,7 @@ import httpx
 
 import reenact
 from tests.cli.conftest import Run
+from tests.snapshots import Snapshot
 
 URL = "https://api.openai.com/v1/chat/completions"
 
@@ -147,3 +148,11 @@ def test_a_recording_that_is_not_there(run: Run, tmp_path: Path) -> None:
     ran = run("diff", one, tmp_path / "none")
     assert ran.code == 3
     assert "there is no recording" in ran.err
+
+
+def test_how_it_looks(run: Run, tmp_path: Path, snapshot: Snapshot) -> None:
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    other = _record(tmp_path / "b", "It is very warm.", salt="two", question="Warm today?")
+    ran = run("diff", one, other)
+    assert ran.code == 1
+    snapshot("diff", ran.out + ran.err)

@@ -17,7 +17,7 @@ from reenact.runs.options import LAST, last_run
 from reenact.store.files import replace_file
 from reenact.store.reading import open_recording
 from reenact.views.page.contents import contents
-from reenact.views.page.html import page
+from reenact.views.page.run import run_page
 from reenact.views.steps import read_steps
 
 __all__ = ["view"]
@@ -34,7 +34,7 @@ def view(args: argparse.Namespace) -> int:
     target = Path(args.output or f"{path.resolve().stem}.html")
     with open_recording(path) as source:
         data = contents(path.name, source.manifest(), read_steps(source, draws=args.draws), found)
-    document = page(path.name, data).encode()
+    document = run_page(path.name, data).encode()
     replace_file(target, document, sync=False)
     if args.json:
         print(json_line({"path": str(target), "bytes": len(document), "steps": len(data["steps"])}))

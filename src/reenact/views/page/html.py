@@ -1,4 +1,4 @@
-"""The page itself: markup, style and script in one file, and a policy that allows nothing else."""
+"""A page in one file: markup, style, script and data, and a policy that allows nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["page"]
+__all__ = ["document"]
 
 _SAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
@@ -27,24 +27,22 @@ _PAGE = """\
 <body>
 <header>
 <h1>{title}</h1><span class="facts" id="facts"></span><span class="space"></span>
-<input id="find" type="search" placeholder="search ( / )" aria-label="search">
-<button id="closer" title="zoom in ( + )">+</button>
-<button id="wider" title="zoom out ( - )">&minus;</button>
-<button id="theme" title="light or dark ( t )">&#9680;</button>
+{tools}<button id="theme" title="light or dark ( t )">&#9680;</button>
 </header>
-<section id="time" aria-label="timeline"></section>
-<nav id="list" aria-label="steps"></nav>
-<main id="detail"></main>
-<script type="application/json" id="run">{data}</script>
+{body}<script type="application/json" id="data">{data}</script>
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-def page(title: str, data: Any) -> str:
-    """One HTML document. ``data`` is text inside of it, and becomes nothing else in a browser."""
-    style, script = _asset("page.css"), _asset("page.js")
+def document(name: str, title: str, data: Any, *, tools: str, body: str) -> str:
+    """One HTML document, with ``base`` and ``name`` as its styles and scripts (see this folder).
+
+    ``tools`` (in the heading) and ``body`` are markup of ours. ``data`` is what was recorded: it is
+    text inside of the document, and becomes nothing else in a browser.
+    """
+    style, script = _assets(name, "css"), _assets(name, "js")
     rules = (
         "default-src 'none'",
         "img-src data:",
@@ -58,13 +56,16 @@ def page(title: str, data: Any) -> str:
         policy="; ".join(rules),
         title=escape(title),
         style=style,
+        tools=tools,
+        body=body,
         data=encoded.encode("utf-8", "replace").decode(),
         script=script,
     )
 
 
-def _asset(name: str) -> str:
-    return (files("reenact.views.page") / name).read_text(encoding="utf-8")
+def _assets(name: str, kind: str) -> str:
+    folder = files("reenact.views.page")
+    return "".join((folder / f"{one}.{kind}").read_text(encoding="utf-8") for one in ("base", name))
 
 
 def _hash(text: str) -> str:

@@ -1,23 +1,9 @@
-"use strict";
-// Everything recorded is hostile: it becomes text, never markup.
-const run = JSON.parse(document.getElementById("run").textContent);
+// The page about one run.
+const run = data;
 const steps = run.steps;
 const value = (ref) => (ref == null ? null : "t" in ref ? run.table[ref.t] : ref.v);
 const KINDS = ["llm", "tool", "network", "process"];
 const kind = (step) => (KINDS.includes(step.kind) ? step.kind : "other");
-
-function el(tag, about, ...inside) {
-  const made = document.createElement(tag);
-  for (const [name, item] of Object.entries(about || {})) {
-    if (name === "on") for (const [event, does] of Object.entries(item)) made.addEventListener(event, does);
-    else if (item != null) made.setAttribute(name, item);
-  }
-  made.append(...inside.filter((one) => one != null));
-  return made;
-}
-
-const span = (ms) => (ms < 1000 ? `${ms} ms` : ms < 60000 ? `${(ms / 1000).toFixed(2)} s` : `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`);
-const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 // What a step is, in a line
 
@@ -56,34 +42,6 @@ function words(step) {
   return parts.join("\n").toLowerCase();
 }
 
-// JSON, folded
-
-function json(item, depth) {
-  if (item === null || typeof item === "boolean") return el("span", { class: "dim" }, String(item));
-  if (typeof item === "number") return el("span", { class: "num" }, String(item));
-  if (typeof item === "string") return el("span", { class: "str" }, JSON.stringify(item));
-  const list = Array.isArray(item);
-  const names = list ? item.map((_, index) => index) : Object.keys(item);
-  if (!names.length) return el("span", { class: "dim" }, list ? "[]" : "{}");
-  const fold = el("details", depth < 2 ? { open: "" } : {}, el("summary", { class: "dim" }, list ? `[${names.length}]` : `{${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""}}`));
-  const fill = () => { if (fold.childElementCount === 1) for (const name of names) fold.append(el("div", { class: "json" }, list ? null : el("span", { class: "key" }, `${name}: `), json(item[name], depth + 1))); };
-  if (fold.open) fill(); else fold.addEventListener("toggle", fill, { once: true });
-  return fold;
-}
-
-function body(item) {
-  if (item == null) return el("p", { class: "facts" }, "nothing");
-  if (typeof item === "string") return el("pre", {}, item);
-  if (item.$image) return el("img", { src: `data:${item.$image};base64,${item.data}`, alt: item.$image });
-  if (item.$hex != null) return el("div", {}, el("p", { class: "facts" }, count(item.size, "byte")), el("pre", {}, item.$hex));
-  if (item.$cut) return el("div", {}, el("p", { class: "facts" }, `the first part of ${count(item.$cut, "character")}`), el("pre", {}, item.text));
-  return el("div", { class: "json" }, json(item, 0));
-}
-
-function folded(name, inside, open) {
-  return el("details", open ? { open: "" } : {}, el("summary", { class: "facts" }, name), inside);
-}
-
 // Details
 
 function said(message, open) {
@@ -100,11 +58,6 @@ function said(message, open) {
   const results = (message.results || []).map((result) => result.text || "");
   const short = [text, ...calls, ...results].join(" ").replace(/\s+/g, " ").trim().slice(0, 90);
   return el("details", { class: `said ${role}`, ...(open ? { open: "" } : {}) }, el("summary", {}, `${role}${short && !open ? ` · ${short}` : ""}`), ...inside);
-}
-
-function headers(pairs) {
-  if (!Array.isArray(pairs)) return body(pairs);
-  return el("table", {}, ...pairs.map((pair) => el("tr", {}, el("td", {}, String(pair[0])), el("td", {}, String(pair[1])))));
 }
 
 function http(detail) {
@@ -279,14 +232,7 @@ const KEYS = {
   t: () => theme(),
 };
 
-function theme() {
-  const root = document.documentElement;
-  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
-}
-
-document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 document.getElementById("facts").textContent = facts();
-document.getElementById("theme").addEventListener("click", theme);
 document.getElementById("closer").addEventListener("click", KEYS["+"]);
 document.getElementById("wider").addEventListener("click", KEYS["-"]);
 find.addEventListener("input", () => filter(find.value));
