@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pickle
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from http.cookiejar import CookieJar
 from types import ModuleType
 from typing import Any
 
@@ -198,6 +200,86 @@ def test_a_response_has_what_a_response_has(stage: Stage, library: ModuleType) -
 
     read, downloaded, *_ = stage.check(program)
     assert read == downloaded == 6 + 256 * 4096
+
+
+def _state(response: Any) -> Any:
+    response.elapsed.total_seconds()
+    return (
+        response.content,
+        response.text,
+        response.num_bytes_downloaded,
+        response.is_closed,
+        response.is_stream_consumed,
+        outcome(lambda: list(response.iter_raw())),
+        list(response.iter_bytes(7)),
+        pickle.loads(pickle.dumps(response)).content,
+    )
+
+
+@both
+def test_a_response_that_was_read_is_one(stage: Stage, library: ModuleType) -> None:
+    """With a plain body, an encoded one, none, and after a redirection."""
+    places = ("json", "encoded/gzip", "bare/204", "redirect/302")
+
+    async def asynchronous() -> Any:
+        async with library.AsyncClient(trust_env=False, follow_redirects=True) as client:
+            found = [await client.get(f"{stage.url}/{place}") for place in places]
+        return [_state(one) for response in found for one in (*response.history, response)]
+
+    def program() -> Any:
+        with _client(library, follow_redirects=True) as client:
+            found = [client.get(f"{stage.url}/{place}") for place in places]
+            found.append(client.get(f"{stage.url}/redirect/302", follow_redirects=False))
+        states = [_state(one) for response in found for one in (*response.history, response)]
+        return states, asyncio.run(asynchronous())
+
+    states, _ = stage.check(program)
+    assert all(is_closed and consumed for _, _, _, is_closed, consumed, *_ in states)
+    assert [len(state[0]) == state[2] for state in states].count(False) == 1  # it was encoded
+
+
+@both
+def test_a_hook_gets_a_response_that_nobody_has_read(stage: Stage, library: ModuleType) -> None:
+    def program() -> Any:
+        seen: list[Any] = []
+
+        def look(response: Any) -> None:
+            seen.append((response.is_closed, outcome(lambda: response.content)))
+            seen.append(b"".join(response.iter_raw()))
+
+        with _client(library, event_hooks={"response": [look]}) as client:
+            request = client.build_request("GET", f"{stage.url}/json")
+            seen.append(outcome(lambda: client.send(request)))
+        return seen
+
+    (closed, unread), raw, _ = stage.check(program)
+    assert not closed
+    assert "ResponseNotRead" in str(unread)
+    assert raw
+
+
+@both
+def test_a_jar_of_the_program_sees_what_it_sees(stage: Stage, library: ModuleType) -> None:
+    """Every response; of httpx2 those with cookies."""
+
+    class Jar(CookieJar):
+        seen = 0
+
+        def extract_cookies(self, response: Any, request: Any) -> None:
+            self.seen += 1
+            super().extract_cookies(response, request)
+
+    def program() -> Any:
+        jar = Jar()
+        with _client(library, cookies=jar) as client:
+            client.cookies.jar = jar
+            client.get(f"{stage.url}/json")
+            client.get(f"{stage.url}/headers")
+            return jar.seen, dict(client.cookies)
+
+    seen, cookies = stage.check(program)
+    assert seen == (2 if library is httpx else 1)
+    assert set(cookies) == {"first", "second"}
 
 
 def test_events_of_httpx2(stage: Stage) -> None:

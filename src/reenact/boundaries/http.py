@@ -89,19 +89,27 @@ async def ask_async(
         sketch = sketch_of(session, request)
         known = await recall_async(session, sketch, codec) if sketch.raw_hash else None
         if known is not None:
-            return AsyncReply(_head(known), known.since(1))
+            return _arrived(known)
         call = call_of(session, request)
         if session.branching is not None:
             call, live = resent(session, request, call, live, resend)
         answer = await fetch_async(session, call, live, codec, whole=whole)
     if isinstance(answer, Whole):
-        return AsyncReply(_head(answer), answer.since(1))
+        return _arrived(answer)
     first = await anext(answer)
     if not isinstance(first, Whole):
         return AsyncReply(first, answer)
     async for _ in answer:
         pass  # nothing comes after it
-    return AsyncReply(_head(first), first.since(1))
+    return _arrived(first)
+
+
+def _arrived(answer: Whole) -> AsyncReply:
+    return AsyncReply(_head(answer), answer.since(1), answer)
+
+
+def _body(answer: Whole | None) -> bytes | None:
+    return None if answer is None or answer.error is not None else b"".join(answer.pieces[1:])
 
 
 def _head(answer: Whole) -> Head:
@@ -141,7 +149,10 @@ class Reply:
     """An answer: ``head``, and the pieces of the body when iterated over."""
 
     def __init__(self, answer: Iterator[Any] | Whole) -> None:
+        self._come = 0
+        self._answer: Whole | None = None
         if isinstance(answer, Whole):
+            self._answer = answer
             self.head = _head(answer)
             self._pieces = answer.since(1)
             self._ended = True  # there is nobody to tell that nobody reads on
@@ -149,7 +160,10 @@ class Reply:
             self.head = next(answer)
             self._pieces = answer
             self._ended = False
-        self._come = 0
+
+    def body(self) -> bytes | None:
+        """All of the body, still encoded; None if it is still to come, or if it broke off."""
+        return _body(self._answer)
 
     def __iter__(self) -> Iterator[bytes]:
         return self._pieces if self._ended else self
@@ -174,11 +188,21 @@ class Reply:
 class AsyncReply:
     """The same for tasks. If ``whole``, all of it is here: to read it takes no time."""
 
-    def __init__(self, head: Head, pieces: AsyncIterator[Any] | Iterator[Any]) -> None:
+    def __init__(
+        self,
+        head: Head,
+        pieces: AsyncIterator[Any] | Iterator[Any],
+        answer: Whole | None = None,
+    ) -> None:
         self.head = head
-        self.whole = isinstance(pieces, Iterator)
+        self.whole = answer is not None
+        self._answer = answer
         self._come = 0
         self._pieces: Any = pieces
+
+    def body(self) -> bytes | None:
+        """All of the body, still encoded; None if it is still to come, or if it broke off."""
+        return _body(self._answer)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self

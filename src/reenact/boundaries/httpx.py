@@ -20,12 +20,16 @@ from reenact.engine.session import Session
 
 __all__ = ["seams"]
 
-_whole: ContextVar[bool] = ContextVar("reenact.httpx.whole", default=False)
-"""Does the client read the body before the program gets the response?"""
+_PIECES, _WHOLE, _UNSEEN = range(3)
+_reading: ContextVar[int] = ContextVar("reenact.httpx.reading", default=_PIECES)
+"""Does the client read the body before the program gets the response? And can nobody have seen the
+response before it was read?"""
 
 
 # To data and back
 
+_CODINGS = (b"content-encoding", b"Content-Encoding")
+_COOKIES = (b"set-cookie", b"set-cookie2")
 _LENGTHS = frozenset(map(len, ("content-type", "content-encoding", "upgrade")))
 
 
@@ -105,10 +109,23 @@ def _head(response: Any) -> Head:
     )
 
 
-def _response(library: ModuleType, head: Head, stream: Any) -> Any:
+def _response(library: ModuleType, reply: Reply | AsyncReply, stream: Any) -> Any:
+    head = reply.head
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
     said = {"http_version": head.version.encode(), "reason_phrase": head.reason.encode("latin-1")}
-    return library.Response(head.status, headers=headers, stream=stream, extensions=said)
+    made = library.Response(head.status, headers=headers, stream=stream, extensions=said)
+    if _reading.get() == _UNSEEN and not any(name in _CODINGS for name, _ in headers):
+        _fill(made, reply.body())
+    return made
+
+
+def _fill(response: Any, body: bytes | None) -> None:
+    """What reading ``body`` makes of a response, without the six generators that reading takes.
+    Closing is left to who has sent the request: only then it is known how long it took."""
+    if body is not None:
+        response._content = body
+        response._num_bytes_downloaded = len(body)
+        response.is_stream_consumed = True
 
 
 # Live
@@ -174,29 +191,68 @@ def seams(library: ModuleType) -> list[Patch]:
         Patch(library.AsyncClient, "_transport_for_url", covering(asynchronous)),
         Patch(library.Client, "send", _noting),
         Patch(library.AsyncClient, "send", _noting_async),
+        Patch(library.Cookies, "extract_cookies", _looking_first(library)),
     ]
+
+
+def _looking_first(library: ModuleType) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A client makes a request and two messages of the standard library to find that no cookie is
+    set, which is a third of its work. A jar of somebody else's may do more than that."""
+    jar = type(library.Cookies().jar)
+
+    def wrap(original: Callable[..., None]) -> Callable[..., None]:
+        def extract_cookies(cookies: Any, response: Any) -> None:
+            if type(cookies.jar) is not jar or _sets_cookies(response.headers.raw):
+                original(cookies, response)
+
+        return extract_cookies
+
+    return wrap
+
+
+def _sets_cookies(raw: list[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() in _COOKIES for name, _ in raw)
+
+
+def _way_of_reading(client: Any, stream: bool) -> int:
+    if stream:
+        return _PIECES
+    return _WHOLE if client.event_hooks["response"] else _UNSEEN
+
+
+def _left_open(response: Any) -> list[Any]:
+    """The responses that were filled, and have to be closed as reading does it."""
+    return [one for one in (*response.history, response) if not one.is_closed]
 
 
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     def send(client: Any, *args: Any, stream: bool = False, **kwargs: Any) -> Any:
-        before = _whole.get()
-        _whole.set(not stream)
+        before = _reading.get()
+        _reading.set(_way_of_reading(client, stream))
         try:
-            return original(client, *args, stream=stream, **kwargs)
+            response = original(client, *args, stream=stream, **kwargs)
         finally:
-            _whole.set(before)
+            _reading.set(before)
+        if not stream:
+            for one in _left_open(response):
+                one.close()
+        return response
 
     return send
 
 
 def _noting_async(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     async def send(client: Any, *args: Any, stream: bool = False, **kwargs: Any) -> Any:
-        before = _whole.get()
-        _whole.set(not stream)
+        before = _reading.get()
+        _reading.set(_way_of_reading(client, stream))
         try:
-            return await original(client, *args, stream=stream, **kwargs)
+            response = await original(client, *args, stream=stream, **kwargs)
         finally:
-            _whole.set(before)  # no reset: a forgotten coroutine ends in another context
+            _reading.set(before)  # no reset: a forgotten coroutine ends in another context
+        if not stream:
+            for one in _left_open(response):
+                await one.aclose()
+        return response
 
     return send
 
@@ -240,8 +296,8 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
             def resend(other: Request) -> Any:
                 return partial(_live, library, self._transport, _other(library, request, other))
 
-            reply = ask(self._session, asked, live, whole=_whole.get(), resend=resend)
-            return _response(library, reply.head, SyncBody(reply))
+            reply = ask(self._session, asked, live, whole=_reading.get() != _PIECES, resend=resend)
+            return _response(library, reply, SyncBody(reply))
 
     class Async(library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
         def __init__(self, session: Session, transport: Any) -> None:
@@ -260,7 +316,9 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
                 made = _other(library, request, other)
                 return partial(_live_async, library, self._transport, made)
 
-            reply = await ask_async(self._session, asked, live, whole=_whole.get(), resend=resend)
-            return _response(library, reply.head, AsyncBody(reply))
+            reply = await ask_async(
+                self._session, asked, live, whole=_reading.get() != _PIECES, resend=resend
+            )
+            return _response(library, reply, AsyncBody(reply))
 
     return Sync, Async
