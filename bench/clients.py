@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import thread_time
+from types import ModuleType
+from typing import Any
 
 import httpx
 
@@ -43,7 +45,7 @@ def ask(client: httpx.Client, url: str, asked: Sequence[str]) -> None:
             raise AssertionError("another answer than the recorded one")
 
 
-async def _ask(client: httpx.AsyncClient, url: str, asked: Sequence[str]) -> None:
+async def _ask(client: Any, url: str, asked: Sequence[str]) -> None:
     for body in asked:
         answer = await client.post(url, content=body, headers=HEADERS)
         if answer.json() != _ANSWERED:
@@ -57,25 +59,26 @@ def seconds(client: httpx.Client, url: str, asked: Sequence[str]) -> float:
     return (thread_time() - start) / len(asked)
 
 
-def _answer(request: httpx.Request) -> httpx.Response:
-    return httpx.Response(200, headers=HEADERS, content=ANSWER)
+def _canned(library: ModuleType) -> Any:
+    def answer(request: Any) -> Any:
+        return library.Response(200, headers=HEADERS, content=ANSWER)
+
+    return library.MockTransport(answer)
 
 
-def canned() -> httpx.Client:
-    """A client whose transport, httpx's own for tests, answers by itself."""
-    return httpx.Client(transport=httpx.MockTransport(_answer))
+def canned(library: ModuleType = httpx) -> Any:
+    """A client whose transport, the library's own for tests, answers by itself."""
+    return library.Client(transport=_canned(library))
 
 
-def canned_async(url: str, asked: Sequence[str]) -> float:
+def canned_async(url: str, asked: Sequence[str], library: ModuleType = httpx) -> float:
     """CPU seconds of a call of an asynchronous one."""
-    return _seconds_async(httpx.MockTransport(_answer), url, asked)
+    return _seconds_async(library, _canned(library), url, asked)
 
 
-def _seconds_async(
-    transport: httpx.AsyncBaseTransport | None, url: str, asked: Sequence[str]
-) -> float:
+def _seconds_async(library: ModuleType, transport: Any, url: str, asked: Sequence[str]) -> float:
     async def main() -> float:
-        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+        async with library.AsyncClient(transport=transport, trust_env=False) as client:
             start = thread_time()
             await _ask(client, url, asked)
             return (thread_time() - start) / len(asked)
@@ -104,15 +107,15 @@ class Recorded:
         """A session on it."""
         return reenact.session(**self._place, mode=mode, strict=True, seal=False)  # type: ignore[arg-type]
 
-    def replay(self) -> float:
+    def replay(self, library: ModuleType = httpx) -> float:
         """CPU seconds of a call that is served; opening and closing are not counted."""
-        with httpx.Client(trust_env=False) as client, self.session("replay"):
+        with library.Client(trust_env=False) as client, self.session("replay"):
             return seconds(client, self._url, self._asked)
 
-    def replay_async(self) -> float:
+    def replay_async(self, library: ModuleType = httpx) -> float:
         """The same with an asynchronous client."""
         with self.session("replay"):
-            return _seconds_async(None, self._url, self._asked)
+            return _seconds_async(library, None, self._url, self._asked)
 
     def replay_whole(self) -> float:
         """CPU seconds of a call; opening and closing the recording are counted."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import thread_time
 
 import httpx
+import httpx2
 
 from bench.answers import serving
 from bench.clients import (
@@ -39,6 +40,7 @@ def run(setting: Setting) -> Iterator[Row]:
     yield from _against_canned(setting, asked)
     yield from _flat(setting, asked)
     yield from _tasks(setting, asked[:1_000])
+    yield from _with_httpx2(setting, asked[:1_000])
     yield from _model_calls(setting, asked[:1_000])
     yield from _all_of_many(setting, asked)
     for count, by_vcrpy, by_cassetter in ((100, 6, 1.3), (1_000, 40, 2.5)):
@@ -102,6 +104,24 @@ def _tasks(setting: Setting, asked: Sequence[str]) -> Iterator[Row]:
     )
     name = f"HTTP replay with httpx.AsyncClient, tape of {len(asked):,}: / httpx.MockTransport"
     yield ratio(name, times["served"], times["canned"], at_most(1.5))
+
+
+def _with_httpx2(setting: Setting, asked: Sequence[str]) -> Iterator[Row]:
+    """A client that does less itself, so that what we add is more beside it."""
+    recorded = _recorded(setting, "tape", asked)
+    with canned(httpx2) as client:
+        times = interleave(
+            {
+                "canned": partial(seconds, client, _URL, asked),
+                "served": partial(recorded.replay, httpx2),
+                "canned, async": partial(canned_async, _URL, asked, httpx2),
+                "served, async": partial(recorded.replay_async, httpx2),
+            },
+            setting.rounds,
+        )
+    for kind, name in (("", "Client"), (", async", "AsyncClient")):
+        row = f"HTTP replay with httpx2.{name}, tape of {len(asked):,}: / httpx2.MockTransport"
+        yield ratio(row, times[f"served{kind}"], times[f"canned{kind}"])
 
 
 def _all_of_many(setting: Setting, asked: Sequence[str]) -> Iterator[Row]:

@@ -308,7 +308,11 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
             headers = _Headers(request.headers.raw)
             if headers.upgrades:
                 return await self._transport.handle_async_request(request)
-            body = b"".join([piece async for piece in request.stream])
+            stream = request.stream
+            if isinstance(stream, library.ByteStream):  # which is both kinds, and here already
+                body = b"".join(stream)
+            else:
+                body = b"".join([piece async for piece in stream])
             live = partial(_live_async, library, self._transport, _again(library, request, body))
             asked = _as_data(request, headers, body)
 
