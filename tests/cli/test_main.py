@@ -155,7 +155,7 @@ def test_what_the_system_refuses_is_an_error_without_a_traceback(run: Run) -> No
 
 def _loaded(*words: str | Path) -> set[str]:
     code = (
-        "import sys; from reenact.cli.main import main; code = main(sys.argv[1:]);"
+        "import sys; from reenact.cli.main import main; code = main(sys.argv[1:], alone=True);"
         "print('\\n' + ' '.join(sys.modules)); sys.exit(code)"
     )
     done = subprocess.run(
@@ -184,6 +184,12 @@ def test_help_of_a_command_loads_argparse_and_little_else() -> None:
     loaded = _loaded("redact", "--help")
     assert "argparse" in loaded
     assert loaded & {"msgspec", "orjson", "shutil", "reenact.errors", "reenact.policy"} == set()
+
+
+def test_a_command_does_not_load_what_python_has_itself(tmp_path: Path) -> None:
+    loaded = _loaded("verify", record(tmp_path / "run"))
+    assert "msgspec" in loaded
+    assert "typing_extensions" not in loaded
 
 
 @pytest.mark.parametrize("name", ["show", "stats", "verify"])
