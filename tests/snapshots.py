@@ -11,7 +11,8 @@ __all__ = ["Snapshot", "snapshots_beside"]
 
 Snapshot = Callable[..., None]
 """``snapshot("diff-changed", text)``; more words are texts that differ each time, with their names:
-``snapshot("ls", text, {str(tmp_path): "FOLDER"})``."""
+``snapshot("ls", text, {str(tmp_path): "FOLDER"})``. Moments and durations are taken for others of
+their kind, unless with ``exact=True``."""
 
 _WRITE = "SNAPSHOTS"
 _CHANGING = {
@@ -23,11 +24,13 @@ _CHANGING = {
 def snapshots_beside(test: Path) -> Snapshot:
     """Compares with the files beside ``test``; ``SNAPSHOTS=write`` writes them anew."""
 
-    def snapshot(name: str, text: str, changing: dict[str, str] | None = None) -> None:
+    def snapshot(
+        name: str, text: str, changing: dict[str, str] | None = None, *, exact: bool = False
+    ) -> None:
         file = test.parent / "snapshots" / f"{name}.txt"
         for found, said in sorted((changing or {}).items(), key=lambda one: -len(one[0])):
             text = text.replace(found, said)
-        for pattern, said in _CHANGING.items():
+        for pattern, said in () if exact else _CHANGING.items():
             text = re.sub(pattern, said, text)
         if os.environ.get(_WRITE) == "write":
             file.parent.mkdir(exist_ok=True)

@@ -19,6 +19,7 @@ from reenact.format.payloads import (
 )
 from reenact.policy.redaction import Profile
 from reenact.store.recording import Recording, start_recording
+from tests.unit.store.samples import NOW, draft, start_sink
 
 DIGEST = "sha256:" + "0" * 64
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe \x9b31m \x7f \u2028 \U000e0041 end"
@@ -58,6 +59,60 @@ def record_run(path: Path) -> Path:
         recording.add(StateMutation(kind="memory", details={"warm": True}))
         recording.add(RunEnd(status="ok", output="Yes.", exit_code=0))
     return path
+
+
+def record_timed(path: Path) -> Path:
+    """A run of 2.4 seconds whose times are always the same: two tasks, a tool, failures, a stream
+    that nobody read to its end, a model that never answered, letters of all kinds."""
+    events: list[tuple[int, str, str, dict[str, Any]]] = [
+        (0, "0", "run_start", {"input": "Is it warm?", "argv": ["weather.py"]}),
+        (50, "0", "llm_request", model_call(0)),
+        (
+            650,
+            "0",
+            "llm_response",
+            {**model_call(0), "stopReason": "tool_calls", "usage": {"output": 4}},
+        ),
+        (660, "0", "tool_call", {"name": "weather", "args": {"city": "Bern"}, "callId": "c1"}),
+        (1140, "0.1", "nondeterministic", timed("https://weather.example/bern", 400)),
+        (1150, "0", "tool_result", {"callId": "c1", "ok": True, "result": 21}),
+        (1300, "0.2", "nondeterministic", timed("https://a.example/one", 120)),
+        (1320, "0.3", "nondeterministic", timed("https://a.example/%E5%A4%A9%E6%B0%97", 130)),
+        (1600, "0.2", "nondeterministic", timed("https://a.example/two", 200, status=503)),
+        (
+            1700,
+            "0.3",
+            "nondeterministic",
+            {**timed("https://a.example/n", 300), "ended": "abandoned"},
+        ),
+        *(
+            (1800 + n, "0", "nondeterministic", timed(f"https://a.example/{n}", 0))
+            for n in range(5)
+        ),
+        (1900, "0.2.1", "state_mutation", {"type": "memory", "details": {"warm": True}}),
+        (1950, "0", "llm_request", model_call(1)),
+        (2400, "0", "run_end", {"status": "error", "exitCode": 1}),
+    ]
+    sink = start_sink(path, created_at=NOW)
+    for after, lane, kind, data in events:
+        sink.append(draft(kind, data, ts=NOW + after, lane=lane))
+    sink.finalize("error")
+    return path
+
+
+def model_call(call: int) -> dict[str, Any]:
+    model = {"provider": "example", "model": "small-1", "call": call, "attempt": 0}
+    return {**model, "inputHash": DIGEST, "messages": [{"role": "user", "content": "Warm?"}]}
+
+
+def timed(url: str, took: int, status: int = 200) -> dict[str, Any]:
+    request = {"method": "GET", "url": url}
+    return {
+        **fetched("{}"),
+        "request": request,
+        "response": {"status": status},
+        "timing": {"offsets": [took]},
+    }
 
 
 def ask(recording: Recording, history: list[dict[str, str]], call: int) -> None:

@@ -221,7 +221,7 @@ def test_a_secret_that_was_recorded_is_refused_and_not_shown(run: Run, tree: Pat
     assert ran.code == 4
     assert ran.out.startswith(f"{tape}: line 3: text that looks like a secret (shape.")
     assert SECRET not in ran.out + ran.err
-    assert "1 file refused, of 2" in ran.err
+    assert "1 of 2 files refused" in ran.err
     assert run("cassettes", "check", tape, "--json").json()["path"] == str(tape)
 
 

@@ -359,7 +359,7 @@ def test_nested_commands_are_completed(run: Run) -> None:
 def test_capabilities(run: Run) -> None:
     ran = run("capabilities")
     assert (ran.code, ran.err) == (0, "")
-    assert f"set {KNOWN.capability_set_hash()}" in ran.out
+    assert f"hash of the set: {KNOWN.capability_set_hash()}" in ran.out
     assert "net.fetch     1\n" in ran.out
     found = run("capabilities", "--json").json()
     assert found["protocolVersion"] == 1

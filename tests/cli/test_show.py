@@ -150,7 +150,7 @@ def test_fields_of_a_later_version_are_shown(run: Run, tmp_path: Path) -> None:
 def test_nothing_that_matches_is_said_and_is_no_error(run: Run, tmp_path: Path) -> None:
     ran = run("show", record(tmp_path / "run"), "--type", "tool_cal")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == "no event matches, of 3\n"
+    assert ran.err == ("no event matches, of 3\nhint: --type tool_cal: did you mean tool_call?\n")
 
 
 def test_time_counts_from_the_first_event_of_all(run: Run, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_events_of_any_shape_have_a_line(run: Run, tmp_path: Path) -> None:
 
 def test_empty_recording(run: Run, tmp_path: Path) -> None:
     ran = run("show", record(tmp_path / "run", 0))
-    assert (ran.code, ran.out, ran.err) == (0, "", "no event matches, of 0\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "the recording is empty\n")
 
 
 def test_event_that_is_not_there(run: Run, tmp_path: Path) -> None:

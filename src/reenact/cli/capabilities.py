@@ -25,5 +25,5 @@ def capabilities(args: argparse.Namespace) -> int:
         print(json_line(report))
     else:
         print(*rows([("capability", "version"), *known]), sep="\n")
-        print(f"set {whole}")
+        print(f"hash of the set: {whole}")
     return 0

@@ -103,7 +103,7 @@ def stale(args: argparse.Namespace) -> int:
             print(json_line({"path": str(path), "reasons": reasons}))
         else:
             print("\n".join(f"{safe(str(path))}: {safe(reason)}" for reason in reasons))
-    _say(f"{len(old):,} of {count(len(found), 'cassette')} to be recorded again", args)
+    _say(f"{len(old):,} of {count(len(found), 'cassette')} should be recorded again", args)
     return _FOUND if old else 0
 
 
@@ -112,7 +112,7 @@ def unused(args: argparse.Namespace) -> int:
     found, left = _unused(_folder(args.dir), _asked(args))
     for path in left:
         print(json_line({"path": str(path)}) if args.json else safe(str(path)))
-    _say(f"{len(left):,} of {count(found, 'cassette')} that no test asks for", args)
+    _say(f"no test asks for {len(left):,} of {count(found, 'cassette')}", args)
     return _FOUND if left else 0
 
 
@@ -122,13 +122,16 @@ def prune(args: argparse.Namespace) -> int:
     for path in left:
         print(json_line({"path": str(path), "removed": args.yes}) if args.json else safe(str(path)))
     if not args.yes:
-        _say(f"{len(left):,} of {count(found, 'cassette')} would be removed; say --yes", args)
+        _say(
+            f"{len(left):,} of {count(found, 'cassette')} would be removed; add --yes to do it",
+            args,
+        )
         return _FOUND if left else 0
     sys.stdout.flush()
     for path in left:
         for one in files_of(path):
             shutil.rmtree(one) if one.is_dir() else one.unlink()
-    _say(f"{count(len(left), 'cassette')} removed of {found:,}", args)
+    _say(f"removed {len(left):,} of {count(found, 'cassette')}", args)
     return 0
 
 

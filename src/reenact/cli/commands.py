@@ -58,8 +58,8 @@ COMMANDS = (
         "show",
         "inspect:show",
         "look at the events of a recording",
-        "Shows the events of a recording as a table, or one event whole. What was recorded is never "
-        "trusted: control characters appear as escapes.",
+        "Shows the events of a recording as a table, over time as a timeline, or one event whole. What "
+        "was recorded is never trusted: control characters appear as escapes.",
         "reenact show runs/today --type tool_call --grep Bern",
     ),
     Command(

@@ -17,7 +17,6 @@ from reenact.cli.render import count, json_line
 from reenact.policy.index import load_policy
 from reenact.policy.matching import Rules
 from reenact.policy.places import find_root
-from reenact.runs.options import LAST, last_run
 from reenact.store.reading import open_recording
 from reenact.views.comparing import LanePair, compare
 from reenact.views.describing import VERSION, as_json, counts
@@ -31,7 +30,10 @@ _KINDS = ("changed", "added", "removed", "moved")
 def diff(args: argparse.Namespace) -> int:
     """The command ``diff``."""
     rules = _rules(args)
-    with open_recording(_place(args.one)) as one, open_recording(_place(args.other)) as other:
+    with (
+        open_recording(recording_at(args.one)) as one,
+        open_recording(recording_at(args.other)) as other,
+    ):
         mine, theirs = read_steps(one, draws=args.all), read_steps(other, draws=args.all)
         return _compare(mine, theirs, rules, args)
 
@@ -67,10 +69,6 @@ def _rules(args: argparse.Namespace) -> Rules:
 
 def _root() -> Path:
     return find_root(Path.cwd(), os.environ)
-
-
-def _place(text: str) -> Path:
-    return last_run(_root()) if text == LAST else recording_at(text)
 
 
 def _chosen(lanes: Iterator[LanePair], names: list[str] | None) -> Iterator[LanePair]:

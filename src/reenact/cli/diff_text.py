@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
 from reenact.cli.render import clip, count, preview, safe
+from reenact.cli.screen import has_colour
 from reenact.cli.summary import summary
 from reenact.diff.values import Difference
 from reenact.diff.words import Piece, word_diff
@@ -37,7 +37,7 @@ class Printer:
     def __init__(self, width: int, out: TextIO | None = None) -> None:
         self._width = width
         self._out = out or sys.stdout
-        self._marks = _COLOURED if _has_colour(self._out) else _PLAIN
+        self._marks = _COLOURED if has_colour(self._out) else _PLAIN
         self._shown: dict[str, int] = {}
 
     def lane(self, lane: LanePair) -> None:
@@ -80,10 +80,6 @@ class Printer:
         if isinstance(value, bytes):
             return f"{len(value):,} bytes, {digest(value)}"
         return preview(value, self._width or 1 << 16)
-
-
-def _has_colour(out: TextIO) -> bool:
-    return out.isatty() and "NO_COLOR" not in os.environ
 
 
 def _heading(lane: LanePair) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.cli.parsing import NEAREST, Parser, json_flag, number, positive, recording, root
+from reenact.cli.parsing import (
+    NEAREST,
+    RECORDING,
+    Parser,
+    json_flag,
+    number,
+    positive,
+    recording,
+    root,
+)
 
 __all__ = ["ARGUMENTS", "FORMATS"]
 
@@ -23,13 +32,19 @@ def _show(parser: Parser) -> None:
     add("--to", dest="last", type=positive, metavar="SEQ", help="end with this event")
     add("--limit", type=positive, metavar="N", help="at most so many events")
     add("--follow", action="store_true", help="wait for more until the recording is finished")
+    add("--timeline", action="store_true", help="draw lanes as rows and calls as bars over time")
+    add(
+        "--report",
+        metavar="FILE",
+        help="mark the divergences of a replay in the timeline, as run --report wrote them",
+    )
     add("--width", type=number, metavar="N", help="width of the table, 0 for whole lines")
-    json_flag(parser, "whole events as JSON, one per line")
+    json_flag(parser, "whole events as JSON, one per line; of a timeline one object")
 
 
 def _view(parser: Parser) -> None:
     add = parser.add_argument
-    add("path", metavar="RUN", help="a capture directory or a tape file; `last` is the last run")
+    add("path", metavar="RUN", help=RECORDING)
     add(
         "-o", "--output", metavar="FILE", help="the file to write, otherwise RUN.html where you are"
     )
@@ -44,7 +59,7 @@ def _view(parser: Parser) -> None:
 
 def _diff(parser: Parser) -> None:
     add = parser.add_argument
-    add("one", metavar="A", help="a capture directory or a tape file; `last` is the last run")
+    add("one", metavar="A", help=RECORDING)
     add("other", metavar="B", help="the recording to compare with it")
     add(
         "--ignore",
@@ -77,7 +92,7 @@ def _verify(parser: Parser) -> None:
 
 def _sign(parser: Parser) -> None:
     add = parser.add_argument
-    add("path", nargs="?", metavar="PATH", help="the capture directory or tape file to sign")
+    add("path", nargs="?", metavar="PATH", help=f"what to sign: {RECORDING}")
     add("--key", metavar="FILE", help="the private key to sign with")
     add("--new-key", metavar="FILE", help="make a key at FILE, its public half at FILE.pub")
     json_flag(parser, "what was done as JSON")
@@ -99,7 +114,7 @@ def _migrate(parser: Parser) -> None:
 
 def _redact(parser: Parser) -> None:
     add = parser.add_argument
-    add("source", metavar="SRC", help="the capture directory or tape file to take secrets out of")
+    add("source", metavar="SRC", help=RECORDING)
     add("target", metavar="DST", help="where to write the new one (a tape if it ends in .jsonl)")
     add(
         "--profile",
@@ -126,7 +141,7 @@ def _redact(parser: Parser) -> None:
 
 
 def _pack(parser: Parser) -> None:
-    parser.add_argument("path", metavar="RECORDING", help="a capture directory or a tape file")
+    parser.add_argument("path", metavar="RECORDING", help=RECORDING)
     parser.add_argument(
         "file", nargs="?", metavar="FILE", help="the file to write, otherwise RECORDING.reenact"
     )

@@ -57,8 +57,8 @@ def check(args: argparse.Namespace) -> int:
         else:
             print(f"{safe(str(one.path))}: {safe(one.what)}\n  hint: {safe(one.hint)}")
     if findings and not args.json:
-        files = count(len({one.path for one in findings}), "file")
-        print(f"reenact: {files} refused, of {len(tapes) + len(foreign):,}", file=sys.stderr)
+        bad, whole = len({one.path for one in findings}), count(len(tapes) + len(foreign), "file")
+        print(f"reenact: {bad:,} of {whole} refused", file=sys.stderr)
     return max((one.code for one in findings), default=0)
 
 

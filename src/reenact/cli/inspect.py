@@ -1,4 +1,4 @@
-"""``reenact show``: the events of a recording, as a table, as JSON lines, or one whole."""
+"""``reenact show``: the events of a recording, as a table, over time, as JSON lines, or one whole."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from reenact.cli.summary import summary
 from reenact.errors import RecordingDamaged, UsageError, ValueRefused
 from reenact.format.canonical import decode
 from reenact.format.event import TYPES, Event, unknown_fields
+from reenact.policy.nearest import did_you_mean
 from reenact.store.layout import MANIFEST
 from reenact.store.reading import open_recording
 from reenact.store.source import LogSource
 
 __all__ = ["show"]
 
+_AHEAD = 200
 _HEADINGS = ("seq", "time", "lane", "type", "size", "what")
 
 
@@ -40,13 +43,27 @@ def show(args: argparse.Namespace) -> int:
             return 0
         if line := parent_line(source.manifest()):
             print(f"reenact: {line}", file=sys.stderr)
+        if args.timeline:
+            from reenact.cli.timeline import timeline
+
+            return timeline(path, source, args, partial(_wanted, args=args))
         last = min(len(source), args.last or len(source))
         events = map(source.at, range(args.first or 1, last + 1))
         start = source.at(1).ts if len(source) else 0
         shown = _print(islice(_wanted(events, args), args.limit), args, start, source)
         if not shown:
-            print(f"no event matches, of {len(source):,}", file=sys.stderr)
+            _tell_none(len(source), args)
     return 0
+
+
+def _tell_none(events: int, args: argparse.Namespace) -> None:
+    if not events:
+        print("the recording is empty", file=sys.stderr)
+        return
+    print(f"no event matches, of {events:,}", file=sys.stderr)
+    for kind in args.type or ():
+        if kind not in TYPES:
+            print(f"hint: --type {safe(kind)}: {did_you_mean(kind, TYPES)}", file=sys.stderr)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -55,6 +72,15 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(
             "SEQ shows one event; filters and --follow go with the table",
             hint=f"reenact show {args.path} {args.seq}",
+        )
+    if args.timeline and (args.follow or args.seq is not None):
+        raise UsageError(
+            "--timeline shows a whole recording: it goes neither with SEQ nor with --follow",
+            hint=f"reenact show {args.path} --timeline",
+        )
+    if args.report is not None and not args.timeline:
+        raise UsageError(
+            "--report marks divergences in a timeline", hint="add --timeline, or leave it out"
         )
 
 
@@ -116,7 +142,10 @@ def _print(
 
     Without a ``source`` they are still being written, and each is shown at once.
     """
-    lines = _json_lines(events, source) if args.json else _Table(args.width, start).lines(events)
+    if args.json:
+        lines = _json_lines(events, source)
+    else:
+        lines = _Table(args.width, start).lines(events, ahead=0 if source is None else _AHEAD)
     printed = 0
     for line in lines:
         print(line, flush=source is None)
@@ -137,8 +166,12 @@ class _Table:
         self._widths = [5, 9, 4, max(map(len, TYPES)), 9]
         self._start = start
 
-    def lines(self, events: Iterable[Event]) -> Iterator[str]:
-        for number, event in enumerate(events):
+    def lines(self, events: Iterable[Event], *, ahead: int) -> Iterator[str]:
+        """``ahead``: how many events may be waited for before the first line."""
+        rest = iter(events)
+        known = list(islice(rest, ahead))
+        self._widths[2] = max([self._widths[2], *(len(event.lane) for event in known)])
+        for number, event in enumerate(chain(known, rest)):
             if not number:
                 yield self._line(_HEADINGS)
             yield self._line(self._cells(event))

@@ -7,7 +7,7 @@ import os
 import sys
 
 from reenact._version import __version__
-from reenact.cli.commands import overview
+from reenact.cli.commands import COMMANDS, overview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +82,13 @@ def main(argv: list[str], *, alone: bool = False) -> int:
 
 def _without_command(parser: Parser, argv: list[str]) -> int:
     """Help, or what is wrong with ``argv``."""
+    if argv and not argv[0].startswith("-"):
+        from reenact.cli.parsing import Misuse
+        from reenact.policy.nearest import nearest
+
+        meant = nearest(argv[0], (command.name for command in COMMANDS))
+        guess = f"; did you mean {meant}?" if meant else ""
+        raise Misuse(f"there is no command {argv[0][:80]!r}{guess}", "reenact")
     parser.parse_args(argv)
     parser.print_help(sys.stderr)
     return 2

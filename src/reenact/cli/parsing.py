@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEAREST",
+    "RECORDING",
     "USUAL",
     "Help",
     "Misuse",
@@ -28,6 +29,7 @@ __all__ = [
 
 USUAL = 100
 """Columns of a screen that does not say how many it has."""
+RECORDING = "a capture directory or a tape file; `last` is the last run"
 NEAREST = "REENACT_ROOT, or the nearest one upwards"
 _NARROW, _WIDE = 40, 120
 
@@ -124,11 +126,11 @@ def positive(text: str) -> int:
 
 def recording(parser: Parser, *, many: bool = False) -> None:
     """A recording, or several."""
-    what = "a capture directory or a tape file"
     if many:
-        parser.add_argument("path", nargs="+", metavar="PATH", help=f"{what}; several may be given")
+        what = f"{RECORDING}; several may be given"
+        parser.add_argument("path", nargs="+", metavar="PATH", help=what)
     else:
-        parser.add_argument("path", metavar="PATH", help=what)
+        parser.add_argument("path", metavar="PATH", help=RECORDING)
 
 
 def json_flag(parser: Parser, what: str) -> None:

@@ -31,6 +31,8 @@ __all__ = ["check", "import_x07", "init", "pin", "show"]
 
 _SHORT = len("sha256:") + 8
 _FATE = len("changed")
+_NAMED = ("sanitizer", "sanitizer.saltEnv")
+"""Settings that name something: nothing there means none, not any."""
 _IGNORED = b"# What an interrupted write leaves behind.\n*.tmp\n"
 
 
@@ -158,9 +160,8 @@ def _mistaken(findings: list[Finding], folder: Path) -> int:
     """Say how many errors there are among the findings, after the list of them."""
     hints = [one.hint for one in findings if one.severity == "error"]
     sys.stdout.flush()
-    report(
-        UsageError(f"{count(len(hints), 'mistake')} in {folder}", hint=hints[0] or "see the list")
-    )
+    hint = hints[0] if len(hints) == 1 else "mend them as the list says, and try again"
+    report(UsageError(f"{count(len(hints), 'mistake')} in {folder}", hint=hint or "see the list"))
     return UsageError.exit_code
 
 
@@ -202,12 +203,11 @@ def _surroundings(pinned: Pinned, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _row(value: Value) -> tuple[str, str, str]:
-    return value.name, safe(_spelled(value.value)), value.origin
+    absent = "none" if value.name in _NAMED else "any"
+    return value.name, absent if value.value is None else safe(_spelled(value.value)), value.origin
 
 
 def _spelled(value: Any) -> str:
-    if value is None:
-        return "any"
     if isinstance(value, str):
         return value
     return json_line(value)

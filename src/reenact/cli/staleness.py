@@ -66,7 +66,7 @@ class Project:
         if manifest.format.version != FORMAT.version or Flag.REVIEWED not in manifest.flags:
             yield "an older form of the format"
         if manifest.status != "ok":
-            yield f"its recording ended as {manifest.status}"
+            yield f"its status is {manifest.status}"
         pin = self.pin(manifest)
         said = manifest.policy
         if pin == "changed" and said is not None:

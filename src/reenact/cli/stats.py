@@ -167,6 +167,8 @@ def _moment(milliseconds: int) -> str:
 
 
 def _repetition(manifest: Manifest, numbers: _Numbers) -> str:
+    if not numbers.whole:
+        return "none: nothing was stored"
     stored, blobs = numbers.stored + manifest.blobs.bytes, manifest.blobs
     parts = []
     if numbers.deltas:

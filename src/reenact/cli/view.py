@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from pathlib import Path
 
 from reenact.cli.places import recording_at
 from reenact.cli.render import json_line, safe, size
-from reenact.engine.divergence import Divergence
-from reenact.errors import UsageError
-from reenact.policy.places import find_root
-from reenact.runs.options import LAST, last_run
+from reenact.cli.reports import divergences_in
 from reenact.store.files import replace_file
 from reenact.store.reading import open_recording
 from reenact.views.page.contents import contents
@@ -25,12 +20,8 @@ __all__ = ["view"]
 
 def view(args: argparse.Namespace) -> int:
     """The command ``view``."""
-    path = (
-        last_run(find_root(Path.cwd(), os.environ))
-        if args.path == LAST
-        else recording_at(args.path)
-    )
-    found = [] if args.report is None else _divergences(Path(args.report))
+    path = recording_at(args.path)
+    found = [] if args.report is None else divergences_in(Path(args.report))
     target = Path(args.output or f"{path.resolve().stem}.html")
     with open_recording(path) as source:
         data = contents(path.name, source.manifest(), read_steps(source, draws=args.draws), found)
@@ -41,15 +32,3 @@ def view(args: argparse.Namespace) -> int:
     else:
         print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
     return 0
-
-
-def _divergences(report: Path) -> list[Divergence]:
-    try:
-        found = json.loads(report.read_bytes())
-        listed = found["divergences"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"{report} is no report: {error}",
-            hint="reenact run --replay … --report FILE writes one",
-        ) from None
-    return [Divergence.from_json(one) for one in listed]

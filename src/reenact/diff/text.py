@@ -6,6 +6,8 @@ import unicodedata
 
 __all__ = ["around", "cells", "clip", "common_start", "safe"]
 
+_ON_TOP = ("Mn", "Me")
+"""Categories of what is drawn over the character before it."""
 _SPACES = "\u00a0\u3000"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _CUT = "..."
@@ -95,6 +97,6 @@ def cells(text: str) -> int:
 
 
 def _char_cells(char: str) -> int:
-    if unicodedata.combining(char):
+    if unicodedata.category(char) in _ON_TOP:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -153,7 +153,7 @@ def _notes(source: LogSource, withheld: int) -> Iterator[str]:
     if manifest.status == "recovered":
         yield "recovered: its writer never closed it"
     if manifest.status == "error":
-        yield f"ended with an error: {manifest.error or 'not said'}"
+        yield f"ended with an error: {manifest.error or 'which one was not recorded'}"
     if (source.path / TORN).is_dir():
         yield f"{TORN}/ holds what recovery cut off"
     if withheld:

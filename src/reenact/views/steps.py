@@ -4,6 +4,7 @@ ended. What was drawn from clock and chance, and what only says when, are no ste
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, Final
 
 import msgspec
 
@@ -13,9 +14,10 @@ from reenact.engine.script import Script
 from reenact.format.event import Data, Event
 from reenact.store.source import SeekableSource
 
-__all__ = ["Step", "Steps", "read_steps"]
+__all__ = ["MARKS", "Step", "Steps", "read_steps", "took"]
 
-_MARKS = ("run_start", "run_end")
+MARKS: Final = ("run_start", "run_end")
+"""Kinds of steps that are no calls: how the run began and ended."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,19 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         """The data of the event that completed it; nothing where none did."""
         return {} if self.closing is None else self.closing.data
 
+    @property
+    def began(self) -> int:
+        """When, as the events tell time. A call that is one event is written when it ends; that it
+        took a while is known where it says so itself."""
+        if self.closing is not self.opening:
+            return self.opening.ts
+        return self.opening.ts - took(self.asked.get("timing"))
+
+    @property
+    def ended(self) -> int:
+        """When; of a call that nothing completed, when it began."""
+        return (self.closing or self.opening).ts
+
     def let_go(self) -> None:
         """Nobody looks at the data for the time being."""
         self.opening.let_go()
@@ -76,10 +91,17 @@ def read_steps(source: SeekableSource, *, draws: bool = False) -> Steps:
         else:
             lanes.setdefault(entry.lane, []).append(_step(entry))
     for event in source:
-        if event.type in _MARKS:
+        if event.type in MARKS:
             lane = lanes.setdefault(event.lane, [])
             lane.insert(0 if event.type == "run_start" else len(lane), _mark(event))
     return Steps(lanes=lanes, left_out=left_out)
+
+
+def took(timing: Any) -> int:
+    """The milliseconds of a call by its field ``timing``; 0 where that does not say."""
+    found = timing.get("offsets") if isinstance(timing, dict) else None
+    last = found[-1] if isinstance(found, list) and found else 0
+    return last if type(last) is int and last > 0 else 0
 
 
 def _mark(event: Event) -> Step:

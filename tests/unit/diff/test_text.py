@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.text import around, common_start
+from reenact.diff.text import around, cells, common_start
 
 TEXTS = st.text("ab", max_size=30)
 
@@ -43,3 +43,11 @@ def test_around_keeps_to_its_room_and_shows_that_they_differ(
     assert len(left) <= room
     assert len(right) <= room
     assert (left == right) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "text, taken",
+    [("ab", 2), ("漢字", 4), ("e\u0301", 1), ("ก\u0e34", 1), ("a\u20dd", 1), ("😀", 2)],
+)
+def test_cells_of_a_terminal(text: str, taken: int) -> None:
+    assert cells(text) == taken

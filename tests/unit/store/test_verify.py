@@ -47,7 +47,7 @@ def test_a_whole_recording_passes_without_notes(tmp_path: Path, name: str) -> No
 
 
 def test_an_error_at_the_end_is_a_note_not_a_fault(tmp_path: Path) -> None:
-    for error, note in (("it broke", "it broke"), (None, "not said")):
+    for error, note in (("it broke", "it broke"), (None, "which one was not recorded")):
         sink = start_sink(tmp_path / str(error))
         sink.finalize("error", error)
         assert verify(tmp_path / str(error)).notes == (f"ended with an error: {note}",)

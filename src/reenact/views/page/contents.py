@@ -67,16 +67,14 @@ class _Writer:
         }
 
     def _step(self, step: Step) -> dict[str, Any]:
-        closing = step.closing or step.opening
-        offsets = _offsets(step)
         told: dict[str, Any] = {
             "seq": step.seq,
             "closed": None if step.closing is None else step.closing.seq,
             "lane": step.lane,
             "kind": step.kind,
             "name": step.name,
-            "start": step.opening.ts - offsets,
-            "end": closing.ts,
+            "start": step.began,
+            "end": step.ended,
             "detail": self._detail(step),
         }
         found = self._divergences.get(step.seq, [])
@@ -162,16 +160,6 @@ def _told(divergence: Divergence) -> dict[str, Any]:
         "paths": [msgspec.to_builtins(gap) for gap in divergence.paths],
         "hint": divergence.hint,
     }
-
-
-def _offsets(step: Step) -> int:
-    """How long before its event the call began, which is written when it ends."""
-    if step.closing is not step.opening:
-        return 0
-    timing = step.asked.get("timing")
-    found = timing.get("offsets") if isinstance(timing, dict) else None
-    last = found[-1] if isinstance(found, list) and found else 0
-    return last if type(last) is int else 0
 
 
 def _filled(value: Any) -> Any:
