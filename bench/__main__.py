@@ -32,6 +32,7 @@ NAMES = (
     "processes",
     "startup",
     "program",
+    "diff",
     "suite",
 )
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
+import pytest
 
 import reenact
 from tests.cli.conftest import Run
 from tests.snapshots import Snapshot
 
+ROOT = Path(__file__).resolve().parents[2]
 URL = "https://api.openai.com/v1/chat/completions"
 
 
@@ -156,3 +161,128 @@ def test_how_it_looks(run: Run, tmp_path: Path, snapshot: Snapshot) -> None:
     ran = run("diff", one, other)
     assert ran.code == 1
     snapshot("diff", ran.out + ran.err)
+
+
+def _greet(session: Any, *names: str) -> None:
+    """Each in a thread of its own."""
+    for name in names:
+        greeting = partial(session.call, "greet", {"name": name}, name.title)
+        thread = Thread(target=lambda greeting=greeting: greeting())
+        thread.start()
+        thread.join()
+
+
+def _lookups(path: Path, *words: str, names: tuple[str, ...] = ()) -> Path:
+    """A run that looks words up one after the other, and greets ``names``."""
+    with reenact.session(capture=path, mode="record") as session:
+        for word in words:
+            session.call("look", {"word": word}, word.upper)
+        _greet(session, *names)
+    return path
+
+
+class _Flaky(httpx.BaseTransport):
+    """Fails as often as it is told to."""
+
+    def __init__(self, failures: int) -> None:
+        self._failures = failures
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self._failures -= 1
+        return httpx.Response(503 if self._failures >= 0 else 200)
+
+
+def test_what_moved_was_retried_or_renamed(run: Run, tmp_path: Path, snapshot: Snapshot) -> None:
+    for place, words, failures, tool, names in (
+        ("a", "abc", 0, "search", "xyz"),
+        ("b", "bca", 1, "web_search", "zxwy"),
+    ):
+        with (
+            httpx.Client(transport=_Flaky(failures)) as client,
+            reenact.session(capture=tmp_path / place, mode="record") as session,
+        ):
+            for word in words:
+                session.call("look", {"word": word}, word.upper)
+            while client.get("https://x.example/flaky").status_code == 503:
+                pass
+            session.call(tool, {"query": "trains"}, lambda: ["one", "two"])
+            _greet(session, *names)
+    ran = run("diff", tmp_path / "a", tmp_path / "b")
+    assert ran.code == 1
+    snapshot("diff-moved", ran.out + ran.err)
+
+
+def test_the_first_difference_of_long_runs_is_told_at_once(
+    run: Run, tmp_path: Path, snapshot: Snapshot
+) -> None:
+    words = [f"word {number}" for number in range(600)]
+    one = _lookups(tmp_path / "a", *words)
+    other = _lookups(tmp_path / "b", *words[:3], "another word", *words[4:], "more")
+    ran = run("diff", one, other)
+    snapshot("diff-first", ran.err)
+    assert run("diff", one, other, "--stat").err == ""
+    assert run("diff", one, one).err == "reenact: no difference, 600 the same\n"
+
+
+def test_a_page_for_a_browser(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a" / "run", "It is warm.", salt="one")
+    other = _record(tmp_path / "b" / "run", "It is cold.", salt="two")
+    page = tmp_path / "page.html"
+    ran = run("diff", one, other, "--html", page)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"wrote {page}, ")
+    assert ran.err.endswith("reenact: 1 changed, 1 the same\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>a/run ↔ b/run</title>" in text
+    assert "default-src 'none'" in text
+    told = run("diff", one, one, "--html", page, "--json").json()
+    assert told == {
+        "version": 1,
+        "path": str(page),
+        "bytes": page.stat().st_size,
+        "same": True,
+        "counts": {"same": 2, "changed": 0, "added": 0, "removed": 0, "moved": 0},
+    }
+
+
+def test_a_page_about_one_lane_and_what_is_ignored(run: Run, tmp_path: Path) -> None:
+    one = _lookups(tmp_path / "a", "x", names=("ann",))
+    other = _lookups(tmp_path / "b", "y", names=("bob",))
+    page = tmp_path / "page.html"
+    ignore = ("--ignore", "$.args", "--ignore", "$.result")
+    assert run("diff", one, other, "--html", page, *ignore).code == 0
+    assert run("diff", one, other, "--html", page, "--lane", "0").code == 1
+    assert '"word":"y"' in page.read_text(encoding="utf-8")
+    assert "bob" not in page.read_text(encoding="utf-8")
+
+
+def _fields(value: Any, path: str = "") -> set[str]:
+    """The names of all fields, as the guide writes them; what was recorded is not looked into."""
+    if isinstance(value, list):
+        return {name for item in value for name in _fields(item, f"{path}[]")}
+    if not isinstance(value, dict) or path.endswith(("notCompared", "differences[].one")):
+        return set()
+    names = {f"{path}.{name}".lstrip(".") for name in value}
+    return names.union(
+        *(_fields(item, f"{path}.{name}".lstrip(".")) for name, item in value.items())
+    )
+
+
+def test_the_guide_names_every_field_of_the_json(run: Run, tmp_path: Path) -> None:
+    one = _record(tmp_path / "a", "It is warm.", salt="one")
+    other = _record(tmp_path / "b", "It is cold.", salt="two")
+    guide = (ROOT / "docs/guides/diff.md").read_text(encoding="utf-8").partition("| field |")[2]
+    documented = set(re.findall(r"^\| `([\w.\[\]]+)` \|", guide, re.MULTILINE))
+    told = run("diff", one, other, "--json").json()
+    assert _fields(told) == documented
+    (lane,) = told["lanes"]
+    assert lane["same"] == told["counts"]["same"] == 1
+
+
+@pytest.mark.parametrize("ends", [("a", "b.jsonl"), ("a.jsonl", "b")])
+def test_a_tape_and_a_capture_are_compared(run: Run, tmp_path: Path, ends: tuple[str, str]) -> None:
+    one = _record(tmp_path / ends[0], "It is warm.", salt="one")
+    same = _record(tmp_path / ends[1], "It is warm.", salt="two")
+    other = _record(tmp_path / "other", "It is cold.", salt="two")
+    assert run("diff", one, same).err == "reenact: no difference, 2 the same\n"
+    assert run("diff", one, other).err == "reenact: 1 changed, 1 the same\n"

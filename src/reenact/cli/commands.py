@@ -76,8 +76,8 @@ COMMANDS = (
         "what differs between two recordings",
         "Puts two recordings side by side, lane by lane and call by call: what was added, removed, "
         "moved and changed, with JSON paths, and texts word by word. Dates, ids and other things "
-        "that are new in every run do not count, nor do readings of clock and chance. Exit code 1 "
-        "when they differ.",
+        "that are new in every run do not count, nor do readings of clock and chance. As text, as "
+        "JSON, or as one page for a browser. Exit code 1 when they differ.",
         "reenact diff runs/monday last --ignore '$.request.body.user'",
     ),
     Command(

@@ -13,18 +13,20 @@ from typing import Any
 from reenact.cli.diff_text import Printer
 from reenact.cli.parsing import columns
 from reenact.cli.places import recording_at
-from reenact.cli.render import count, json_line
+from reenact.cli.render import count, json_line, safe, size
 from reenact.policy.index import load_policy
 from reenact.policy.matching import Rules
 from reenact.policy.places import find_root
+from reenact.store.files import replace_file
 from reenact.store.reading import open_recording
-from reenact.views.comparing import LanePair, compare
-from reenact.views.describing import VERSION, as_json, counts
-from reenact.views.steps import Steps, read_steps
+from reenact.store.source import LogSource
+from reenact.views.comparing import Comparison, LanePair
+from reenact.views.describing import KINDS, VERSION, as_json, counts
 
 __all__ = ["diff"]
 
-_KINDS = ("changed", "added", "removed", "moved")
+_LONG = 2_000
+"""Events from which on the first difference is told before all is read."""
 
 
 def diff(args: argparse.Namespace) -> int:
@@ -34,25 +36,60 @@ def diff(args: argparse.Namespace) -> int:
         open_recording(recording_at(args.one)) as one,
         open_recording(recording_at(args.other)) as other,
     ):
-        mine, theirs = read_steps(one, draws=args.all), read_steps(other, draws=args.all)
-        return _compare(mine, theirs, rules, args)
+        if args.html is not None:
+            return _page(one, other, rules, args)
+        width = columns() if args.width is None else args.width
+        first = None
+        if not (args.json or args.stat or args.lane) and len(one) + len(other) >= _LONG:
+            first = Printer(width, sys.stderr).first
+        found = Comparison(one, other, rules, everything=args.all, first=first)
+        return _compare(found, Printer(width), args)
 
 
-def _compare(mine: Steps, theirs: Steps, rules: Rules, args: argparse.Namespace) -> int:
-    pairs = _chosen(compare(mine, theirs, rules, everything=args.all), args.lane)
-    lanes: list[LanePair] = []
-    printer = Printer(columns() if args.width is None else args.width)
-    for lane in pairs:
-        lanes.append(lane)
-        if not (args.json or args.stat):
+def _compare(comparison: Comparison, printer: Printer, args: argparse.Namespace) -> int:
+    found: Counter[str] = Counter()
+    told: list[dict[str, Any]] = []
+    for lane in _chosen(comparison.lanes(), args.lane):
+        found += counts([lane])
+        if args.json:
+            told.append(as_json(lane))
+        elif not args.stat:
             printer.lane(lane)
-    found, left_out = counts(lanes), mine.left_out + theirs.left_out
+    left_out = comparison.left_out
     if args.json:
-        print(json_line(_whole(args, lanes, found, left_out)))
+        print(json_line(_whole(args, told, found, left_out)))
     else:
         sys.stdout.flush()
         print(_sum(found, left_out), file=sys.stdout if args.stat else sys.stderr)
     return 1 if _differ(found) else 0
+
+
+def _page(one: LogSource, other: LogSource, rules: Rules, args: argparse.Namespace) -> int:
+    from reenact.views.page.compare import compare_contents, compare_page
+
+    comparison = Comparison(one, other, rules, everything=args.all)
+    lanes = _chosen(comparison.lanes(), args.lane)
+    names = _names(one.path, other.path)
+    data = compare_contents(comparison, lanes, (names[0], one), (names[1], other))
+    document = compare_page(data).encode()
+    target = Path(args.html)
+    replace_file(target, document, sync=False)
+    found = Counter(data["counts"])
+    if args.json:
+        about = {"path": str(target), "bytes": len(document), "same": not _differ(found)}
+        print(json_line({"version": VERSION, **about, "counts": data["counts"]}))
+    else:
+        print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
+        print(_sum(found, comparison.left_out), file=sys.stderr)
+    return 1 if _differ(found) else 0
+
+
+def _names(one: Path, other: Path) -> tuple[str, str]:
+    """What to call them: their names, or as much of their paths as tells them apart."""
+    mine, theirs = one.resolve(), other.resolve()
+    if mine.name != theirs.name or mine == theirs:
+        return mine.name, theirs.name
+    return f"{mine.parent.name}/{mine.name}", f"{theirs.parent.name}/{theirs.name}"
 
 
 def _rules(args: argparse.Namespace) -> Rules:
@@ -76,25 +113,28 @@ def _chosen(lanes: Iterator[LanePair], names: list[str] | None) -> Iterator[Lane
 
 
 def _differ(found: Counter[str]) -> bool:
-    return any(found[kind] for kind in _KINDS)
+    return any(found[kind] for kind in KINDS)
 
 
 def _whole(
-    args: argparse.Namespace, lanes: list[LanePair], found: Counter[str], left_out: Counter[str]
+    args: argparse.Namespace,
+    lanes: list[dict[str, Any]],
+    found: Counter[str],
+    left_out: Counter[str],
 ) -> dict[str, Any]:
     return {
         "version": VERSION,
         "one": args.one,
         "other": args.other,
         "same": not _differ(found),
-        "counts": {kind: found[kind] for kind in ("same", *_KINDS)},
+        "counts": {kind: found[kind] for kind in ("same", *KINDS)},
         "notCompared": dict(sorted(left_out.items())),
-        "lanes": [as_json(lane) for lane in lanes],
+        "lanes": lanes,
     }
 
 
 def _sum(found: Counter[str], left_out: Counter[str]) -> str:
-    told = ", ".join(f"{found[kind]:,} {kind}" for kind in _KINDS if found[kind])
+    told = ", ".join(f"{found[kind]:,} {kind}" for kind in KINDS if found[kind])
     same = f"{found['same']:,} the same"
     line = f"reenact: {told}, {same}" if told else f"reenact: no difference, {same}"
     draws = sum(left_out.values())

@@ -27,6 +27,7 @@ _COLOURED: _Marks = {
 }
 _CONTEXT = 40
 _LISTED = 20
+_FIRST_FEW = 3
 _MOST_WORDS = 100_000
 
 
@@ -48,20 +49,28 @@ class Printer:
                 self._change(change)
             self._line("")
 
+    def first(self, change: Change) -> None:
+        """Print a difference while the rest is still to be read."""
+        self._line(f"reenact: first difference at {_seqs(change)}  {_what(change)}")
+        for found in change.differences[:_FIRST_FEW]:
+            self._difference(found)
+        self._out.flush()
+
     def _line(self, text: str) -> None:
         print(clip(text.rstrip(), self._width), file=self._out)
 
     def _change(self, change: Change) -> None:
         step = change.step
         self._line(f"  {change.kind:<8} {_seqs(change)}  {_what(change)}")
-        for found in change.differences[:_LISTED]:
+        differences = change.differences
+        for found in differences[:_LISTED]:
             before = self._shown.setdefault(_gist(found), step.seq)
             if before == step.seq:
                 self._difference(found)
             else:
                 self._line(f"    {safe(join(found.path))}: as at event {before}")
-        if len(change.differences) > _LISTED:
-            self._line(f"    and {count(len(change.differences) - _LISTED, 'more place')}")
+        if len(differences) > _LISTED:
+            self._line(f"    and {count(len(differences) - _LISTED, 'more place')}")
 
     def _difference(self, found: Difference) -> None:
         kind = "" if found.kind == "changed" else f" ({found.kind})"
@@ -84,6 +93,9 @@ class Printer:
 
 def _heading(lane: LanePair) -> str:
     if lane.one is None or lane.other is None:
+        before = {change.one.lane for change in lane.changes if change.one and change.other}
+        if len(before) == 1 and all(change.kind == "moved" for change in lane.changes):
+            return f"lane {lane.other}, in the first lane {before.pop()}"
         which = "second" if lane.one is None else "first"
         return f"lane {lane.one or lane.other}, only in the {which}"
     moved = "" if lane.one == lane.other else f", now {lane.other}"

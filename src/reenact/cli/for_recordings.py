@@ -72,6 +72,7 @@ def _diff(parser: Parser) -> None:
     add("--all", action="store_true", help="everything counts: draws, dates, ids, all headers")
     add("--lane", action="append", metavar="LANE", help="only this lane of A (repeatable)")
     add("--stat", action="store_true", help="only the numbers")
+    add("--html", metavar="FILE", help="write a page for a browser, with both side by side")
     add("--width", type=number, metavar="N", help="width of the lines, 0 for whole ones")
     json_flag(parser, "the comparison as JSON")
 

@@ -6,34 +6,42 @@ do the same kind of thing are one changed step; the same step in another place h
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
-from itertools import zip_longest
-from typing import Literal, TypeVar
-from urllib.parse import urlsplit
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 import msgspec
 
 from reenact.diff.align import align
 from reenact.diff.values import Difference, differences
 from reenact.format import lane as lane_names
-from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
-from reenact.views.saying import Speaker
-from reenact.views.steps import Step, Steps
+from reenact.policy.matching import Rules
+from reenact.store.source import SeekableSource
+from reenact.views.pairing import LaneNames, aligned, paired_lanes
+from reenact.views.sides import Said, Side
+from reenact.views.skimming import Seen, Skimmer
+from reenact.views.steps import Step
 
-__all__ = ["Change", "LanePair", "compare"]
+__all__ = ["Change", "Comparison", "LanePair", "Same"]
 
 Kind = Literal["changed", "added", "removed", "moved"]
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """``one`` is the step of the first run, ``other`` that of the second; None where it has none."""
+    """``one`` is the step of the first run, ``other`` that of the second; None where it has none.
+
+    Both recordings stay open as long as the change is looked at.
+    """
 
     kind: Kind
     one: Step | None = None
     other: Step | None = None
-    differences: list[Difference] = []
+    find: Callable[[], list[Difference]] = list
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Every place in which a changed step differs. Found anew each time, and not held."""
+        return self.find()
 
     @property
     def step(self) -> Step:
@@ -43,189 +51,198 @@ class Change(msgspec.Struct, kw_only=True):
         return found
 
 
+class Same(msgspec.Struct):
+    """Steps that follow each other in both runs and say the same."""
+
+    pairs: list[tuple[Seen, Seen]]
+
+
 class LanePair(msgspec.Struct, kw_only=True):
     """A lane of each run; one name is None where that run has no such lane."""
 
     one: str | None
     other: str | None
-    same: int
-    changes: list[Change]
+    parts: list[Same | Change]
+    """In the order of the second run."""
+
+    @property
+    def same(self) -> int:
+        return sum(len(part.pairs) for part in self.parts if isinstance(part, Same))
+
+    @property
+    def changes(self) -> list[Change]:
+        return [part for part in self.parts if isinstance(part, Change)]
 
 
-def compare(
-    one: Steps, other: Steps, rules: Rules | None = None, *, everything: bool = False
-) -> Iterator[LanePair]:
-    """What differs between two runs, lane by lane, parents first. ``rules`` say what does not count; with
-    ``everything`` all that the events hold does.
+class Comparison:
+    """Two recordings side by side. Both stay open as long as it is looked at.
+
+    ``rules`` say what does not count; with ``everything`` all that the events hold does, draws
+    included. ``first`` is called with the first step of the main lanes that differs, as soon as
+    both are read that far; what became of it is known at the end only, so it is always ``changed``.
 
     Raises :class:`PolicyInvalid` for a rule that cannot be read.
     """
-    comparer = Comparer(rules or Rules(), Redactor("none"))
-    mine, theirs = _Run(one, comparer, everything), _Run(other, comparer, everything)
-    lanes = [_Lane(mine, theirs, names) for names in _paired_lanes(mine, theirs)]
-    moved = _moves(mine, theirs, lanes)
-    for lane in lanes:
-        changes = list(_changes(mine, theirs, lane, moved))
-        yield LanePair(one=lane.names[0], other=lane.names[1], same=lane.same, changes=changes)
 
+    def __init__(
+        self,
+        one: SeekableSource,
+        other: SeekableSource,
+        rules: Rules | None = None,
+        *,
+        everything: bool = False,
+        first: Callable[[Change], None] | None = None,
+    ) -> None:
+        self.one = Skimmer(one, draws=everything, everything=everything)
+        self.other = Skimmer(other, draws=everything, everything=everything)
+        self._said = Said(rules or Rules(), everything)
+        self._first = first
 
-_Label = tuple[str, ...]
-
-
-class _Run:
-    """One of the two. Steps are known by their seq, and compared by the digest of what they say."""
-
-    def __init__(self, steps: Steps, comparer: Comparer, everything: bool) -> None:
-        self.steps = steps.lanes
-        self._speaker = Speaker(
-            (step for lane in steps.lanes.values() for step in lane), everything=everything
-        )
-        self._comparer = comparer
-        self.key_of = {step.seq: self._key(step) for lane in steps.lanes.values() for step in lane}
-        self._children: dict[str, list[str]] = {}
-        for lane in sorted(steps.lanes, key=lane_names.order):
-            self._children.setdefault(self._above(lane), []).append(lane)
-
-    def _key(self, step: Step) -> str:
-        key = self._comparer.key(self._speaker.of(step))
-        step.let_go()
-        return key
-
-    def keys(self, lane: str) -> tuple[str, ...]:
-        """What all steps of ``lane`` say."""
-        return tuple(self.key_of[step.seq] for step in self.steps[lane])
-
-    def labels(self, lane: str) -> tuple[_Label, ...]:
-        """What all steps of ``lane`` do."""
-        return tuple(map(_label, self.steps[lane]))
+    @property
+    def left_out(self) -> Counter[str]:
+        """Draws of both that are not compared, by their source; known once all is read."""
+        return self.one.left_out + self.other.left_out
 
     def said(self, step: Step) -> object:
-        """What is compared of ``step``."""
-        return self._comparer.normal(self._speaker.of(step))
+        """What is compared of a step of either run."""
+        return self._said.of(step)
 
-    def children(self, lane: str) -> list[str]:
-        """The lanes right under ``lane``; under "" those that are under none."""
-        return self._children.get(lane, [])
+    def lanes(self) -> Iterator[LanePair]:
+        """What differs, lane by lane, parents first."""
+        self._read()
+        said = self._said
+        said.learn(self.one, self.other)
+        mine, theirs = Side(self.one, said), Side(self.other, said)
+        lanes = [_Lane(mine, theirs, names) for names in paired_lanes(mine, theirs)]
+        moved = _moves(mine, theirs, lanes)
+        gone = {seen.first for seen in moved.values()}
+        for lane in lanes:
+            parts = list(_parts(mine, theirs, lane, moved, gone))
+            yield LanePair(one=lane.names[0], other=lane.names[1], parts=parts)
 
-    def _above(self, lane: str) -> str:
-        """The nearest lane above in which something was done."""
-        while lane := lane.rpartition(".")[0]:
-            if lane in self.steps:
-                return lane
-        return ""
+    def _read(self) -> None:
+        """Both to their ends, side by side, with an eye on the main lanes."""
+        compared = 0
+        more = True
+        while more:
+            more = self.one.read_on() | self.other.read_on()
+            if self._first is not None:
+                compared = self._watch(self._first, compared)
 
+    def _watch(self, first: Callable[[Change], None], compared: int) -> int:
+        """Compare what was read of the main lanes; returns how many steps have been so far."""
+        one, other, root = self.one, self.other, lane_names.ROOT
+        if root in one.jumped | other.jumped:
+            self._first = None
+        mine, theirs = one.lanes.get(root, [])[compared:], other.lanes.get(root, [])[compared:]
+        for left, right in zip(mine, theirs, strict=False):
+            if self._first is None or not (left.digest and right.digest):
+                break
+            if left.digest != right.digest and self._differ(left, right):
+                self._first = None
+                first(_changed(Side(one, self._said), Side(other, self._said), left, right))
+            compared += 1
+        return compared
 
-def _label(step: Step) -> _Label:
-    """What kind of thing ``step`` does: another prompt or another number is the same kind."""
-    if step.kind == "llm":
-        return ("llm",)
-    request = step.asked.get("request")
-    url = request.get("url") if isinstance(request, dict) else None
-    path = urlsplit(url).path if isinstance(url, str) else ""
-    return (step.kind, step.name, path)
-
-
-_LaneNames = tuple[str | None, str | None]
-_Item = TypeVar("_Item")
-
-
-def _paired_lanes(one: _Run, other: _Run) -> Iterator[_LaneNames]:
-    """Parents before their children. A lane that is new moves the numbers of those after it, so
-    siblings are paired by what is done in them."""
-    waiting: list[_LaneNames] = [("", "")]
-    while waiting:
-        left, right = waiting.pop(0)
-        if left or right:
-            yield left or None, right or None
-        mine = one.children(left) if left is not None else []
-        theirs = other.children(right) if right is not None else []
-        waiting += _siblings(one, other, mine, theirs)
-
-
-def _siblings(one: _Run, other: _Run, mine: list[str], theirs: list[str]) -> Iterator[_LaneNames]:
-    """Those in which the same was said, then those in which the same was done, then in order."""
-    said = [*map(one.keys, mine)], [*map(other.keys, theirs)]
-    for lanes, others in _blocks(mine, theirs, *said):
-        done = [*map(one.labels, lanes)], [*map(other.labels, others)]
-        for some, some_others in _blocks(lanes, others, *done):
-            yield from zip_longest(some, some_others)
+    def _differ(self, left: Seen, right: Seen) -> bool:
+        self._said.learn(self.one, self.other)
+        return self._said.key(self.one, left) != self._said.key(self.other, right)
 
 
-def _blocks(
-    mine: list[_Item], theirs: list[_Item], keys: Sequence[Hashable], others: Sequence[Hashable]
-) -> Iterator[tuple[list[_Item], list[_Item]]]:
-    """Both lists in parts: one item each that have the same key, or what lies between such."""
-    left: list[_Item] = []
-    right: list[_Item] = []
-    for one, other in align(keys, others):
-        if one is not None and other is not None:
-            if left or right:
-                yield left, right
-                left, right = [], []
-            yield [mine[one]], [theirs[other]]
-        elif one is not None:
-            left.append(mine[one])
-        elif other is not None:
-            right.append(theirs[other])
-    if left or right:
-        yield left, right
+_Apart = tuple[list[Seen], list[Seen]]
 
 
 class _Lane:
-    """A lane of each run, as parts between which all is the same."""
+    """A lane of each run, as parts in which all is the same or all is different."""
 
-    def __init__(self, one: _Run, other: _Run, names: _LaneNames) -> None:
+    def __init__(self, one: Side, other: Side, names: LaneNames) -> None:
         self.names = names
-        self.same = 0
-        self.parts: list[tuple[list[Step], list[Step]]] = []
+        self.parts: list[Same | _Apart] = []
         left, right = names
-        mine = one.steps[left] if left is not None else []
-        theirs = other.steps[right] if right is not None else []
-        keys = [one.key_of[step.seq] for step in mine]
-        others = [other.key_of[step.seq] for step in theirs]
-        for steps, more in _blocks(mine, theirs, keys, others):
-            if steps and more and one.key_of[steps[0].seq] == other.key_of[more[0].seq]:
-                self.same += 1
-            else:
-                self.parts.append((steps, more))
+        mine = one.lanes[left] if left is not None else []
+        theirs = other.lanes[right] if right is not None else []
+        for index, number in aligned(one, other, mine, theirs):
+            if index is not None and number is not None:
+                self._same().pairs.append((mine[index], theirs[number]))
+            elif index is not None:
+                self._apart()[0].append(mine[index])
+            elif number is not None:
+                self._apart()[1].append(theirs[number])
+
+    def _same(self) -> Same:
+        last = self.parts[-1] if self.parts else None
+        if not isinstance(last, Same):
+            self.parts.append(last := Same([]))
+        return last
+
+    def _apart(self) -> _Apart:
+        last = self.parts[-1] if self.parts else None
+        if not isinstance(last, tuple):
+            self.parts.append(last := ([], []))
+        return last
+
+    def apart(self) -> Iterator[_Apart]:
+        """The parts in which all is different."""
+        return (part for part in self.parts if isinstance(part, tuple))
 
 
-def _moves(one: _Run, other: _Run, lanes: list[_Lane]) -> dict[int, Step]:
+def _moves(one: Side, other: Side, lanes: list[_Lane]) -> dict[int, Seen]:
     """Steps of the first run that the second has elsewhere, by the seq that they have there."""
-    removed: defaultdict[str, list[Step]] = defaultdict(list)
+    removed: defaultdict[str, list[Seen]] = defaultdict(list)
     for lane in lanes:
-        for steps, _ in lane.parts:
-            for step in steps:
-                removed[one.key_of[step.seq]].append(step)
-    found: dict[int, Step] = {}
+        for steps, _ in lane.apart():
+            for seen in steps:
+                removed[one.key(seen)].append(seen)
+    found: dict[int, Seen] = {}
     for lane in lanes:
-        for _, steps in lane.parts:
-            for step in steps:
-                before = removed.get(other.key_of[step.seq])
+        for _, steps in lane.apart():
+            for seen in steps:
+                before = removed.get(other.key(seen))
                 if before:
-                    found[step.seq] = before.pop(0)
+                    found[seen.first] = before.pop(0)
     return found
 
 
-def _changes(one: _Run, other: _Run, lane: _Lane, moved: dict[int, Step]) -> Iterator[Change]:
-    gone = {step.seq for step in moved.values()}
-    for steps, more in lane.parts:
-        left = [step for step in steps if step.seq not in gone]
-        right = [step for step in more if step.seq not in moved]
+def _parts(
+    one: Side, other: Side, lane: _Lane, moved: dict[int, Seen], gone: set[int]
+) -> Iterator[Same | Change]:
+    same = Same([])
+    for part in lane.parts:
+        if isinstance(part, Same):
+            same.pairs += part.pairs
+            continue
+        left = [seen for seen in part[0] if seen.first not in gone]
+        right = [seen for seen in part[1] if seen.first not in moved]
+        here = [seen for seen in part[1] if seen.first in moved]
+        if same.pairs and (left or right or here):
+            yield same
+            same = Same([])
         yield from _unlike(one, other, left, right)
-        for step in more:
-            if step.seq in moved:
-                yield Change(kind="moved", one=moved[step.seq], other=step)
+        for seen in here:
+            before = one.step(moved[seen.first])
+            yield Change(kind="moved", one=before, other=other.step(seen))
+    if same.pairs:
+        yield same
 
 
-def _unlike(one: _Run, other: _Run, left: list[Step], right: list[Step]) -> Iterator[Change]:
+def _unlike(one: Side, other: Side, left: list[Seen], right: list[Seen]) -> Iterator[Change]:
     """Steps that do the same kind of thing have changed, others were removed or added."""
-    for index, number in align([*map(_label, left)], [*map(_label, right)]):
+    for index, number in align([*map(one.label, left)], [*map(other.label, right)]):
         if index is not None and number is not None:
-            here, there = left[index], right[number]
-            found = differences(one.said(here), other.said(there))
-            yield Change(kind="changed", one=here, other=there, differences=found)
+            yield _changed(one, other, left[index], right[number])
         elif index is not None:
-            yield Change(kind="removed", one=left[index])
+            yield Change(kind="removed", one=one.step(left[index]))
         elif number is not None:
-            yield Change(kind="added", other=right[number])
+            yield Change(kind="added", other=other.step(right[number]))
+
+
+def _changed(one: Side, other: Side, left: Seen, right: Seen) -> Change:
+    here, there = one.step(left), other.step(right)
+
+    def find() -> list[Difference]:
+        found = differences(one.said(here), other.said(there))
+        here.let_go()
+        there.let_go()
+        return found
+
+    return Change(kind="changed", one=here, other=there, find=find)

@@ -11,9 +11,10 @@ from reenact.format.canonical import decode, stored
 from reenact.views.comparing import Change, LanePair
 from reenact.views.steps import Step
 
-__all__ = ["VERSION", "as_json", "counts"]
+__all__ = ["KINDS", "VERSION", "as_json", "counts"]
 
 VERSION = 1
+KINDS = ("changed", "added", "removed", "moved")
 
 
 def counts(lanes: Iterable[LanePair]) -> Counter[str]:

@@ -9,7 +9,6 @@ are replaced by the name of the tool: a model makes them up anew each time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -22,7 +21,7 @@ from reenact.lenses.reading import read_event
 from reenact.views.bodies import readable, undo
 from reenact.views.steps import Step
 
-__all__ = ["Speaker"]
+__all__ = ["NOT_SAID", "Speaker", "is_noise", "meaning_of"]
 
 _NOISE = re.compile(
     r"age|alt-svc|cf-.*|connection|content-length|date|etag|expires|keep-alive|last-modified"
@@ -32,19 +31,26 @@ _NOISE = re.compile(
 )
 """Headers of answers that differ between two runs in which nothing has changed."""
 
-_NOT_SAID = BOOKKEEPING | frozenset("sent valueHash inputHash toolSchemaHash lens callId".split())
+NOT_SAID = BOOKKEEPING | frozenset("sent valueHash inputHash toolSchemaHash lens callId".split())
+"""Fields of events that are about the recording, or another in every run."""
 
 
 class Speaker:
-    """Says what the steps of one recording say. ``everything``: all that the events hold."""
+    """Says what steps say. ``everything``: all that the events hold."""
 
-    def __init__(self, steps: Iterable[Step], *, everything: bool = False) -> None:
+    def __init__(self, *, everything: bool = False) -> None:
         self._everything = everything
         self._names: dict[str, str] = {}
-        for step in steps:
-            meaning = None if everything else _meaning(step)
-            if meaning is not None:
-                self._learn((meaning, *meaning.others))
+
+    def learn(self, step: Step) -> bool:
+        """Note the ids that a model made up in ``step``; False when nothing was new."""
+        meaning = None if self._everything else meaning_of(step)
+        if meaning is None:
+            return False
+        before = len(self._names)
+        for choice in (meaning, *meaning.others):
+            self._note(choice)
+        return len(self._names) > before
 
     def of(self, step: Step) -> Data:
         """As JSON: ``request`` (or what else was asked) and what came of it."""
@@ -56,25 +62,25 @@ class Speaker:
             whole |= self._plain(answered)
         response = answered.get("response")
         if step.opening.type == "llm_request":
-            whole |= _answer(step)
+            _put_answer(whole, step)
         elif isinstance(response, dict) and "status" in response:
             whole["response"] = _http(response)
-        named: Data = self._named(whole)
+        named: Data = self._named(whole) if self._names else whole
         return named
 
     def _plain(self, data: Data) -> Data:
         listed = data.get("volatile")
         if isinstance(listed, list):
             data = settled(data, listed)
-        return {name: item for name, item in data.items() if name not in _NOT_SAID}
+        return {name: item for name, item in data.items() if name not in NOT_SAID}
 
-    def _learn(self, choices: Iterable[Choice]) -> None:
-        for choice in choices:
-            for use in choice.tool_calls:
-                name = f"<call of {use.name}>"
-                self._names.update({one: name for one in (use.id, use.item) if one})
-            for thought in choice.reasoning:
-                self._names.update({thought.id: "<reasoning>"} if thought.id else {})
+    def _note(self, choice: Choice) -> None:
+        for use in choice.tool_calls:
+            for one in filter(None, (use.id, use.item)):
+                self._names.setdefault(one, f"<call of {use.name}>")
+        for thought in choice.reasoning:
+            if thought.id:
+                self._names.setdefault(thought.id, "<reasoning>")
 
     def _named(self, value: Any) -> Any:
         """``value`` with names in place of the ids that a model made up."""
@@ -87,7 +93,7 @@ class Speaker:
         return value
 
 
-def _meaning(step: Step) -> Answered | None:
+def meaning_of(step: Step) -> Answered | None:
     """What a model answered, where a lens can read it."""
     if step.opening.type != "llm_request":
         return None
@@ -95,13 +101,18 @@ def _meaning(step: Step) -> Answered | None:
     return meaning if isinstance(meaning, Answered) else None
 
 
-def _answer(step: Step) -> Data:
-    """What the model answered, in place of the bytes in which it did."""
-    meaning, response = _meaning(step), step.answered.get("response")
+def _put_answer(whole: Data, step: Step) -> None:
+    """What the model answered, in place of the bytes in which it did. What a lens saw in request
+    and answer, and the events say besides, is not said twice."""
+    meaning, response = meaning_of(step), step.answered.get("response")
+    seen = ("provider", "model") if "lens" in step.asked else ()
+    for name in (*seen, *(("usage", "stopReason") if meaning is not None else ())):
+        whole.pop(name, None)
     if not isinstance(response, dict):
-        return {}
+        return
     if meaning is None:
-        return {"response": _http(response)}
+        whole["response"] = _http(response)
+        return
     said = {
         name: item
         for name, item in msgspec.to_builtins(meaning).items()
@@ -109,7 +120,7 @@ def _answer(step: Step) -> Data:
     }
     if not meaning.complete:
         said["complete"] = False
-    return {"response": {"status": response.get("status"), "answer": said}}
+    whole["response"] = {"status": response.get("status"), "answer": said}
 
 
 def _http(response: Data) -> Data:
@@ -125,4 +136,9 @@ def _http(response: Data) -> Data:
 
 
 def _matters(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and not _NOISE.fullmatch(str(pair[0]).lower())
+    return isinstance(pair, list) and len(pair) == 2 and not is_noise(str(pair[0]))
+
+
+def is_noise(header: str) -> bool:
+    """Is this header of answers another in two runs in which nothing has changed?"""
+    return _NOISE.fullmatch(header.lower()) is not None

@@ -1,0 +1,175 @@
+"""What a page shows of a change between two runs, as JSON.
+
+Conversations say again what was said before: every long value stands once in a table that the
+changes point into, and what differs in a message is shown at the first call that has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from reenact.diff.values import Difference
+from reenact.diff.words import word_diff
+from reenact.format.paths import join
+from reenact.views.comparing import Change
+from reenact.views.page.conversations import (
+    conversation,
+    message_pairs,
+    without_messages,
+    words_of,
+)
+from reenact.views.page.values import key_of, shown
+from reenact.views.steps import Step
+
+__all__ = ["Changes"]
+
+_SHORT = 80
+_MOST_PLACES = 200
+_MOST_WORDS = 100_000
+_TAGS = {"same": 0, "removed": 1, "added": 2}
+
+
+class Changes:
+    """Writes changes. ``said`` gives what is compared of a step."""
+
+    def __init__(self, said: Callable[[Step], Any]) -> None:
+        self.table: list[Any] = []
+        """The values that changes refer to by their place here."""
+        self._place: dict[bytes, int] = {}
+        self._before: dict[bytes, int] = {}
+        self._gaps: dict[bytes, int] = {}
+        self._said = said
+        self._seq = 0
+
+    def told(self, change: Change) -> dict[str, Any]:
+        """Everything about ``change``."""
+        one, other = change.one, change.other
+        self._seq = change.step.seq
+        told: dict[str, Any] = {
+            "kind": change.kind,
+            "one": None if one is None else self._step(one),
+            "other": None if other is None else self._step(other),
+        }
+        found = change.differences
+        if change.kind == "changed":
+            told["places"] = [self._difference(gap) for gap in found[:_MOST_PLACES]]
+            told["more"] = max(0, len(found) - _MOST_PLACES)
+        self._put_whole(told, one, other)
+        if change.kind == "changed":
+            new = any("one" in turn and "again" not in turn for turn in told.get("talk", ()))
+            told["repeats"] = self._repeats(found) and not new
+        for step in filter(None, (one, other)):
+            step.let_go()
+        return told
+
+    def _repeats(self, found: list[Difference]) -> bool:
+        """Does all that differs differ as it did before?"""
+        firsts = [self._gaps.setdefault(_gist(gap), self._seq) for gap in found]
+        return self._seq not in firsts
+
+    def _step(self, step: Step) -> dict[str, Any]:
+        request = step.asked.get("request")
+        response = step.answered.get("response")
+        asked = request if isinstance(request, dict) else {}
+        answer = response if isinstance(response, dict) else {}
+        closing = step.closing or step.opening
+        return {
+            "seq": step.seq,
+            "lane": step.lane,
+            "kind": step.kind,
+            "name": step.name,
+            "method": asked.get("method") if isinstance(asked.get("method"), str) else None,
+            "url": asked.get("url") if isinstance(asked.get("url"), str) else None,
+            "status": answer.get("status") if type(answer.get("status")) is int else None,
+            "ms": closing.ts - step.opening.ts,
+        }
+
+    def _put_whole(self, told: dict[str, Any], one: Step | None, other: Step | None) -> None:
+        """All that is compared; of a model call without its conversation, which stands beside it."""
+        left, right = conversation(one), conversation(other)
+        if left is not None or right is not None:
+            told["talk"] = [*self._talk(left or [], right or [])]
+        for name, step in (("one", one), ("other", other)):
+            if step is not None:
+                said = self._said(step)
+                said = without_messages(said) if "talk" in told else said
+                told[name]["whole"] = self._in(shown(said))
+
+    def _talk(self, mine: list[Any], theirs: list[Any]) -> Iterator[dict[str, Any]]:
+        same: list[int] = []
+        for left, right in message_pairs(mine, theirs):
+            if left == right:
+                same.append(self._put(left))
+                continue
+            if same:
+                yield {"both": same}
+                same = []
+            yield self._turn(left, right)
+        if same:
+            yield {"both": same}
+
+    def _turn(self, left: Any, right: Any) -> dict[str, Any]:
+        told: dict[str, Any] = {"one": self._in(left), "other": self._in(right)}
+        if left is None or right is None:
+            return told
+        before = self._before.setdefault(key_of([words_of(left), words_of(right)]), self._seq)
+        if before != self._seq:
+            return {**told, "again": before}
+        return {
+            **told,
+            "words": {name: self._in(_words(*texts)) for name, texts in _texts(left, right)},
+        }
+
+    def _difference(self, gap: Difference) -> dict[str, Any]:
+        told: dict[str, Any] = {"path": join(gap.path), "kind": gap.kind}
+        one, other = gap.expected, gap.observed
+        if gap.kind == "changed" and isinstance(one, str) and isinstance(other, str):
+            return {**told, "words": self._in(_words(one, other))}
+        if gap.kind != "added":
+            told["one"] = self._in(shown(one))
+        if gap.kind != "removed":
+            told["other"] = self._in(shown(other))
+        return told
+
+    def _in(self, value: Any) -> Any:
+        """``value`` itself where it is short; else where it stands in the table."""
+        if value is None or len(str(value)) <= _SHORT:
+            return {"v": value}
+        return {"t": self._put(value)}
+
+    def _put(self, value: Any) -> int:
+        place = self._place.setdefault(key_of(value), len(self.table))
+        if place == len(self.table):
+            self.table.append(value)
+        return place
+
+
+def _gist(gap: Difference) -> bytes:
+    """Two differences with the same one say the same."""
+    return key_of([gap.kind, gap.expected, gap.observed])
+
+
+def _texts(left: Any, right: Any) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What differs word by word in two messages: the name of a part, and both texts of it."""
+    for name in ("text", "reasoning"):
+        if left.get(name) and right.get(name) and left[name] != right[name]:
+            yield name, (left[name], right[name])
+    for name in ("calls", "results"):
+        pairs = zip(left.get(name, ()), right.get(name, ()), strict=False)
+        for index, (mine, theirs) in enumerate(pairs):
+            if mine[0] == theirs[0] and mine[1] != theirs[1]:
+                yield f"{name}{index}", (_text(mine[1]), _text(theirs[1]))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _words(one: str, other: str) -> list[list[Any]]:
+    """Pieces of two texts: 0 is in both, 1 in the first, 2 in the second."""
+    if len(one) + len(other) > _MOST_WORDS:
+        cut = _MOST_WORDS // 2
+        return [[1, one[:cut]], [2, other[:cut]]]
+    return [[_TAGS[kind], text] for kind, text in word_diff(one, other)]
