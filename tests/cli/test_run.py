@@ -241,7 +241,10 @@ def test_the_summary_of_a_recording_and_of_a_replay(recorded: Ran, stage: Theatr
     replayed = stage.run("--replay", "c", "--report", "r.json", *COMMAND)
     assert replayed.own == recorded.own == (0, recorded.out, "")
     assert replayed.summary == "replayed 1 call in 1 lane, 0 live, 0 unused"
-    assert stage.report("r.json") == {
+    report = stage.report("r.json")
+    assert report.pop("contentHash").startswith("sha256:")
+    assert {*report.pop("environment")} == {"python", "platform", "reenact"}
+    assert report == {
         "version": 1,
         "mode": "replay",
         "status": "ok",
@@ -263,6 +266,7 @@ def test_quiet_does_not_hide_a_divergence(recorded: Ran, stage: Theatre) -> None
     assert ran.code == 1
     assert "divergence: event_payload_mismatch" in ran.err
     assert "reenact: replayed" not in ran.err
+    assert "reenact explain last" in ran.err
 
 
 def test_a_quiet_recording_with_a_report(theatre: Theatre) -> None:

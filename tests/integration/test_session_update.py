@@ -76,6 +76,21 @@ def test_nothing_changes_when_the_program_does_what_it_did(studio: Updates) -> N
     assert studio.counts() == (3, 0, 0, 0)
 
 
+def test_the_same_calls_in_another_order_are_written_in_that_order(studio: Updates) -> None:
+    studio.record(lambda: [studio.get(1), studio.get(2), studio.get(3)], **studio.at)
+    asked = studio.asked
+    studio.update(lambda: [studio.get(3), studio.get(1), studio.get(2)])
+    assert (studio.counts(), studio.asked) == ((3, 0, 0, 0), asked)
+
+
+def test_where_calls_are_looked_up_their_order_changes_nothing(studio: Updates) -> None:
+    policy = Policy(id="p", match="lookup")
+    studio.record(lambda: [studio.get(1), studio.get(2)], **studio.at)
+    before = studio.everything()
+    studio.update(lambda: [studio.get(2), studio.get(1)], policy=policy)
+    assert studio.everything() == before
+
+
 def test_a_changed_call_is_made_again_and_everything_else_stays(studio: Updates) -> None:
     def body(x: int) -> Callable[[], Any]:
         return lambda: [studio.get(1), _draw(), studio.get(x), _draw(), studio.get(3)]

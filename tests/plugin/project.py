@@ -47,6 +47,11 @@ class Project:
         command = (sys.executable, "-m", "pytest", *named, "-p", "no:cacheprovider", *words)
         return self._pytester.run(*command, timeout=120)
 
+    def explain(self, cassette: str) -> Any:
+        """What ``reenact explain`` says of it, as JSON."""
+        command = (sys.executable, "-m", "reenact", "explain", cassette, "--json")
+        return json.loads(self._pytester.run(*command, timeout=120).stdout.str())
+
     @property
     def cassettes(self) -> list[str]:
         folder = self.root / ".reenact" / "cassettes"

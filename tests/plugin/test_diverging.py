@@ -106,6 +106,8 @@ def test_a_divergence_fails_the_test_and_is_told_plainly(project: Project) -> No
     assert f'E       - "{project.world.url}/old"' in first
     assert f'E       + "{project.world.url}/new"' in first
     assert "pytest test_it.py::test_another_call --reenact-update" in first
+    cassette = ".reenact/cassettes/test_it/test_another_call.jsonl"
+    assert f"reenact explain {cassette}" in first
     assert "site-packages" not in first
     assert "reenact/engine" not in text.replace("\\", "/")
     swallowed = text.partition("test_swallowed _")[2].partition("test_in_a_thread _")[0]
@@ -127,6 +129,11 @@ def test_a_divergence_fails_the_test_and_is_told_plainly(project: Project) -> No
     )
     assert told["test_it.py::test_left_over"]["counts"]["unused"] == 1
     assert told["test_it.py::test_the_same"]["divergences"] == []
+
+    explained = project.explain(cassette)
+    assert [cause["name"] for cause in explained["causes"]] == ["another_call"]
+    (update, _) = explained["causes"][0]["ways"]
+    assert update["command"] == "pytest test_it.py::test_another_call --reenact-update"
 
     lenient = project.run("--reenact-lenient", "-k", "another or swallowed or left or more")
     lenient.assert_outcomes(passed=4, failed=1)  # there is nothing to serve for one more call

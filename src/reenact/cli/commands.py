@@ -81,6 +81,15 @@ COMMANDS = (
         "reenact diff runs/monday last --ignore '$.request.body.user'",
     ),
     Command(
+        "explain",
+        "explain:explain_divergence",
+        "why a replay diverged, and what would settle it",
+        "Shows a divergence in full, the calls around it in the recording and in the replay, its likely "
+        "causes with what speaks for each, and the rule for the policy or the command that would settle "
+        "it. A replay that diverges is kept until the next one of the same recording.",
+        "reenact explain last",
+    ),
+    Command(
         "regress",
         "regress:regress",
         "re-enact many recordings against the code as it is now",

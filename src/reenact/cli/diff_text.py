@@ -15,7 +15,7 @@ from reenact.format.canonical import digest
 from reenact.format.paths import join
 from reenact.views.comparing import Change, LanePair
 
-__all__ = ["Printer"]
+__all__ = ["Printer", "in_words"]
 
 _Marks = dict[str, tuple[str, str]]
 
@@ -89,6 +89,13 @@ class Printer:
         if isinstance(value, bytes):
             return f"{len(value):,} bytes, {digest(value)}"
         return preview(value, self._width or 1 << 16)
+
+
+def in_words(one: str, other: str, out: TextIO) -> str:
+    """Two texts in one, word by word, marked as ``out`` can show it. Never cut: the change may be
+    anywhere in it."""
+    marks = _COLOURED if has_colour(out) else _PLAIN
+    return "".join(_words(word_diff(one, other), marks))
 
 
 def _heading(lane: LanePair) -> str:

@@ -77,6 +77,27 @@ def _diff(parser: Parser) -> None:
     json_flag(parser, "the comparison as JSON")
 
 
+def _explain(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "what",
+        metavar="WHAT",
+        help="a report or a divergence as JSON (- is stdin), a recording that was replayed, or `last`: "
+        "the last replay that diverged",
+    )
+    add("--recording", metavar="RUN", help="the recording that the report is about")
+    add(
+        "-n",
+        "--number",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="which divergence of the report (default: the first)",
+    )
+    add("--width", type=number, metavar="N", help="width of the lines, 0 for whole ones")
+    json_flag(parser, "the explanation as JSON")
+
+
 def _stats(parser: Parser) -> None:
     recording(parser, many=True)
     json_flag(parser, "the numbers as JSON, one line per recording")
@@ -199,6 +220,7 @@ ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "show": _show,
     "view": _view,
     "diff": _diff,
+    "explain": _explain,
     "stats": _stats,
     "verify": _verify,
     "sign": _sign,

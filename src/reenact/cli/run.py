@@ -38,7 +38,7 @@ def _explain(args: argparse.Namespace) -> int:
             "--explain-boundaries runs the program live: it neither records nor replays",
             hint="leave the other flag out",
         )
-    from reenact.cli.explaining import explain
+    from reenact.cli.covering import explain
 
     return explain(_command(args), args.boundary, as_json=args.json)
 

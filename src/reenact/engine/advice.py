@@ -16,9 +16,16 @@ from reenact.format.paths import Path, lookup
 from reenact.policy.structure import is_pair, pair_name
 from reenact.policy.volatile import KINDS, settles
 
-__all__ = ["AGAIN", "about_differences", "about_files", "about_nearest"]
+__all__ = [
+    "AGAIN",
+    "Ignore",
+    "about_differences",
+    "about_files",
+    "about_nearest",
+    "rule_for",
+]
 
-AGAIN = "If the change is intended, record again with mode='rewrite'."
+AGAIN = "If the change is intended, mode='update' makes again what differs, and nothing else."
 _FEW = 3
 _ESSENCE = frozenset("args key model name op provider request source type".split())
 """Fields of a request without which it would be any call at all."""
@@ -81,7 +88,7 @@ def about_differences(
                 f'{where} differs only in {kind}: "volatile": ["{kind}"] in the policy '
                 "lets them differ."
             )
-    rules = [_rule(one, expected) for one in left[: _FEW + 1]]
+    rules = [rule_for(one, expected) for one in left[: _FEW + 1]]
     if rules and len(rules) <= _FEW and None not in rules:
         yield from _ignoring([rule for rule in rules if rule is not None], bounds)
 
@@ -96,7 +103,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-class _Ignore(msgspec.Struct, frozen=True):
+class Ignore(msgspec.Struct, frozen=True):
     """One entry of ``ignore`` in a policy: a path, or the name of a header or parameter."""
 
     member: str
@@ -104,19 +111,19 @@ class _Ignore(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def _rule(one: Difference, expected: Any) -> _Ignore | None:
+def rule_for(one: Difference, expected: Any) -> Ignore | None:
     """What would have to be ignored; None when no rule can settle this."""
     header = _header(one, expected)
     if header is not None:
-        return _Ignore("headers", name=header)
+        return Ignore("headers", name=header)
     parameter = _parameter(one)
     if parameter is not None:
-        return _Ignore("query", name=parameter)
+        return Ignore("query", name=parameter)
     if one.kind != "changed" and not isinstance(one.path[-1], str):
         return None  # an item more or less in a list
     if not one.path or (len(one.path) == 1 and one.path[0] in _ESSENCE):
         return None
-    return _Ignore("paths", path=one.path)
+    return Ignore("paths", path=one.path)
 
 
 def _header(one: Difference, expected: Any) -> str | None:
@@ -147,7 +154,7 @@ def _parameter(one: Difference) -> str | None:
     return unlike.pop() if len(unlike) == 1 else None
 
 
-def _ignoring(rules: list[_Ignore], bounds: Bounds) -> Iterator[str]:
+def _ignoring(rules: list[Ignore], bounds: Bounds) -> Iterator[str]:
     members: dict[str, list[str]] = {}
     for rule in rules:
         text = bounds.path(rule.path, _PATH_ROOM)[0] if rule.path else bounds.name(rule.name)

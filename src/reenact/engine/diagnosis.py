@@ -31,7 +31,9 @@ _WORDS = {
     "nondeterministic": "call",
 }
 _PATH_ROOM = 200
-_LATER = "If the program is right, record again with mode='rewrite'."
+_LATER = (
+    "If the program is right, mode='update' drops what it does not ask for, and keeps the rest."
+)
 
 
 class Diagnosis:
@@ -103,7 +105,7 @@ class Diagnosis:
             detail = f"The recording has nothing left for {_asked(ask)}."
             hints += [
                 "If the new call is intended, add it with mode='record_missing', "
-                "or record everything again with mode='rewrite'."
+                "or let mode='update' make again whatever differs."
             ]
         return self._showing.divergence(code, detail, hints, ask=ask, found=found)
 

@@ -25,15 +25,25 @@ __all__ = ["Keeper"]
 
 
 class Keeper:
-    """Says what is kept. Not thread-safe: the session's lock covers it."""
+    """Says what is kept. ``ordered``: the order of calls counts. Not thread-safe: the session's lock
+    covers it."""
 
     def __init__(
-        self, script: Script, late: LateSink, machine: Machine, comparer: Comparer
+        self,
+        script: Script,
+        late: LateSink,
+        machine: Machine,
+        comparer: Comparer,
+        *,
+        ordered: bool,
     ) -> None:
         self._script = script
         self._late = late
         self._machine = machine
         self._comparer = comparer
+        self._ordered = ordered
+        self._reached: dict[str, int] = {}
+        self._has_moved = False
 
     def decide(self, decision: Decision, opened: Opened) -> Decision:
         """A recorded call is kept, unless its answer never came: then it is made again, and what
@@ -41,6 +51,7 @@ class Keeper:
         entry = None if isinstance(decision, (GoLive, Pass)) else decision.entry
         if entry is None:
             return decision
+        self._reach(entry)
         if self._is_answered(entry):
             opened.entry = entry
             return decision
@@ -54,6 +65,13 @@ class Keeper:
             why = "its answer is not in the recording"
             self._machine.changes.change(self._machine.made_again(entry, why))
         return GoLive()
+
+    def _reach(self, entry: Entry) -> None:
+        """Calls of a lane that come in another order are the same calls, and another recording."""
+        if entry.seq < self._reached.get(entry.lane, 0):
+            self._has_moved = True
+        else:
+            self._reached[entry.lane] = entry.seq
 
     def _is_answered(self, entry: Entry) -> bool:
         closing = self._script.complete(entry)
@@ -110,5 +128,5 @@ class Keeper:
         dropped = next(iter(self._machine.unused()), None) is not None
         late.keep_of_rest(
             lambda event: event.type == "run_end" or script.is_passed_over(event.lane),
-            counts=dropped,
+            counts=dropped or (self._has_moved and self._ordered),
         )

@@ -88,7 +88,8 @@ class Session(Forked):
         self.machine = make_machine(settings, parts, self.comparer, script)
         self.writes = self.mode not in ("off", "replay")
         if self.mode in ADDS and script is not None and parts.late is not None:
-            self._keeper = Keeper(script, parts.late, self.machine, self.comparer)
+            ordered = policy.match != "lookup"
+            self._keeper = Keeper(script, parts.late, self.machine, self.comparer, ordered=ordered)
         if parts.branch is not None:
             self._begin_branch(parts, parts.branch)
         self.paces = policy.match == "lane" and self.mode != "off"

@@ -92,12 +92,12 @@ def _mode_of_policy(config: pytest.Config, wanted: Wanted) -> str | None:
     return pinned.policy.mode
 
 
-def command(item: pytest.Item, mode: str) -> str:
+def command(item: pytest.Item, mode: str = "") -> str:
     """What to type, where pytest was started."""
     _, colons, test = item.nodeid.partition("::")
     file = os.path.relpath(item.path, item.config.invocation_params.dir)
     how = f"--reenact-{mode}" if mode in ("update", "rewrite") else f"--reenact-mode={mode}"
-    words: list[Any] = ["pytest", f"{file}{colons}{test}", how]
+    words: list[Any] = ["pytest", f"{file}{colons}{test}", *([how] if mode else [])]
     return shlex.join(words)
 
 

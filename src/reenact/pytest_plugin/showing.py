@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from _pytest._code.code import ExceptionChainRepr, ReprEntry, ReprFileLocation, 
 
 from reenact.errors import DivergenceError, RecordingError, RecordingMissing, ReenactError
 from reenact.pytest_plugin.choosing import Choice, command
+from reenact.pytest_plugin.placing import root_of
 from reenact.pytest_plugin.stage import Stage
 from reenact.pytest_plugin.standing import is_own, own_frames
 
@@ -27,6 +30,7 @@ def show(stage: Stage, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[
         from reenact.engine.rendering import render
 
         report.sections.append(("reenact: the test diverged", render(stage.session.poison)))
+        _explain(stage, report, stage.session.poison)
 
 
 def _divergence_in(error: BaseException) -> DivergenceError | None:
@@ -44,6 +48,7 @@ def _picture(stage: Stage, report: pytest.TestReport, error: BaseException) -> A
             report.sections.append(("reenact: where it diverged", stage.where.rstrip()))
         how = f"{command(stage.item, 'update')}\nmakes again what differs, and nothing else"
         report.sections.append(("reenact: if the change is intended", how))
+        _explain(stage, report, error.divergence)
     crash = _crash(stage, error, own)
     if not isinstance(error, DivergenceError) or not own:
         return _plain(_text(stage, error), crash)
@@ -51,6 +56,27 @@ def _picture(stage: Stage, report: pytest.TestReport, error: BaseException) -> A
         style="short", chain=False, tbfilter=_only_own
     )
     return ExceptionChainRepr([(shown.reprtraceback, crash, None)])
+
+
+def _explain(stage: Stage, report: pytest.TestReport, found: Any) -> None:
+    """Keep what diverged for ``reenact explain``, and say what to type."""
+    from reenact.engine.divergence import Divergence
+    from reenact.runs.kept import keep, surroundings
+
+    if stage.choice is None or stage.choice.writes or not isinstance(found, Divergence):
+        return
+    kept = {
+        "version": 1,
+        "mode": "replay",
+        "status": "diverged",
+        "divergences": [found.to_json()],
+        "environment": surroundings(),
+        "test": command(stage.item),
+    }
+    if keep(root_of(stage.item.config), stage.choice.path, kept):
+        here = stage.item.config.invocation_params.dir
+        how = shlex.join(["reenact", "explain", os.path.relpath(stage.choice.path, here)])
+        report.sections.append(("reenact: why, and what would settle it", how))
 
 
 def _plain(text: str, crash: ReprFileLocation) -> ExceptionChainRepr:
@@ -96,8 +122,13 @@ def told(stage: Stage) -> dict[str, Any]:
     if session is None or choice is None:
         return {"did": "refused", "mode": "", "cassette": stage.place(), "notes": stage.notes}
     report = session.report().to_json()
+    did = _deed(stage, choice, report)
+    if did != "diverged":
+        from reenact.runs.kept import forget
+
+        forget(root_of(stage.item.config), choice.path)
     return {
-        "did": _deed(stage, choice, report),
+        "did": did,
         "mode": choice.mode,
         "cassette": stage.place(),
         **{name: value for name, value in report.items() if name not in _OURS},

@@ -9,6 +9,7 @@ from reenact.engine.ledger import Ledger
 from reenact.engine.rendering import render, render_many
 from reenact.engine.settings import Settings, settle
 from reenact.runs.arguments import other_arguments
+from reenact.runs.kept import forget, keep, surroundings
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
 from reenact.runs.plan import Plan, Told, reports
@@ -40,14 +41,15 @@ class Replaying:
         self._path = path
         with open_recording(path) as source:
             self._events = len(source)
-            surroundings = recorded_surroundings(source)
+            found = recorded_surroundings(source)
+            self._content_hash = source.manifest().integrity.content_hash
         self._settings = self._settle(root)
         self._root = root
         self._ledger: Ledger | None = None
         if options.net:
-            surroundings = surroundings.seed_only()
-        self._seed = surroundings.seed
-        self.environ: Changes = surroundings.changes(os.environ)
+            found = found.seed_only()
+        self._seed = found.seed
+        self.environ: Changes = found.changes(os.environ)
 
     def _settle(self, root: Path) -> Settings:
         options = self._options
@@ -108,10 +110,20 @@ class Replaying:
         code = _DIVERGED if diverged else code
         summary = self._summary(told, left, code)
         summary.arguments = self._other_arguments(told=diverged or not self._options.quiet)
+        kept = self._keep(summary)
+        if kept and (diverged or not self._options.quiet):
+            say("reenact: why, and what would settle it: reenact explain last")
         if not self._options.quiet:
             say(f"reenact: {summary.line()}")
         write_report(self._options.report, summary)
         return code
+
+    def _keep(self, summary: Summary) -> bool:
+        """For ``reenact explain``: what this replay said, as long as it is the last one that did."""
+        if summary.divergences:
+            return keep(self._root, self._path, summary.to_json())
+        forget(self._root, self._path)
+        return False
 
     def _other_arguments(self, *, told: bool) -> dict[str, list[str]] | None:
         """Those of the program, where they are not the recorded ones; and the user is ``told``."""
@@ -159,6 +171,9 @@ class Replaying:
             draws=left.draws,
             lanes=left.lanes,
             unused=left.unused,
+            content_hash=self._content_hash,
+            environment=surroundings(),
+            only="network" if self._options.net else None,
         )
         summary.add(told)
         if not summary.divergences and self._settings.unused != "allow":

@@ -38,6 +38,12 @@ class Summary(msgspec.Struct, kw_only=True):
     """What an update has kept, changed, added and dropped."""
     arguments: dict[str, list[str]] | None = None
     """Recorded and given, where the program is not given those that it was recorded with."""
+    content_hash: str | None = None
+    """Of a replay: that of the recording, as it was then."""
+    environment: dict[str, str] | None = None
+    """Of a replay: what it ran on, as a manifest says it."""
+    only: str | None = None
+    """Of a replay: ``network`` where everything else was live."""
 
     def add(self, reports: Iterable[Told]) -> None:
         """Take in what processes said."""
@@ -75,7 +81,12 @@ class Summary(msgspec.Struct, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         """The stable form, as a session's report has it, and how the program ended."""
         served = self.calls if self.mode == "replay" else 0
-        other = {} if self.arguments is None else {"arguments": self.arguments}
+        other: dict[str, Any] = {
+            "contentHash": self.content_hash,
+            "environment": self.environment,
+            "only": self.only,
+            "arguments": self.arguments,
+        }
         return {
             "version": VERSION,
             "mode": self.mode,
@@ -92,7 +103,7 @@ class Summary(msgspec.Struct, kw_only=True):
             "lanes": self.lanes,
             "exitCode": self.exit_code,
             **(self.update or {}),
-            **other,
+            **{name: item for name, item in other.items() if item is not None},
         }
 
 

@@ -12,7 +12,7 @@ from tests.unit.engine.recorded import Desk, event, tool
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_UUID = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
-AGAIN = "If the change is intended, record again with mode='rewrite'."
+AGAIN = "If the change is intended, mode='update' makes again what differs, and nothing else."
 
 
 def hints(recorded: Any, asked: Any, rules: Rules | None = None) -> list[str]:

@@ -96,7 +96,7 @@ flags
 
 what to do
   - If it does not matter, let the policy say "ignore": {"paths": ["$.args.query"]}.
-  - If the change is intended, record again with mode='rewrite'.""",
+  - If the change is intended, mode='update' makes again what differs, and nothing else.""",
     type_mismatch: """\
 divergence: event_type_mismatch, lane 0, event 7
 The program asks for the tool call search where the recording has the model call openai/gpt-5 (event
@@ -116,7 +116,7 @@ nearest
 what to do
   - The same call is recorded later in this lane (event 8): the program leaves out what stands
     between, from event 7 on.
-  - If the change is intended, record again with mode='rewrite'.""",
+  - If the change is intended, mode='update' makes again what differs, and nothing else.""",
     missing: """\
 divergence: event_missing, lane 0.1, event 7
 Nothing asked for the tool call search (event 7): the program ended before it made this call.
@@ -126,7 +126,7 @@ recorded
   {"args": {"query": "weather in Paris"}, "name": "search"}
 
 what to do
-  - If the program is right, record again with mode='rewrite'.
+  - If the program is right, mode='update' drops what it does not ask for, and keeps the rest.
   - If it may stay unused, let the policy say "unused": "warn" or "allow".""",
     unexpected: """\
 divergence: event_unexpected, lane 0.3
@@ -143,8 +143,8 @@ nearest
 what to do
   - The same call is event 4 of lane 0, which has been used: the program makes it more often than it
     did.
-  - If the new call is intended, add it with mode='record_missing', or record everything again with
-    mode='rewrite'.""",
+  - If the new call is intended, add it with mode='record_missing', or let mode='update' make again
+    whatever differs.""",
     underflow: """\
 divergence: nondeterministic_underflow, lane 0
 The program makes the draw rng random.random more often than it did in the recording.
@@ -154,7 +154,7 @@ asked
   {"op": "random.random", "request": {}, "source": "rng"}
 
 what to do
-  - If the change is intended, record again with mode='rewrite'.""",
+  - If the change is intended, mode='update' makes again what differs, and nothing else.""",
     stalled: """\
 divergence: event_missing, lane 0.1, event 9
 The replay stands still: the tool call search (event 9) comes next and the tool call fetch waits; no
@@ -177,7 +177,7 @@ stack
 
 what to do
   - The stack is where the program stands instead.
-  - If the program is right, record again with mode='rewrite'.""",
+  - If the program is right, mode='update' drops what it does not ask for, and keeps the rest.""",
 }
 
 
