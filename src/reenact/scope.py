@@ -10,13 +10,14 @@ from reenact.boundaries.altering import alter_answer
 from reenact.boundaries.table import PATCHES
 from reenact.engine.branch_point import At
 from reenact.engine.conductor import PATIENCE
+from reenact.engine.forked import keep_patches
 from reenact.engine.session import Session
 from reenact.engine.settings import Pace, Unused, settle
 from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import Ignore, Policy
 from reenact.store.warning import Warn, print_warning
 
-__all__ = ["session"]
+__all__ = ["keep_installed", "session"]
 
 
 def session(
@@ -91,3 +92,9 @@ def session(
             boundaries=PATCHES,
         )
     )
+
+
+def keep_installed() -> None:
+    """For a process that opens one session after the other: what the first one installs stays, so
+    that the next ones need not. Calls outside of sessions go on as if nothing was there."""
+    keep_patches(PATCHES)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from typing import TextIO
 
 from reenact._system import monotonic
-from reenact.cli.render import offset
+from reenact.cli.parsing import USUAL
+from reenact.cli.render import clip, offset
 
 __all__ = ["Progress"]
 
@@ -49,8 +51,18 @@ class Progress:
         line = f"{self._done:,}/{self._whole:,}  {rate:,.1f}/s  {offset(int(left * 1000))} left  {told}"
         if not self._bar:
             return f"reenact: {line}"
+        width = self._width()
+        if width < len(line) + _BAR + 3:
+            return clip(line, width)
         full = round(_BAR * self._done / self._whole) if self._whole else _BAR
         return f"[{'#' * full}{'.' * (_BAR - full)}] {line}"
+
+    def _width(self) -> int:
+        """A line that is longer would break, and stay."""
+        try:
+            return max(1, (os.get_terminal_size(self._out.fileno()).columns or USUAL) - 1)
+        except (OSError, ValueError):
+            return USUAL
 
     def _say(self, line: str) -> None:
         if self._bar:

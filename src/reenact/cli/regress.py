@@ -3,48 +3,59 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any
 
+from reenact._system import start_clock
 from reenact.cli.progress import Progress
-from reenact.cli.render import clip, count, json_line, safe
+from reenact.cli.regress_text import lines, summary
+from reenact.cli.render import count, json_line
+from reenact.cli.stopping import as_interrupt
 from reenact.errors import UsageError
-from reenact.runs.regression.commands import Commands
+from reenact.policy.index import load_policy
+from reenact.policy.places import find_root
+from reenact.runs.regression.account import Account, as_json
+from reenact.runs.regression.engines import make_engine
 from reenact.runs.regression.finding import find_recordings, shard_of
-from reenact.runs.regression.grouping import Group, as_json, counts, groups
-from reenact.runs.regression.junit import junit
+from reenact.runs.regression.job import Job
 from reenact.runs.regression.ledger import Baseline, Journal
-from reenact.runs.regression.outcome import BAD, Outcome
-from reenact.runs.regression.performing import Perform, perform_all
-from reenact.runs.regression.targets import Targets
-from reenact.store.files import replace_file
+from reenact.runs.regression.outcome import BAD
+from reenact.runs.regression.regressing import Regression
+from reenact.runs.regression.reports import check_places, write_reports
+from reenact.runs.regression.tally import Tally
 
 __all__ = ["regress"]
 
 _DIVERGED, _UNREADABLE = 1, 3
-_LISTED = 5
 
 
 def regress(args: argparse.Namespace) -> int:
     """The command ``regress``."""
     _check(args)
-    recordings = find_recordings(map(Path, args.path))
-    if args.shard is not None:
-        recordings = shard_of(recordings, args.shard)
-    baseline = None if args.baseline is None or args.update_baseline else args.baseline
-    known = Baseline({}) if baseline is None else Baseline.load(Path(baseline))
-    outcomes = _performed(recordings, known, args)
-    _write(outcomes, args)
-    if args.json:
-        print(json_line(as_json(outcomes)))
-    else:
-        _print(outcomes)
-    return _exit_code(outcomes)
+    recordings = _chosen(args)
+    job = _job(args)
+    account = _account(args, job, len(recordings))
+    known = _known(args)
+    journal = None if args.journal is None else Journal(Path(args.journal), job)
+    run = Regression(account, Baseline({}) if args.update_baseline else known, journal)
+    left = run.resume(recordings) if args.resume else recordings
+    engine = make_engine(args.engine, job, args.jobs, args.address)
+    progress = Progress(len(recordings), len(run.tally), quiet=args.quiet)
+    with as_interrupt(signal.SIGTERM) as ended:
+        try:
+            run.perform(
+                left,
+                engine,
+                fail_fast=args.fail_fast,
+                step=lambda tally: progress.step(tally.counts),
+            )
+        except KeyboardInterrupt:
+            pass  # what is done is kept, and said
+    progress.end()
+    _finish(run, known, args)
+    return 128 + ended.by if account.ended == "interrupted" else _exit_code(run.tally)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -56,84 +67,78 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--resume needs the journal to resume from", hint="--journal FILE")
     if args.update_baseline and args.baseline is None:
         raise UsageError("--update-baseline needs the file", hint="--baseline FILE")
-
-
-def _performed(recordings: list[Path], known: Baseline, args: argparse.Namespace) -> list[Outcome]:
-    journal = None if args.journal is None else Journal(Path(args.journal))
-    done = journal.read() if journal is not None and args.resume else {}
-    outcomes = [done[str(one)] for one in recordings if str(one) in done]
-    if journal is not None:
-        journal.begin(outcomes)
-    left = [one for one in recordings if str(one) not in done]
-    progress = Progress(len(recordings), len(outcomes), quiet=args.quiet)
-    jobs = args.jobs or os.cpu_count() or 1
-    with _performer(args) as perform, closing(perform_all(left, perform, jobs)) as coming:
-        for outcome in _until_bad(coming, known, args):
-            outcomes.append(outcome)
-            if journal is not None:
-                journal.add(outcome)
-            progress.step(counts(outcomes))
-    progress.end()
-    return outcomes
-
-
-def _until_bad(
-    coming: Iterator[Outcome], known: Baseline, args: argparse.Namespace
-) -> Iterator[Outcome]:
-    for outcome in coming:
-        outcome.known = known.has(outcome)
-        yield outcome
-        if args.fail_fast and outcome.status in BAD and not outcome.known:
-            return
-
-
-def _performer(args: argparse.Namespace) -> Any:
-    if args.target is not None:
-        return closing(Targets(args.target, args.policy, args.timeout))
-    flags = [] if args.policy is None else ["--policy", args.policy]
-    for flag, said in (("--allow", args.allow), ("--boundary", args.boundary)):
-        flags += [word for one in said for word in (flag, one)]
-    commands: Perform = Commands(args.command_line, flags, args.timeout)
-    return nullcontext(commands)
-
-
-def _write(outcomes: list[Outcome], args: argparse.Namespace) -> None:
-    if args.junit is not None:
-        replace_file(Path(args.junit), junit(outcomes).encode())
-    if args.report is not None:
-        content = json.dumps(as_json(outcomes), indent=2) + "\n"
-        replace_file(Path(args.report), content.encode())
-    if args.update_baseline:
-        number = Baseline.write(Path(args.baseline), outcomes)
-        print(f"reenact: {count(number, 'known cause')} in {args.baseline}", file=sys.stderr)
-
-
-def _print(outcomes: list[Outcome]) -> None:
-    for group in groups(outcomes):
-        print("\n".join(_lines(group)))
-        print()
-    sys.stdout.flush()
-    found = counts(outcomes)
-    told = ", ".join(f"{found[name]:,} {name}" for name in ("ok", *BAD, "known") if found[name])
-    print(
-        f"reenact: {count(len(outcomes), 'recording')}: {told or 'nothing to do'}", file=sys.stderr
+    if args.address is not None and args.engine != "ray":
+        raise UsageError("--address is that of a Ray cluster", hint="--engine ray")
+    if args.policy is not None:
+        load_policy(find_root(Path.cwd(), os.environ), args.policy)
+    check_places(
+        {
+            "--junit": args.junit,
+            "--report": args.report,
+            "--html": args.html,
+            "--journal": args.journal,
+            "--baseline": args.baseline if args.update_baseline else None,
+        }
     )
 
 
-def _lines(group: Group) -> Iterator[str]:
-    known = ", known" if group.known else ""
-    yield f"{count(len(group.outcomes), 'recording')} {group.status}{known}: {safe(group.cause)}"
-    for one in group.outcomes[:_LISTED]:
-        yield f"  {safe(one.recording)}"
-    if len(group.outcomes) > _LISTED:
-        yield f"  and {len(group.outcomes) - _LISTED:,} more"
-    if not group.known and group.outcomes[0].detail:
-        yield ""
-        yield from (clip(f"    {safe(line)}", 0) for line in group.outcomes[0].detail.splitlines())
+def _chosen(args: argparse.Namespace) -> list[Path]:
+    found = find_recordings(map(Path, args.path))
+    return found if args.shard is None else shard_of(found, args.shard)
 
 
-def _exit_code(outcomes: list[Outcome]) -> int:
-    bad = {one.status for one in outcomes if one.status in BAD and not one.known}
-    if bad == {"unreadable"}:
+def _job(args: argparse.Namespace) -> Job:
+    return Job(
+        target=args.target,
+        command=tuple(args.command_line),
+        policy=args.policy,
+        allow=tuple(args.allow),
+        boundaries=tuple(args.boundary),
+        timeout=args.timeout,
+    )
+
+
+def _account(args: argparse.Namespace, job: Job, total: int) -> Account:
+    return Account(
+        paths=list(args.path),
+        job=job,
+        total=total,
+        engine=args.engine,
+        jobs=args.jobs,
+        shard=args.shard,
+        baseline=args.baseline,
+        started_at=start_clock()(),
+    )
+
+
+def _known(args: argparse.Namespace) -> Baseline:
+    if args.baseline is None or (args.update_baseline and not Path(args.baseline).exists()):
+        return Baseline({})
+    return Baseline.load(Path(args.baseline))
+
+
+def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
+    """Write and print what came out."""
+    failed = write_reports(
+        run.account, run.tally, junit_to=args.junit, json_to=args.report, html_to=args.html
+    )
+    if args.update_baseline and run.account.ended != "interrupted":
+        number = known.updated(run.tally).write(Path(args.baseline))
+        print(f"reenact: {count(number, 'recording')} known in {args.baseline}", file=sys.stderr)
+    if args.json:
+        print(json_line(as_json(run.account, run.tally)))
+    else:
+        for line in lines(run.tally):
+            print(line)
+    sys.stdout.flush()
+    if not args.json:
+        print(summary(run.account, run.tally), file=sys.stderr)
+    if failed:
+        raise failed[0]
+
+
+def _exit_code(tally: Tally) -> int:
+    bad = [status for status in BAD if tally.counts[status]]
+    if bad == ["unreadable"]:
         return _UNREADABLE
     return _DIVERGED if bad else 0

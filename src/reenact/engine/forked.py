@@ -18,7 +18,7 @@ from reenact.engine.threads import thread_patches
 from reenact.engine.under_way import UnderWay
 from reenact.engine.waits import wait_patches
 
-__all__ = ["Forked"]
+__all__ = ["Forked", "keep_patches"]
 
 
 def _of_asyncio(module: ModuleType) -> list[Installable]:
@@ -39,6 +39,12 @@ _PATCHES = Patches(
         LatePatches("asyncio", _of_asyncio),
     ]
 )
+
+
+def keep_patches(boundaries: Patches) -> None:
+    """Install what sessions install, in their order, for as long as the process lives."""
+    for patches in (_PATCHES, boundaries):
+        patches.acquire()
 
 
 class Forked(UnderWay):

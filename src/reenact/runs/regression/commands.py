@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from reenact._system import monotonic
 from reenact.engine.divergence import Divergence
-from reenact.engine.rendering import render
 from reenact.errors import RecordingError, UsageError
-from reenact.runs.regression.outcome import Outcome, Status, cause_of
+from reenact.runs.regression.child import kill_group, performed
+from reenact.runs.regression.outcome import Outcome, Status, diverged, name_of
 from reenact.store.reading import open_recording
 
-__all__ = ["Commands", "read_marks"]
+__all__ = ["Commands", "read_marks", "unreadable"]
 
-_LAST_WORDS = 2_000
 _UNREADABLE = 3
 
 
 class Commands:
-    """Callable with a recording, from any thread."""
+    """A performer."""
 
     def __init__(
         self, command: Sequence[str], flags: Sequence[str] = (), timeout: float | None = None
@@ -34,6 +32,9 @@ class Commands:
         self._command = tuple(command)
         self._flags = tuple(flags)
         self._timeout = timeout
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
 
     def __call__(self, recording: Path) -> Outcome:
         start = monotonic()
@@ -41,12 +42,7 @@ class Commands:
             begun, ended = read_marks(recording)
             words = self._command or _recorded_command(recording, begun)
         except (RecordingError, UsageError) as error:
-            return Outcome(
-                recording=str(recording),
-                status="unreadable",
-                cause=type(error).__name__,
-                detail=f"{error.message}\n{error.hint}".rstrip(),
-            )
+            return unreadable(recording, error)
         outcome = self._run(recording, words, ended)
         outcome.seconds = round(monotonic() - start, 3)
         return outcome
@@ -56,11 +52,11 @@ class Commands:
             report = Path(folder) / "report.json"
             line = [sys.executable, "-m", "reenact", "run", "--replay", str(recording), "--strict"]
             line += ["--quiet", "--report", str(report), *self._flags, "--", *words]
-            code, said = _performed(line, self._timeout)
+            code, said = self._performed(line)
             told = _report(report)
-        name = str(recording)
+        name = name_of(recording)
         if code is None:
-            cause = f"no end after {self._timeout:g} s"
+            cause = f"no end after {self._timeout or 0:g} s"
             return Outcome(recording=name, status="timeout", cause=cause, detail=said)
         if told is None:
             status: Status = "unreadable" if code == _UNREADABLE else "failed"
@@ -68,20 +64,50 @@ class Commands:
             return Outcome(recording=name, status=status, cause=cause, detail=said)
         served = int(told["counts"]["served"])
         if told["status"] == "diverged":
-            first = Divergence.from_json(told["divergences"][0])
-            return Outcome(
-                recording=name,
-                status="diverged",
-                served=served,
-                cause=cause_of(first),
-                detail=render(first),
-                divergence=told["divergences"][0],
-            )
+            return diverged(recording, Divergence.from_json(told["divergences"][0]), served)
         then = ended.get("exitCode", 0)
         if code != then:
             cause = f"exit code {code}, recorded {then}"
             return Outcome(recording=name, status="failed", served=served, cause=cause, detail=said)
         return Outcome(recording=name, status="ok", served=served)
+
+    def _performed(self, line: Sequence[str]) -> tuple[int | None, str]:
+        with self._lock:
+            if self._stopped:
+                raise UsageError("the regression has been stopped", hint="start it again")
+            process = subprocess.Popen(
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        with process:
+            try:
+                return performed(process, self._timeout)
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+
+    def stop(self) -> None:
+        """See :class:`Performer`."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                kill_group(process)
+
+    def close(self) -> None:
+        """See :class:`Performer`."""
+        self.stop()
+
+
+def unreadable(recording: Path, error: RecordingError | UsageError) -> Outcome:
+    """A recording that cannot be re-enacted."""
+    detail = f"{error.message}\n{error.hint}".rstrip()
+    cause = type(error).__name__
+    name = name_of(recording)
+    return Outcome(recording=name, status="unreadable", cause=cause, detail=detail)
 
 
 def read_marks(recording: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -103,28 +129,6 @@ def _recorded_command(recording: Path, begun: dict[str, Any]) -> list[str]:
             hint="say it: reenact regress … -- CMD, or --target MODULE:FUNCTION",
         )
     return argv
-
-
-def _performed(line: Sequence[str], timeout: float | None) -> tuple[int | None, str]:
-    """The exit code and the last that was printed; None when it had to be ended."""
-    with subprocess.Popen(
-        line,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=timeout)
-            code: int | None = process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            said, _ = process.communicate()
-            code = None
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    return code, said.decode("utf-8", "replace")[-_LAST_WORDS:]
 
 
 def _report(file: Path) -> Any:

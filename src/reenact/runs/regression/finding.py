@@ -17,12 +17,14 @@ _HEADER = 4_096
 
 
 def find_recordings(places: Iterable[Path]) -> list[Path]:
-    """Captures and tapes at or under ``places``, each once, in the order of their names.
+    """Captures and tapes at or under ``places``, each once however often it is named, in the order
+    of their names. Links to folders are not followed, but where they are named themselves.
 
     One that was never finished is one, too: it is reported, not passed over. Raises
-    :class:`RecordingMissing` for a place that is not there, or has none.
+    :class:`RecordingMissing` for a place that is not there, or has none, and what the system says of
+    a folder that cannot be read.
     """
-    found: dict[Path, None] = {}
+    found: dict[str, Path] = {}
     for place in places:
         if not place.exists():
             raise RecordingMissing(f"there is nothing at {place}", hint="check the path")
@@ -31,8 +33,9 @@ def find_recordings(places: Iterable[Path]) -> list[Path]:
             raise RecordingMissing(
                 f"there is no recording under {place}", hint="make some: reenact run -- CMD …"
             )
-        found.update(dict.fromkeys(here))
-    return list(found)
+        for one in here:
+            found.setdefault(os.path.realpath(one), one)
+    return list(found.values())
 
 
 def is_recording(place: Path) -> bool:
@@ -43,7 +46,7 @@ def is_recording(place: Path) -> bool:
 
 
 def _under(folder: Path) -> Iterator[Path]:
-    for name, folders, files in os.walk(folder):
+    for name, folders, files in os.walk(folder, onerror=_refuse):
         here = Path(name)
         if here != folder and is_recording(here):
             folders.clear()
@@ -51,6 +54,11 @@ def _under(folder: Path) -> Iterator[Path]:
             continue
         folders[:] = sorted(one for one in folders if not one.endswith(".blobs"))
         yield from (here / one for one in files if is_recording(here / one))
+
+
+def _refuse(error: OSError) -> None:
+    """What cannot be looked into is not passed over."""
+    raise error
 
 
 def _is_tape(file: Path) -> bool:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
 from reenact.runs.regression.outcome import BAD, Outcome, Status
 
-__all__ = ["Group", "as_json", "counts", "groups"]
+__all__ = ["Group", "Key", "groups"]
 
-_VERSION = 1
+
+class Key(NamedTuple):
+    """What outcomes have in common."""
+
+    status: Status
+    cause: str
+    known: bool
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Key:
+        return cls(outcome.status, outcome.cause, outcome.known)
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,40 +33,20 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     known: bool
     outcomes: list[Outcome]
 
+    @property
+    def id(self) -> str:
+        """The same for the same cause, whenever it is found."""
+        said = f"{self.status}\n{self.cause}\n{self.known}"
+        return sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:10]
+
 
 def groups(outcomes: Iterable[Outcome]) -> list[Group]:
     """What went wrong: new causes before known ones, those with many recordings first."""
-    found: dict[tuple[Status, str, bool], list[Outcome]] = {}
+    found: dict[Key, list[Outcome]] = {}
     for one in sorted(outcomes, key=lambda outcome: outcome.recording):
         if one.status in BAD:
-            found.setdefault((one.status, one.cause, one.known), []).append(one)
-    made = [
-        Group(status=status, cause=cause, known=known, outcomes=some)
-        for (status, cause, known), some in found.items()
-    ]
-    return sorted(made, key=lambda group: (group.known, -len(group.outcomes), group.cause))
-
-
-def counts(outcomes: Iterable[Outcome]) -> Counter[str]:
-    """By status; what is known is counted as that."""
-    return Counter("known" if one.known else one.status for one in outcomes)
-
-
-def as_json(outcomes: list[Outcome]) -> dict[str, Any]:
-    """Version 1 of the report."""
-    found = counts(outcomes)
-    return {
-        "version": _VERSION,
-        "counts": {name: found[name] for name in ("ok", *BAD, "known")},
-        "groups": [
-            {
-                "status": group.status,
-                "cause": group.cause,
-                "known": group.known,
-                "recordings": [one.recording for one in group.outcomes],
-                "first": msgspec.to_builtins(group.outcomes[0]),
-            }
-            for group in groups(outcomes)
-        ],
-        "seconds": round(sum(one.seconds for one in outcomes), 3),
-    }
+            found.setdefault(Key.of(one), []).append(one)
+    made = [Group(**key._asdict(), outcomes=some) for key, some in found.items()]
+    return sorted(
+        made, key=lambda group: (group.known, -len(group.outcomes), group.status, group.cause)
+    )

@@ -38,7 +38,8 @@ def _case(one: Outcome) -> list[str]:
     if tag is None:
         return [f"{start}/>"]
     kind, message = quoteattr(one.status), quoteattr(_clean(one.cause))
-    inside = f"<{tag} type={kind} message={message}>{escape(_clean(one.detail))}</{tag}>"
+    detail = escape(_clean(one.detail or one.cause))
+    inside = f"<{tag} type={kind} message={message}>{detail}</{tag}>"
     if tag == "skipped":
         inside = f"<skipped message={message}/>"
     return [f"{start}>", inside, "</testcase>"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from reenact.diff.text import around
 from reenact.engine.divergence import Divergence
+from reenact.engine.rendering import render
 
-__all__ = ["BAD", "Outcome", "Status", "cause_of"]
+__all__ = ["BAD", "Outcome", "Status", "as_line", "cause_of", "diverged", "name_of"]
 
 Status = Literal["ok", "diverged", "failed", "unreadable", "timeout"]
 
@@ -17,6 +22,7 @@ BAD: tuple[Status, ...] = ("diverged", "failed", "unreadable", "timeout")
 """``failed``: no divergence, and the program ended with another exit code than it was recorded
 with, or another output."""
 
+_SHORT = 60
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -30,9 +36,69 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     cause: str = ""
     detail: str = ""
     """The divergence as text, or what else went wrong."""
+    gist: str = ""
+    """What is its own about it: of a divergence, the first values that differ, in short."""
     divergence: dict[str, Any] | None = None
     known: bool = False
     """The baseline has it."""
+
+    def __post_init__(self) -> None:
+        self.cause, self.detail = _text(self.cause), _text(self.detail)
+        self.gist = _text(self.gist)
+
+    @property
+    def counted_as(self) -> str:
+        """The status; what is known is only that."""
+        return "known" if self.known else self.status
+
+    @property
+    def is_bad(self) -> bool:
+        """Is there something wrong that nobody knows of?"""
+        return self.status in BAD and not self.known
+
+
+def _text(said: str) -> str:
+    """What a program says need not be text that can be written."""
+    return said if said.isascii() else said.encode("utf-8", "backslashreplace").decode()
+
+
+def as_line(outcome: Outcome) -> bytes:
+    """As JSON on a line."""
+    try:
+        return msgspec.json.encode(outcome) + b"\n"
+    except UnicodeEncodeError:  # half a character, in what was asked for
+        return msgspec.json.encode(msgspec.structs.replace(outcome, divergence=None)) + b"\n"
+
+
+def name_of(recording: Path) -> str:
+    """What a recording is called in reports. Names need not be text: what is none is escaped."""
+    return os.fsencode(recording).decode("utf-8", "backslashreplace")
+
+
+def diverged(recording: Path, divergence: Divergence, served: int = 0) -> Outcome:
+    """What a divergence is the end of."""
+    return Outcome(
+        recording=name_of(recording),
+        status="diverged",
+        served=served,
+        cause=cause_of(divergence),
+        detail=render(divergence),
+        gist=_gist(divergence),
+        divergence=divergence.to_json(),
+    )
+
+
+def _gist(divergence: Divergence) -> str:
+    if not divergence.paths:
+        return ""
+    gap = divergence.paths[0]
+    one, other = around(_short(gap.expected), _short(gap.observed), _SHORT)
+    shown = {"changed": f"{one} → {other}", "added": f"+ {other}", "removed": f"- {one}"}
+    return f"{gap.path}: {shown[gap.kind]}"
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def cause_of(divergence: Divergence) -> str:

@@ -1,12 +1,14 @@
 """A process that re-enacts recordings in one function of the program, one after the other.
 
-Started by :class:`reenact.runs.regression.targets.Targets`: reads a path per line, writes an outcome
-per line. What the function prints goes nowhere: the outcomes have a pipe of their own.
+Started by :class:`reenact.runs.regression.targets.Targets`: reads a path per line (as hexadecimal
+digits: it may have any name), writes an outcome per line. The outcomes have a pipe of their own:
+what the function prints goes nowhere, and its errors to whoever wants to know why it died.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import inspect
 import os
@@ -18,18 +20,19 @@ from typing import Any
 import msgspec
 
 from reenact.engine.divergence import Divergence
-from reenact.engine.rendering import render
-from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
+from reenact.engine.session import Session
+from reenact.errors import RecordingError, ReenactError, SessionClosed, UsageError
 from reenact.format.canonical import digest
-from reenact.runs.regression.commands import read_marks
-from reenact.runs.regression.outcome import Outcome, cause_of
-from reenact.scope import session
+from reenact.runs.regression.child import LAST_WORDS
+from reenact.runs.regression.commands import read_marks, unreadable
+from reenact.runs.regression.outcome import Outcome, as_line, diverged, name_of
+from reenact.scope import keep_installed, session
 
 __all__ = ["load_target", "main", "perform"]
 
 Target = Callable[..., Any]
 
-_NOTHING = object()
+_NEEDED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def load_target(text: str) -> Target:
@@ -57,22 +60,29 @@ def load_target(text: str) -> Target:
 def perform(target: Target, recording: Path, policy: str | None = None) -> Outcome:
     """Call ``target`` with the input of the recorded run, in a strict replay of it; where the
     recording says what came out, the same has to come out."""
-    name = str(recording)
+    name = name_of(recording)
+    place: dict[str, Any] = {"tape" if recording.is_file() else "capture": recording}
     try:
         begun, ended = read_marks(recording)
-        tape = recording.is_file()
-        place: dict[str, Any] = {"tape" if tape else "capture": recording}
-        with session(**place, mode="replay", strict=True, policy=policy) as opened:
-            output = _called(target, begun.get("input", _NOTHING))
-        served = opened.report().served
-    except DivergenceError as error:
-        return _diverged(name, error)
-    except RecordingError as error:
-        detail = f"{error.message}\n{error.hint}".rstrip()
-        cause = type(error).__name__
-        return Outcome(recording=name, status="unreadable", cause=cause, detail=detail)
-    except Exception as error:  # noqa: BLE001 - whatever the program raises is what is reported
+        arguments = _arguments(target, begun)
+        opened = session(**place, mode="replay", strict=True, policy=policy, warn=_say_nothing)
+    except (RecordingError, UsageError) as error:
+        return unreadable(recording, error)
+    except Exception as error:  # noqa: BLE001 - see below
         return _raised(name, error)
+    try:
+        with opened:
+            output = _called(target, arguments)
+        report = opened.report()
+    except RecordingError as error:
+        return unreadable(recording, error)
+    except BaseException as error:  # noqa: BLE001 - whatever the program raises is what is reported
+        # A divergence, too, even if a client library has made an error of its own of it.
+        found = _found(opened)
+        if found is None:
+            return _raised(name, error)
+        return diverged(recording, found, opened.report().served)
+    served = report.served
     if "output" in ended and not _is_same(ended["output"], output):
         detail = f"recorded {ended['output']!r:.500}\nreturned {output!r:.500}"
         return Outcome(
@@ -81,9 +91,31 @@ def perform(target: Target, recording: Path, policy: str | None = None) -> Outco
     return Outcome(recording=name, status="ok", served=served)
 
 
-def _called(target: Target, given: Any) -> Any:
-    takes = inspect.signature(target).parameters
-    arguments = [] if given is _NOTHING or not takes else [given]
+def _found(opened: Session) -> Divergence | None:
+    try:
+        found = opened.divergences()
+    except SessionClosed:  # it could not even be opened
+        return None
+    return found[0] if found else None
+
+
+def _say_nothing(text: str) -> None:
+    """Nobody reads the output of a worker."""
+
+
+def _arguments(target: Target, begun: dict[str, Any]) -> list[Any]:
+    takes = inspect.signature(target).parameters.values()
+    if "input" in begun:
+        return [begun["input"]] if takes else []
+    if any(one.default is one.empty and one.kind in _NEEDED for one in takes):
+        raise UsageError(
+            "the recording does not say what its program was given: it has no run_start with input",
+            hint="name a function that needs nothing, or a program: reenact regress … -- CMD",
+        )
+    return []
+
+
+def _called(target: Target, arguments: list[Any]) -> Any:
     result = target(*arguments)
     return asyncio.run(result) if inspect.iscoroutine(result) else result
 
@@ -95,45 +127,41 @@ def _is_same(recorded: Any, returned: Any) -> bool:
         return False
 
 
-def _diverged(name: str, error: DivergenceError) -> Outcome:
-    found = error.divergence
-    if not isinstance(found, Divergence):
-        return Outcome(recording=name, status="diverged", cause="diverged", detail=str(error))
-    return Outcome(
-        recording=name,
-        status="diverged",
-        cause=cause_of(found),
-        detail=render(found),
-        divergence=found.to_json(),
-    )
-
-
-def _raised(name: str, error: Exception) -> Outcome:
+def _raised(name: str, error: BaseException) -> Outcome:
     import traceback
 
-    detail = "".join(traceback.format_exception(error))[-2_000:]
+    where = error.__traceback__
+    while where is not None and where.tb_frame.f_code.co_filename == __file__:
+        where = where.tb_next  # what is ours tells nobody anything
+    said = traceback.format_exception(type(error), error, where)
+    detail = "".join(said)[-LAST_WORDS:]
     cause = f"{type(error).__name__}: {error}"[:200]
     return Outcome(recording=name, status="failed", cause=cause, detail=detail)
 
 
 def main(words: list[str]) -> int:
-    """``worker TARGET FD [POLICY]``: jobs come on standard input. The first line that is written says
+    """``worker FD TARGET [POLICY]``: jobs come on standard input. The first line that is written says
     why there can be no outcomes, or nothing."""
-    outcomes = os.fdopen(int(words[1]), "wb", buffering=0)
+    number, text, *policy = words
+    os.set_inheritable(int(number), False)
+    outcomes = os.fdopen(int(number), "wb", buffering=0)
     try:
-        target = load_target(words[0])
+        target = load_target(text)
     except UsageError as error:
         outcomes.write(msgspec.json.encode({"message": error.message, "hint": error.hint}) + b"\n")
         return 2
     outcomes.write(b"{}\n")
-    policy = words[2] if len(words) > 2 else None
-    jobs = os.fdopen(os.dup(0), "r", encoding="utf-8", errors="surrogateescape")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nowhere, number)
+    jobs = os.fdopen(os.dup(0), "rb")
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    keep_installed()
+    gc.freeze()  # the program stays
+    here = os.getcwd()
     for line in jobs:
-        outcome = perform(target, Path(line.rstrip("\n")), policy)
-        outcomes.write(msgspec.json.encode(outcome) + b"\n")
+        recording = Path(os.fsdecode(bytes.fromhex(line.decode("ascii"))))
+        outcome = perform(target, recording, policy[0] if policy else None)
+        outcomes.write(as_line(outcome))
+        os.chdir(here)
     return 0
 
 

@@ -1,0 +1,214 @@
+"""Many at a time, on a Ray cluster.
+
+Each actor does what a thread of :class:`Local` does, with the same processes below it, so that an
+outcome does not depend on where it was found. Recordings are not sent: they have to be in the same
+place there, in a folder that all machines share or in the working directory of a Ray job.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Generator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact.errors import UsageError
+from reenact.runs.regression.job import Job, Performer, performer
+from reenact.runs.regression.outcome import Outcome, as_line, name_of
+
+__all__ = ["OnRay"]
+
+_INSTALL = "pip install 'reenact[ray]'"
+_TRIES = 2
+_FAREWELL = 5.0
+"""Seconds that actors get to end their processes."""
+_outcome = msgspec.json.Decoder(Outcome)
+
+
+class OnRay:
+    """An engine. Connects to the cluster at ``address``, else as Ray does by itself: ``RAY_ADDRESS``,
+    a cluster on this machine, a new one for as long as this takes. ``jobs`` actors, as many as the
+    cluster has processors if nobody says it; those that find no place are waited for by nobody."""
+
+    def __init__(self, job: Job, jobs: int | None, address: str | None) -> None:
+        try:
+            self._ray: Any = import_module("ray")
+        except ImportError as error:
+            raise UsageError(f"ray cannot be loaded: {error}", hint=_INSTALL) from None
+        self._job, self._jobs, self._address = job, jobs, address
+
+    def perform(self, recordings: Sequence[Path]) -> Generator[Outcome, None, None]:
+        """See :class:`Engine`."""
+        ours = self._connect()
+        cast = _Cast(self._ray, self._job, self._jobs)
+        try:
+            yield from cast.perform(recordings)
+        finally:
+            cast.dismiss()
+            if ours:
+                self._ray.shutdown()
+
+    def _connect(self) -> bool:
+        """Did we connect, so that it is for us to disconnect?"""
+        if self._ray.is_initialized():
+            return False
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            self._ray.init(
+                address=self._address,
+                include_dashboard=False if self._address == "local" else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+        except Exception as error:  # noqa: BLE001 - Ray raises many kinds
+            raise UsageError(
+                f"no Ray cluster: {_first_line(error)}",
+                hint="check --address or RAY_ADDRESS; --address local starts one on this machine",
+            ) from None
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)  # Ray ends the process, and what is done is lost
+        return True
+
+
+class _Cast:
+    """The actors, and who does what."""
+
+    def __init__(self, ray: Any, job: Job, jobs: int | None) -> None:
+        self._ray = ray
+        self._given = (msgspec.json.encode(job), os.getcwd(), _environment())
+        self._size = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._actor = ray.remote(Worker).options(num_cpus=1, max_concurrency=2)
+        self._actors: list[Any] = []
+        self._ready: list[Any] = []
+        self._under_way: dict[Any, tuple[Any, Path | None]] = {}
+        self._left: deque[Path] = deque()
+        self._losses: Counter[Path] = Counter()
+
+    def perform(self, recordings: Sequence[Path]) -> Generator[Outcome, None, None]:
+        self._left.extend(recordings)
+        for _ in range(min(self._size, len(self._left))):
+            self._hire()
+        unfinished = len(self._left)
+        while unfinished:
+            outcome = self._next()
+            if outcome is not None:
+                unfinished -= 1
+                yield outcome
+
+    def _next(self) -> Outcome | None:
+        """Wait until something happens; often that is an outcome."""
+        (ref, *_), _ = self._ray.wait(list(self._under_way))
+        actor, recording = self._under_way.pop(ref)
+        try:
+            answer = self._ray.get(ref)
+        except self._ray.exceptions.RayActorError as error:
+            return self._lose(actor, recording, error)
+        if recording is None:
+            self._ready.append(actor)
+        if self._left:
+            self._give(actor, self._left.popleft())
+        return None if recording is None else _told(answer)
+
+    def _lose(self, actor: Any, recording: Path | None, error: Exception) -> Outcome | None:
+        """An actor is gone: with its machine, or because it cannot even be started."""
+        self._actors.remove(actor)
+        if recording is None:
+            raise UsageError(
+                f"no worker can be started on the cluster: {_first_line(error)}",
+                hint="reenact has to be installed there, as it is here",
+            )
+        self._ready.remove(actor)
+        self._hire()
+        self._losses[recording] += 1
+        if self._losses[recording] >= _TRIES:
+            return _lost(recording, error)
+        self._left.append(recording)
+        return None
+
+    def _hire(self) -> None:
+        actor = self._actor.remote(*self._given)
+        self._actors.append(actor)
+        self._under_way[actor.ready.remote()] = (actor, None)
+
+    def _give(self, actor: Any, recording: Path) -> None:
+        ref = actor.perform.remote(os.fsencode(recording))
+        self._under_way[ref] = (actor, recording)
+
+    def dismiss(self) -> None:
+        """End all actors, and what they have started."""
+        farewells = [actor.stop.remote() for actor in self._ready]
+        if farewells:
+            self._ray.wait(farewells, num_returns=len(farewells), timeout=_FAREWELL)
+        for actor in self._actors:
+            self._ray.kill(actor)
+
+
+class Worker:
+    """What runs on the cluster. It gets and gives bytes, which mean the same to every version."""
+
+    def __init__(self, job: bytes, folder: str, environment: dict[str, str]) -> None:
+        os.environ.update(environment)
+        context = import_module("ray").get_runtime_context()
+        if "working_dir" not in context.runtime_env and os.path.isdir(folder):
+            os.chdir(folder)
+        self._perform: Performer = performer(msgspec.json.decode(job, type=Job))
+
+    def ready(self) -> None:
+        """An actor that answers has found a place."""
+
+    def perform(self, recording: bytes) -> bytes:
+        """The outcome; what is wrong with the whole job instead, if it is."""
+        path = Path(os.fsdecode(recording))
+        if not path.exists():
+            return as_line(_out_of_reach(path))
+        try:
+            return as_line(self._perform(path))
+        except UsageError as error:
+            return msgspec.json.encode({"message": error.message, "hint": error.hint})
+
+    def stop(self) -> None:
+        """End what is under way."""
+        self._perform.stop()
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("REENACT_")}
+
+
+def _told(answer: bytes) -> Outcome:
+    found = msgspec.json.decode(answer)
+    if "message" in found:
+        raise UsageError(found["message"], hint=found["hint"])
+    return _outcome.decode(answer)
+
+
+def _out_of_reach(path: Path) -> Outcome:
+    return Outcome(
+        recording=name_of(path),
+        status="unreadable",
+        cause="not on the machine of the worker",
+        detail=f"there is no {name_of(path)} in {os.getcwd()} on {platform.node()}\n"
+        "put the recordings into a folder that all machines of the cluster share, or send them "
+        "along: ray job submit --working-dir . -- reenact regress … --engine ray",
+    )
+
+
+def _lost(recording: Path, error: Exception) -> Outcome:
+    return Outcome(
+        recording=name_of(recording),
+        status="failed",
+        cause="its worker was lost",
+        detail=_first_line(error),
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

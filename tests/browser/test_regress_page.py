@@ -1,0 +1,129 @@
+"""``reenact regress --html`` in a real browser: one entry per cause, and nothing is obeyed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reenact.engine.divergence import Divergence, Gap, Seen
+from reenact.runs.regression.account import Account
+from reenact.runs.regression.job import Job
+from reenact.runs.regression.outcome import Outcome, diverged
+from reenact.runs.regression.page import page as document
+from reenact.runs.regression.tally import Tally
+from tests.browser.conftest import Page
+
+HOSTILE = [
+    "<script>document.title='owned'</script>",
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=\"document.title='owned'\">",
+    "<svg onload=\"document.title='owned'\"></svg>",
+    "javascript:document.title='owned'",
+    "<!--<script>",
+    "\u2028\u2029<style>*{display:none}</style>",
+]
+EVIL = " ".join(HOSTILE)
+UNFOLD = "document.querySelectorAll('details:not([open]) > summary').forEach((one) => one.click())"
+
+
+def _divergence(before: str, now: str) -> Divergence:
+    seen = Seen(type="llm_request", operation=f"openai/{EVIL}", lane="0", data={EVIL: [EVIL]})
+    gap = Gap(
+        path="$.request.body.messages[3].content",
+        normalised="$['request']",
+        kind="changed",
+        expected=before,
+        observed=now,
+    )
+    return Divergence(
+        code="event_payload_mismatch",
+        detail=f"They differ. {EVIL}",
+        lane="0",
+        expected=seen,
+        observed=seen,
+        event_seq=7,
+        paths=[gap],
+        hint=f"Do this.\n{EVIL}",
+    )
+
+
+def _outcomes() -> Tally:
+    tally = Tally()
+    for number in range(700):
+        before, now = f"You are run {number}.", f"You are now run {number}. {HOSTILE[0]}"
+        tally.add(diverged(Path(f"runs/{number:04}"), _divergence(before, now)))
+    failed = Outcome(recording="runs/it's", status="failed", cause=f"KeyError: {EVIL}", detail=EVIL)
+    known = Outcome(recording="runs/old", status="timeout", cause="no end after 3 s", known=True)
+    for one in (failed, known, *(Outcome(recording=f"fine/{n}", status="ok") for n in range(500))):
+        tally.add(one)
+    return tally
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    job = Job(target=f"agent:{EVIL}")
+    account = Account(paths=["runs", EVIL], job=job, total=1_210, seconds=4.0, ended="interrupted")
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(document(account, _outcomes()), encoding="utf-8")
+    return file.as_uri()
+
+
+def test_a_thousand_failures_with_one_cause_are_one(page: Page, address: str) -> None:
+    page.open(address)
+    assert page.texts("#list h2") == ["NEW", "KNOWN", "FINE"]
+    assert page.texts("#list li b") == ["700", "1", "1", "500"]
+    assert "1,202 recordings · 2 new causes · 300.5/s · 4.00 s" in page.texts("#facts")
+    assert page.texts(".notice") == ["Interrupted: 8 of 1,210 recordings not re-enacted."]
+    assert page.texts(".gap > code") == ["$.request.body.messages[3].content"]
+    assert page.texts(".gap ins") == ["now ", f" {HOSTILE[0]}"]
+    assert page.page.locator(".rows li").count() == 100
+    page.page.locator("#detail .more").click()
+    assert page.page.locator(".rows li").count() == 600
+    page.page.locator(".rows li").nth(2).locator("button").click()
+    assert "runs/0002" in page.texts("#detail .copy code")[0]
+    assert not page.said
+
+
+def test_finding_choosing_and_linking(page: Page, address: str) -> None:
+    page.open(address)
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("0699")
+    assert page.page.locator("#list li").count() == 1
+    assert page.texts(".rows code") == ["runs/0699"]
+    page.page.keyboard.press("Escape")
+    page.page.keyboard.press("j")
+    assert page.texts("#detail .copy code")[0] == """reenact view 'runs/it'"'"'s'"""
+    link = page.page.url
+    assert re.search(r"#group-[0-9a-f]{10}$", link)
+    page.page.locator("#chips button", has_text="known").click()
+    assert page.texts("#list li code") == ["no end after 3 s"]
+    page.page.locator("#chips button", has_text="ok").click()
+    assert page.page.locator("#list li").count() == 2
+    page.page.keyboard.press("t")
+    assert page.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.page.goto("about:blank")
+    page.open(link)
+    assert page.texts("#list li.picked b") == ["1"]
+    assert "KeyError" in page.texts("#detail h2")[0]
+
+
+def test_nothing_in_it_is_obeyed(page: Page, address: str) -> None:
+    page.open(address)
+    for _ in range(4):
+        page.page.evaluate(UNFOLD)
+        page.page.keyboard.press("j")
+    assert page.page.title() == "reenact regress"
+    assert page.asked_for == [address]
+    assert not page.said
+    assert (
+        page.page.locator("main script, main img, main svg, main iframe, main style").count() == 0
+    )
+
+
+def test_it_fits_on_a_phone(page: Page, address: str) -> None:
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.open(address)
+    assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.page.locator("#detail .gap").is_visible()

@@ -1,0 +1,182 @@
+"""What is kept of many re-enactments, and where they are looked for."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import random
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from reenact.cli.progress import Progress
+from reenact.engine.divergence import Divergence, Gap
+from reenact.errors import RecordingMissing, UsageError
+from reenact.runs.regression.account import Account, as_json
+from reenact.runs.regression.finding import find_recordings, shard_of
+from reenact.runs.regression.job import Job
+from reenact.runs.regression.junit import junit
+from reenact.runs.regression.ledger import Baseline, Journal
+from reenact.runs.regression.outcome import Outcome, as_line, diverged
+from reenact.runs.regression.page import contents
+from reenact.runs.regression.tally import Tally
+
+
+def _diverged(number: int) -> Outcome:
+    gap = Gap(
+        path=f"$.messages[{number}].content",
+        normalised="$",
+        kind="changed",
+        expected=f"then {number}",
+        observed=f"now {number}",
+    )
+    found = Divergence(code="event_payload_mismatch", detail="", lane="0", paths=[gap])
+    return diverged(Path(f"runs/{number:03}"), found)
+
+
+def _outcomes() -> list[Outcome]:
+    fine = [Outcome(recording=f"fine/{number}", status="ok", served=2) for number in range(3)]
+    known = Outcome(recording="old", status="failed", cause="KeyError", detail="…", known=True)
+    return [*map(_diverged, range(20)), *fine, known]
+
+
+def _tally(outcomes: list[Outcome]) -> Tally:
+    tally = Tally()
+    for one in outcomes:
+        tally.add(one)
+    return tally
+
+
+def test_the_order_in_which_they_come_does_not_matter() -> None:
+    account = Account(paths=["runs"], job=Job(target="a:b"), total=24)
+    mixed = _outcomes()
+    random.Random(7).shuffle(mixed)
+    one, other = _tally(_outcomes()), _tally(mixed)
+    assert as_json(account, one) == as_json(account, other)
+    assert contents(account, one) == contents(account, other)
+    assert junit(one) == junit(other)
+
+
+def test_many_with_one_cause_are_one_and_a_few_are_kept_in_full() -> None:
+    tally = _tally(_outcomes())
+    assert tally.counts == {"diverged": 20, "ok": 3, "known": 1}
+    new, known = tally.groups()
+    assert (new.cause, len(new.outcomes)) == (
+        "event_payload_mismatch $.messages[*].content",
+        20,
+    )
+    full = [one.recording for one in new.outcomes if one.divergence is not None]
+    assert full == [f"runs/{number:03}" for number in range(5)]
+    assert new.outcomes[19].gist == '$.messages[19].content: "then 19" → "now 19"'
+    assert known.known
+
+
+def test_texts_of_a_page_are_compared_word_by_word() -> None:
+    found = contents(Account(paths=[], job=Job(), total=24), _tally(_outcomes()))
+    (gap,) = found["groups"][0]["full"][0]["divergence"]["paths"]
+    assert gap["words"] == [("removed", "then"), ("added", "now"), ("same", " 0")]
+    assert found["ok"] == [[f"fine/{number}", 0.0, 2] for number in range(3)]
+
+
+def test_what_cannot_be_written_is_escaped_or_left_out() -> None:
+    outcome = Outcome(recording="r", status="failed", cause="\ud800", detail="é\udfff")
+    assert (outcome.cause, outcome.detail) == ("\\ud800", "é\\udfff")
+    outcome.divergence = {"half": "\ud800"}
+    assert msgspec.json.decode(as_line(outcome), type=Outcome).divergence is None
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        (b"what\nis\nthis\n", "is no journal of a regression"),
+        (b'{"version":9,"job":{}}\n', "has version 9, and 1 is known here"),
+        (b'{"version":1,"job":{"target":"x:y"}}\n', "is the journal of another job"),
+    ],
+    ids=["other", "newer", "job"],
+)
+def test_a_journal_that_cannot_be_gone_on_with(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "j").write_bytes(content)
+    with pytest.raises(UsageError, match=says):
+        Journal(tmp_path / "j", Job(target="a:b")).read()
+
+
+def test_a_baseline_forgets_recordings_that_are_gone(tmp_path: Path) -> None:
+    here = str(tmp_path)
+    before = Baseline({here: "old", str(tmp_path / "gone"): "old", "run": "old"})
+    after = before.updated([Outcome(recording="run", status="failed", cause="new")])
+    assert after.write(tmp_path / "b.json") == 2
+    known = Baseline.load(tmp_path / "b.json")
+    assert known.has(Outcome(recording="run", status="failed", cause="new"))
+    assert known.has(Outcome(recording=here, status="failed", cause="old"))
+
+
+def _capture(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").touch()
+
+
+def test_recordings_are_found_once_and_links_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _capture(Path("runs/b"))
+    _capture(Path("runs/a"))
+    Path("runs/loop").symlink_to("..", target_is_directory=True)
+    (Path("runs") / "t.jsonl").write_bytes(b'{"format":{"name":"reenact"')
+    found = find_recordings([Path("runs/b"), Path("runs"), tmp_path / "runs"])
+    assert [one.as_posix() for one in found] == ["runs/b", "runs/a", "runs/t.jsonl"]
+    parts = [shard_of(found, f"{part}/2") for part in (1, 2)]
+    assert sorted(map(str, parts[0] + parts[1])) == sorted(map(str, found))
+    with pytest.raises(RecordingMissing, match="there is no recording under"):
+        Path("empty").mkdir()
+        find_recordings([Path("empty")])
+
+
+def test_a_folder_that_cannot_be_read_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _capture(tmp_path / "runs/a")
+    real = os.scandir
+
+    def scandir(path: str) -> object:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    (tmp_path / "runs/closed").mkdir()
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError):
+        find_recordings([tmp_path / "runs"])
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
+    out = io.StringIO()
+    progress = Progress(2_000, out=out)
+    for number in range(2_000):
+        progress.step(Counter(ok=number + 1))
+    progress.end()
+    (line,) = out.getvalue().splitlines()
+    assert line.startswith("reenact: 2,000/2,000  ")
+    assert line.endswith("  0.000 left  2,000 ok")
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_progress_fits_on_one_line_of_a_terminal(width: int) -> None:
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with open(theirs, "w", encoding="ascii") as out:
+        progress = Progress(1, out=out)
+        progress.step(Counter(diverged=1_000_000, failed=2_000_000))
+        progress.end()
+        said = os.read(ours, 4_096).decode()
+    os.close(ours)
+    line = said.removeprefix("\r\x1b[K").partition("\r\n")[0]
+    assert 0 < len(line) < width
+    assert ("[####" in line) == (width == 200)
