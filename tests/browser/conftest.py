@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.frameworks.environments import IN_CI
 
 HINT = "apt-get install chromium"
 
@@ -18,7 +19,7 @@ def browser() -> Iterator[Any]:
     playwright is there, an event loop runs in this thread, and other tests have their own."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
-        if os.environ.get("CI"):
+        if IN_CI:
             pytest.fail(f"there is no chromium here (hint: {HINT})")
         pytest.skip(f"there is no chromium here: {HINT}")
     from playwright.sync_api import sync_playwright

@@ -388,3 +388,14 @@ def test_a_run_that_is_gone_on_with_is_like_one_that_was_not_interrupted(
         for group in one["groups"]:
             del group["first"]["seconds"]
     assert resumed == whole
+
+
+def test_without_ray_it_says_how_to_get_it(spawn: Run, recordings: Path) -> None:
+    (recordings.parent / "ray.py").write_text("raise ImportError('not here')", encoding="utf-8")
+    words = ("regress", "runs", "--target", "agentry:agent", "-q")
+    path = os.pathsep.join([str(recordings.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ran = spawn(*words, "--json", "--engine", "ray", PYTHONPATH=path)
+    assert ran.code == 2
+    assert ran.json()["error"]["message"] == "ray cannot be loaded: not here"
+    assert ran.hint == "pip install 'reenact[ray]'"
+    assert spawn(*words, PYTHONPATH=path).code == 0, "nobody loads it"

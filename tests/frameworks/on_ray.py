@@ -1,0 +1,114 @@
+"""Run in an environment with Ray: regressions on a real Ray of this machine, told as one JSON object.
+
+python on_ray.py            in an empty folder
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import reenact
+from reenact.cli.main import main
+from reenact.runs.regression.job import Job
+from reenact.runs.regression.on_ray import OnRay
+
+AGENT = """
+import os
+import reenact
+
+@reenact.boundary
+def ask(question):
+    raise AssertionError("asked for real")
+
+def agent(question):
+    if question == "q1":
+        return ask("something else")
+    if question == "q2":
+        os._exit(7)
+    return ask(question)
+
+def kills(question):
+    os.kill(os.getppid(), 9)
+"""
+WORDS = ("--target", "agentry:agent", "-j", "1")
+FAR = ("--engine", "ray", "--journal", "journal.jsonl")
+
+
+@reenact.boundary
+def ask(question: str) -> str:
+    return question.upper()
+
+
+def record() -> None:
+    """Four recordings, of which two go wrong; and the program ``agentry:agent``."""
+    Path("agentry.py").write_text(AGENT, encoding="utf-8")
+    for number in range(4):
+        with reenact.session(capture=f"runs/{number}", mode="record") as session:
+            session.record_event("run_start", {"input": f"q{number}"})
+            session.record_event("run_end", {"status": "ok", "output": ask(f"q{number}")})
+
+
+def regress(*words: str) -> tuple[int, str, str]:
+    """The exit code, and what is printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["regress", *words])
+    return code, out.getvalue(), err.getvalue()
+
+
+def told(*words: str) -> dict[str, Any]:
+    """What it says, but for what is another each time."""
+    said: dict[str, Any] = json.loads(regress("runs", "-q", "--json", *words)[1])
+    del said["seconds"]
+    said["ended"] = said.pop("run")["ended"]
+    for group in said["groups"]:
+        group["first"].pop("seconds")
+    return said
+
+
+def resumed() -> dict[str, Any]:
+    """As if the first run had been interrupted after two."""
+    journal = Path("journal.jsonl")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    return told(*WORDS, *FAR, "--resume")
+
+
+def try_all() -> dict[str, Any]:
+    program = (sys.executable, "-c", "from agentry import agent; agent('q0')")
+    lost = OnRay(Job(target="agentry:kills"), 1, None)
+    return {
+        "far": told(*WORDS, *FAR),
+        "near": told(*WORDS),
+        "resumed": resumed(),
+        "stopped": told(*WORDS, "--engine", "ray", "-x"),
+        "program": json.loads(
+            regress("runs/0", "-q", "--json", "--engine", "ray", "--", *program)[1]
+        ),
+        "nobody": regress("runs", "-q", "--engine", "ray", "--target", "agentry:nobody"),
+        "lost": [
+            (one.recording, one.status, one.cause, one.detail)
+            for one in lost.perform([Path("runs/0"), Path("runs/nowhere")])
+        ],
+    }
+
+
+if __name__ == "__main__":
+    record()
+    ray = import_module("ray")
+    ray.init(
+        address="local",
+        num_cpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        object_store_memory=80 * 1024 * 1024,
+    )
+    found = try_all()
+    ray.shutdown()
+    print(json.dumps(found))
