@@ -16,7 +16,7 @@ unexport PYTHONHOME PYTHONPATH
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench docs soak frames clean
+.PHONY: help demo test check bench docs pictures soak frames clean
 
 # $(call quietly,what is being done,command): one line, and the command's output only if it fails.
 define quietly
@@ -26,7 +26,7 @@ define quietly
 endef
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.demo ## record an agent, fork it, re-enact it offline, change it, damage a copy
 	@$(PY) demo/demo.py $(ARGS)
@@ -61,6 +61,9 @@ bench: .venv/.bench ## the promised speeds, as ratios measured in one run
 
 docs: .venv/.dev ## write the generated pages of docs/ anew
 	@$(PY) docs/build.py $(ARGS)
+
+pictures: .venv/.dev .cache/.browser ## draw the pictures of README and docs anew, from real runs
+	@$(PY) docs/pictures.py $(ARGS)
 
 frames: .venv/.dev ## try the frameworks, and keep what was seen for the docs
 	@REENACT_KEEP_RESULTS=1 $(PYTEST) tests/frameworks $(ARGS) && $(PY) docs/build.py

@@ -53,6 +53,22 @@ class Page:
         found: list[str] = self.page.locator(where).all_inner_texts()
         return found
 
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def count(self, where: str) -> int:
+        found: int = self.page.locator(where).count()
+        return found
+
+    def unfold(self) -> None:
+        """Everything that is folded, and what is folded inside of that."""
+        if self.count("#detail details:not([open])"):
+            self.press("x")
+            self.page.wait_for_function(
+                "!document.querySelector('#detail details:not([open])')", timeout=10_000
+            )
+
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Page]:

@@ -13,7 +13,7 @@ import pytest
 import reenact
 from reenact.cli.main import main
 from tests.browser.conftest import Page
-from tests.browser.test_view import HOSTILE, PIXEL, URL
+from tests.browser.recording import CHAT, HOSTILE, PIXEL
 
 OTHER_PIXEL = PIXEL[:41] + b"\x61" + PIXEL[42:]
 
@@ -72,7 +72,7 @@ def _talk(client: httpx.Client, one: bool) -> None:
     ]
     for question in ("Warm?", "Warm?"):
         said.append({"role": "user", "content": question})
-        answer = client.post(URL, json={"model": "gpt-5", "messages": said}).json()
+        answer = client.post(CHAT, json={"model": "gpt-5", "messages": said}).json()
         said.append(answer["choices"][0]["message"])
 
 
@@ -89,12 +89,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_both_runs_are_shown_and_nothing_is_loaded_or_run(page: Page, address: str) -> None:
     page.open(address)
-    assert page.texts("#kinds button") == ["5 changed", "8 added", "1 moved"]
+    assert page.texts("#kinds button") == ["5 changed", f"{len(HOSTILE)} added", "1 moved"]
     assert page.texts("#facts") == ["3 the same"]
     rows = [row.split("\t") for row in page.texts(".total tr")]
     assert [row[6:8] for row in rows] == [["tokens in", "tokens out"], ["24", "10"], ["24", "12"]]
     shown = page.texts(".change .kind")
-    assert [kind.lower() for kind in shown] == ["changed"] * 5 + ["added"] * 8 + ["moved"]
+    assert [kind.lower() for kind in shown] == ["changed"] * 5 + ["added"] * len(HOSTILE) + [
+        "moved"
+    ]
     folds = page.page.locator("main details:not([open]) > summary")
     while folds.count():
         folds.first.click(position={"x": 5, "y": 5})
@@ -141,7 +143,7 @@ def test_keys_links_and_search(page: Page, address: str) -> None:
     assert page.texts(".change:visible > summary b") == ["GET https://files.example/weather"]
     assert page.page.locator(".same:visible > summary", has_text="call").count() == 0
     page.page.keyboard.press("Escape")
-    assert page.page.locator(".change:visible").count() == 14
+    assert page.page.locator(".change:visible").count() == 6 + len(HOSTILE)
     page.page.keyboard.press("n")
     link = page.page.url
     page.open("about:blank")
@@ -160,7 +162,7 @@ def test_kinds_can_be_left_out_and_a_link_brings_them_back(page: Page, address: 
     page.open(address)
     page.page.locator("#kinds button", has_text="changed").click()
     assert page.page.locator(".change.changed:visible").count() == 0
-    assert page.page.locator(".change:visible").count() == 9
+    assert page.page.locator(".change:visible").count() == 1 + len(HOSTILE)
     page.page.evaluate("location.hash = '#change-A1-B1'")
     page.page.wait_for_selector(".change.picked")
     assert page.page.locator(".change.changed:visible").count() == 5

@@ -17,6 +17,8 @@ from reenact.views.steps import read_steps
 
 __all__ = ["view"]
 
+_VERSION = 1
+
 
 def view(args: argparse.Namespace) -> int:
     """The command ``view``."""
@@ -28,7 +30,8 @@ def view(args: argparse.Namespace) -> int:
     document = run_page(path.name, data).encode()
     replace_file(target, document, sync=False)
     if args.json:
-        print(json_line({"path": str(target), "bytes": len(document), "steps": len(data["steps"])}))
+        told = {"path": str(target), "bytes": len(document), "steps": len(data["steps"])}
+        print(json_line({"version": _VERSION, **told}))
     else:
         print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
     return 0

@@ -17,17 +17,33 @@ const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number 
 
 // JSON, folded
 
-function json(item, depth) {
-  if (item === null || typeof item === "boolean") return el("span", { class: "dim" }, String(item));
-  if (typeof item === "number") return el("span", { class: "num" }, String(item));
+// A fold is open when it is near the top, or when `wanted` says so of its value.
+const PIECE = 200;
+
+function json(item, depth, wanted) {
+  if (item == null || typeof item === "boolean") return el("span", { class: "dim" }, String(item));
+  if (typeof item === "number" || typeof item === "bigint") return el("span", { class: "num" }, String(item));
   if (typeof item === "string") return el("span", { class: "str" }, JSON.stringify(item));
   const list = Array.isArray(item);
   const names = list ? item.map((_, index) => index) : Object.keys(item);
   if (!names.length) return el("span", { class: "dim" }, list ? "[]" : "{}");
-  const fold = el("details", depth < 2 ? { open: "" } : {}, el("summary", { class: "dim" }, list ? `[${names.length}]` : `{${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""}}`));
-  const fill = () => { if (fold.childElementCount === 1) for (const name of names) fold.append(el("div", { class: "json" }, list ? null : el("span", { class: "key" }, `${name}: `), json(item[name], depth + 1))); };
+  const fold = el("details", depth < 2 || (wanted && wanted(item)) ? { open: "" } : {}, el("summary", { class: "dim" }, list ? `[${names.length}]` : `{${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""}}`));
+  const one = (name) => el("div", { class: "json" }, list ? null : el("span", { class: "key" }, `${name}: `), json(item[name], depth + 1, wanted));
+  const fill = () => { if (fold.childElementCount === 1) fold.append(...pieces(names, one, wanted && ((name) => wanted(item[name])))); };
   if (fold.open) fill(); else fold.addEventListener("toggle", fill, { once: true });
   return fold;
+}
+
+// The first of many, and a button for those that follow; all up to the last that is `wanted`.
+function pieces(all, make, wanted) {
+  const first = wanted ? Math.max(PIECE, all.findLastIndex(wanted) + 1) : PIECE;
+  const made = all.slice(0, first).map(make);
+  const rest = all.slice(first);
+  if (rest.length) {
+    const more = el("button", { on: { click: () => more.replaceWith(...pieces(rest, make)) } }, `${rest.length.toLocaleString("en")} more`);
+    made.push(more);
+  }
+  return made;
 }
 
 function body(item) {

@@ -1,12 +1,7 @@
-"""What a page shows of a recording, as JSON.
-
-Conversations say again what was said before; every value that is long or repeats stands once in a
-table, and the steps point into it. So a page grows with what is new, as the recording does.
-"""
+"""What a page shows of a recording, as JSON."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,20 +9,21 @@ import msgspec
 
 from reenact.engine.divergence import Divergence
 from reenact.format import lane as lane_names
-from reenact.format.canonical import decode, digest, stored
 from reenact.format.event import Data
 from reenact.format.manifest import Manifest
+from reenact.lenses.content import content_of
 from reenact.lenses.meaning import Answered, Asked
 from reenact.lenses.reading import read_event
 from reenact.lenses.table import messages
 from reenact.views.bodies import readable, undo
+from reenact.views.page.pictures import hang, pictures_in
+from reenact.views.page.showing import answer_body, request_body
+from reenact.views.page.table import Table
 from reenact.views.steps import Step, Steps
 
 __all__ = ["contents"]
 
-_SHORT = 80
-_MOST = 256 * 1024
-"""Bytes of a body that a page shows."""
+_FIRST_BAD_STATUS = 400
 
 
 def contents(
@@ -39,8 +35,7 @@ def contents(
 
 class _Writer:
     def __init__(self, divergences: Iterable[Divergence]) -> None:
-        self._table: list[Any] = []
-        self._place: dict[str, int] = {}
+        self._table = Table()
         self._divergences: dict[int | None, list[Divergence]] = {}
         for one in divergences:
             self._divergences.setdefault(one.event_seq, []).append(one)
@@ -49,24 +44,23 @@ class _Writer:
         lanes = sorted(steps.lanes, key=lane_names.order)
         shown = [self._step(step) for lane in lanes for step in steps.lanes[lane]]
         shown.sort(key=lambda step: (step["start"], step["seq"]))
-        start = min((step["start"] for step in shown), default=0)
+        start = min((step["start"] for step in shown), default=manifest.created_at)
         for step in shown:
             step["start"] -= start
             step["end"] -= start
         return {
             "name": name,
-            "captureId": manifest.capture_id,
-            "status": manifest.status,
-            "createdAt": manifest.created_at,
-            "mode": manifest.mode,
+            "about": _about(manifest),
+            "begun": start,
             "lanes": lanes,
             "steps": shown,
             "draws": dict(sorted(steps.left_out.items())),
-            "table": self._table,
-            "elsewhere": [_told(one) for one in self._divergences.get(None, ())],
+            "table": self._table.rows,
+            "elsewhere": [self._told(one) for left in self._divergences.values() for one in left],
         }
 
     def _step(self, step: Step) -> dict[str, Any]:
+        closing = step.closing or step.opening
         told: dict[str, Any] = {
             "seq": step.seq,
             "closed": None if step.closing is None else step.closing.seq,
@@ -77,9 +71,13 @@ class _Writer:
             "end": step.ended,
             "detail": self._detail(step),
         }
-        found = self._divergences.get(step.seq, [])
+        if _failed(step):
+            told["failed"] = True
+        found = self._divergences.pop(step.seq, [])
+        if closing.seq != step.seq:
+            found += self._divergences.pop(closing.seq, [])
         if found:
-            told["divergences"] = [_told(one) for one in found]
+            told["divergences"] = [self._told(one) for one in found]
         step.let_go()
         return told
 
@@ -91,105 +89,148 @@ class _Writer:
                 return found
         request, response = asked.get("request"), answered.get("response")
         if isinstance(request, dict) and "url" in request:
-            return self._http(asked, request, response)
+            return self._http(asked, request, answered)
+        put = self._table.put
         if step.opening.type == "tool_call":
-            return {
-                "what": "tool",
-                "given": self._in(asked.get("args")),
-                "gave": self._gave(answered),
-            }
-        return {"what": "data", "data": self._in({**asked, **answered})}
+            told = {"what": "tool", "given": put(asked.get("args"))}
+            return told | self._ended(answered, answered.get("result"))
+        if step.kind == "process" and isinstance(response, dict):
+            return {"what": "process", "argv": put(_part(asked, "request")), "said": put(response)}
+        if isinstance(request, dict) and isinstance(asked.get("op"), str):
+            told = {"what": "tool", "given": put(request)}
+            return told | self._ended(answered, response)
+        usage = {name: n for name, n in _part(answered, "usage").items() if type(n) is int}
+        return {"what": "data", "data": put({**asked, **answered}), "usage": usage}
 
-    def _gave(self, answered: Data) -> Any:
-        return self._in(answered.get("error") if "error" in answered else answered.get("result"))
+    def _ended(self, answered: Data, result: Any) -> dict[str, Any]:
+        if answered.get("error") is not None:
+            return {"error": self._table.put(answered["error"])}
+        return {"gave": self._table.put(result)}
 
     def _model_call(self, asked: Data, answered: Data) -> dict[str, Any] | None:
-        question, answer = (
-            read_event(asked),
-            read_event(answered, lens=_text(asked.get("lens")), undo=undo),
-        )
+        question = read_event(asked)
+        answer = read_event(answered, lens=_text(asked.get("lens")), undo=undo)
         if not isinstance(question, Asked):
             return None
+        put = self._table.put
+        said = [_filled(one) for one in messages(question)]
+        left = hang(said, pictures_in(question.input))
         told: dict[str, Any] = {
             "what": "model",
             "model": question.model,
             "provider": question.provider,
-            "messages": [self._in(_filled(one)) for one in messages(question)],
-            "tools": self._in(question.tools),
-            "wire": self._http(asked, _part(asked, "request"), answered.get("response")),
-            "error": answered.get("error"),
+            "streams": question.streams,
+            "messages": put(said),
+            "pictures": put(left),
+            "tools": put(question.tools),
+            "settings": put(_settings(question.input)),
+            "wire": self._http(asked, _part(asked, "request"), answered),
+            "error": put(answered.get("error")),
         }
         if isinstance(answer, Answered):
-            told["answer"] = self._in(_filled(answer))
-            told["usage"] = answer.usage
-            told["stop"] = answer.stop_reason
+            whole = _filled(answer)
+            whole["pictures"] = pictures_in(_values(_part(answered, "response")))
+            told |= {"answer": put(whole), "usage": answer.usage, "stop": answer.stop_reason}
         return told
 
-    def _http(self, asked: Data, request: Data, response: Any) -> dict[str, Any]:
+    def _http(self, asked: Data, request: Data, answered: Data) -> dict[str, Any]:
+        put = self._table.put
         sent = _part(asked, "sent").get("headers") or request.get("headers")
         told: dict[str, Any] = {
             "what": "http",
             "method": request.get("method"),
-            "url": request.get("url"),
-            "sent": self._in(sent),
-            "body": self._in(_shown(request.get("body"), sent)),
+            "url": put(request.get("url")),
+            "sent": put(_pairs(sent)),
+            "body": request_body(request, sent, self._table),
         }
+        response = answered.get("response")
         if isinstance(response, dict):
             headers = response.get("headers")
             told["status"] = response.get("status")
-            told["headers"] = self._in(headers)
-            told["answer"] = self._in(_shown(response.get("body"), headers))
+            told["reason"] = put(response.get("reason"))
+            told["headers"] = put(_pairs(headers))
+            told["answer"] = answer_body(response.get("body"), headers, self._table)
+        if answered.get("error") is not None:
+            told["error"] = put(answered["error"])
         return told
 
-    def _in(self, value: Any) -> Any:
-        """``value`` itself where it is short; else where it stands in the table."""
-        encoded = stored(value)
-        if len(encoded) <= _SHORT:
-            return {"v": decode(encoded)}
-        key = digest(value)
-        if key not in self._place:
-            self._place[key] = len(self._table)
-            self._table.append(decode(encoded))
-        return {"t": self._place[key]}
+    def _told(self, divergence: Divergence) -> dict[str, Any]:
+        put = self._table.put
+        return {
+            "code": divergence.code,
+            "lane": divergence.lane,
+            "seq": divergence.event_seq,
+            "detail": put(divergence.detail),
+            "paths": [put(msgspec.to_builtins(gap)) for gap in divergence.paths],
+            "more": divergence.more_paths,
+            "asked": put(msgspec.to_builtins(divergence.observed)),
+            "nearest": put(msgspec.to_builtins(divergence.nearest)),
+            "hint": put(divergence.hint),
+        }
 
 
-def _told(divergence: Divergence) -> dict[str, Any]:
-    return {
-        "code": divergence.code,
-        "detail": divergence.detail,
-        "paths": [msgspec.to_builtins(gap) for gap in divergence.paths],
-        "hint": divergence.hint,
+def _about(manifest: Manifest) -> dict[str, Any]:
+    """What a recording says about itself, for people."""
+    told: dict[str, Any] = {
+        "status": manifest.status,
+        "createdAt": manifest.created_at,
+        "mode": manifest.mode,
+        "captureId": manifest.capture_id,
+        "events": manifest.event_count,
+        "redaction": manifest.redaction.profile if manifest.redaction.enabled else "none",
+        "environment": {
+            name: manifest.environment[name]
+            for name in ("python", "platform", "reenact")
+            if name in manifest.environment
+        },
     }
+    if manifest.parent is not None:
+        told["parent"] = {"captureId": manifest.parent.capture_id, "seq": manifest.parent.seq}
+    if manifest.error is not None:
+        told["error"] = manifest.error
+    return told
 
 
-def _filled(value: Any) -> Any:
+def _failed(step: Step) -> bool:
+    if step.closing is None or step.answered.get("error") is not None:
+        return True
+    if step.kind == "run_end":
+        return step.answered.get("status") not in ("ok", None)
+    status = _part(step.answered, "response").get("status")
+    return type(status) is int and status >= _FIRST_BAD_STATUS
+
+
+def _settings(given: Any) -> Any:
+    """What was asked for beside the conversation: temperature, limits …"""
+    if not isinstance(given, dict):
+        return None
+    return {
+        name: item for name, item in given.items() if not isinstance(item, (list, dict))
+    } or None
+
+
+def _values(response: Data) -> list[Any]:
+    """The JSON in an answer, streamed or not."""
+    body = readable(response.get("body"), response.get("headers"))
+    if not isinstance(body, str):
+        return [body]
+    found = content_of("", body.encode("utf-8", "surrogatepass"))
+    return [] if found is None else [part.value for part in found.parts]
+
+
+def _filled(value: Any) -> Data:
     found = msgspec.to_builtins(value)
     return {name: item for name, item in found.items() if item not in (None, "", [], (), {})}
-
-
-def _shown(body: Any, headers: Any) -> Any:
-    """A body for people: JSON, text, a picture, or the first bytes of something else."""
-    body = readable(body, headers)
-    if isinstance(body, str) and len(body) > _MOST:
-        return {"$cut": len(body), "text": body[:_MOST]}
-    if not isinstance(body, bytes):
-        return body
-    kind = _content_type(headers)
-    if kind in ("image/png", "image/jpeg", "image/gif", "image/webp") and len(body) <= _MOST:
-        return {"$image": kind, "data": b64encode(body).decode("ascii")}
-    return {"$hex": body[:512].hex(" "), "size": len(body)}
-
-
-def _content_type(headers: Any) -> str:
-    for pair in headers if isinstance(headers, list) else ():
-        if isinstance(pair, list) and len(pair) == 2 and _text(pair[0]).lower() == "content-type":
-            return _text(pair[1]).partition(";")[0].strip().lower()
-    return ""
 
 
 def _part(data: Data, name: str) -> Data:
     found = data.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def _pairs(headers: Any) -> list[list[str]]:
+    listed = headers if isinstance(headers, list) else []
+    return [[*map(str, pair)] for pair in listed if isinstance(pair, list) and len(pair) == 2]
 
 
 def _text(value: Any) -> str:

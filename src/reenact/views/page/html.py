@@ -36,13 +36,17 @@ _PAGE = """\
 """
 
 
-def document(name: str, title: str, data: Any, *, tools: str, body: str) -> str:
+def document(
+    name: str, title: str, data: Any, *, tools: str, body: str, parts: tuple[str, ...] = ()
+) -> str:
     """One HTML document, with ``base`` and ``name`` as its styles and scripts (see this folder).
+    Between the two scripts come its ``parts``: ``name-part.js``, in this order.
 
     ``tools`` (in the heading) and ``body`` are markup of ours. ``data`` is what was recorded: it is
     text inside of the document, and becomes nothing else in a browser.
     """
-    style, script = _assets(name, "css"), _assets(name, "js")
+    style = _joined("base.css", f"{name}.css")
+    script = _joined("base.js", *(f"{name}-{part}.js" for part in parts), f"{name}.js")
     rules = (
         "default-src 'none'",
         "img-src data:",
@@ -63,9 +67,9 @@ def document(name: str, title: str, data: Any, *, tools: str, body: str) -> str:
     )
 
 
-def _assets(name: str, kind: str) -> str:
+def _joined(*names: str) -> str:
     folder = files("reenact.views.page")
-    return "".join((folder / f"{one}.{kind}").read_text(encoding="utf-8") for one in ("base", name))
+    return "".join((folder / name).read_text(encoding="utf-8") for name in names)
 
 
 def _hash(text: str) -> str:

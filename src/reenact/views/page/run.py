@@ -8,19 +8,29 @@ from reenact.views.page.html import document
 
 __all__ = ["run_page"]
 
+_PARTS = ("steps", "search", "bodies", "details", "summary", "list", "time")
+
 _TOOLS = """\
-<input id="find" type="search" placeholder="search ( / )" aria-label="search">
-<button id="closer" title="zoom in ( + )">+</button>
+<search><input id="find" type="search" placeholder="search ( / )" aria-label="search in everything">
+<span id="hits" role="status"></span><button id="before" title="previous hit ( N )" hidden>&uarr;</button>
+<button id="after" title="next hit ( n )" hidden>&darr;</button></search>
+<span class="group"><button id="closer" title="zoom in ( + )">+</button>
 <button id="wider" title="zoom out ( - )">&minus;</button>
+<button id="fit" title="the whole run ( 0 )">fit</button>
+<button id="order" title="by time, or event by event ( o )" aria-pressed="false">by order</button></span>
+<button id="about" title="the run as a whole ( s )">summary</button>
+<button id="keys" title="keys ( ? )">?</button>
 """
 
 _BODY = """\
-<section id="time" aria-label="timeline"></section>
-<nav id="list" aria-label="steps"></nav>
-<main id="detail"></main>
+<section id="time" aria-label="timeline"><div class="lane axis"><span>lane</span><div class="row" id="axis"></div></div>
+<div id="lanes"></div><div id="range" hidden></div></section>
+<nav id="list" role="listbox" aria-label="steps" tabindex="0"></nav>
+<main id="detail" tabindex="-1" aria-label="one step"></main>
+<dialog id="help" aria-label="keys"></dialog>
 """
 
 
 def run_page(title: str, contents: Any) -> str:
     """The page, about what ``contents`` has made of a recording."""
-    return document("run", title, contents, tools=_TOOLS, body=_BODY)
+    return document("run", title, contents, tools=_TOOLS, body=_BODY, parts=_PARTS)
