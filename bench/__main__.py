@@ -34,6 +34,7 @@ NAMES = (
     "program",
     "diff",
     "suite",
+    "search",
     "regress",
 )
 

@@ -81,6 +81,15 @@ COMMANDS = (
         "reenact diff runs/monday last --ignore '$.request.body.user'",
     ),
     Command(
+        "search",
+        "search:search",
+        "find calls in many recordings",
+        "Finds the calls in which all words are: in messages, answers, arguments, results, bodies, "
+        "URLs, errors. Newest recordings first, through an index in .reenact/cache that updates "
+        "itself and may be deleted at any time.",
+        "reenact search 'rate limit' --type llm --since 2d",
+    ),
+    Command(
         "explain",
         "explain:explain_divergence",
         "why a replay diverged, and what would settle it",

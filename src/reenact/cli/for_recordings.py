@@ -9,8 +9,6 @@ from reenact.cli.parsing import (
     RECORDING,
     Parser,
     json_flag,
-    number,
-    positive,
     recording,
     root,
 )
@@ -19,88 +17,6 @@ __all__ = ["ARGUMENTS", "FORMATS"]
 
 
 FORMATS = ("vcr", "vcr-json", "har", "rrbin", "boruna", "mitmproxy")
-
-
-def _show(parser: Parser) -> None:
-    add = parser.add_argument
-    recording(parser)
-    add("seq", nargs="?", type=positive, metavar="SEQ", help="show this one event, whole")
-    add("--type", action="append", metavar="TYPE", help="only events of this type (repeatable)")
-    add("--lane", action="append", metavar="LANE", help="only events of this lane (repeatable)")
-    add("--grep", metavar="TEXT", help="only events whose data contain this text")
-    add("--from", dest="first", type=positive, metavar="SEQ", help="start at this event")
-    add("--to", dest="last", type=positive, metavar="SEQ", help="end with this event")
-    add("--limit", type=positive, metavar="N", help="at most so many events")
-    add("--follow", action="store_true", help="wait for more until the recording is finished")
-    add("--timeline", action="store_true", help="draw lanes as rows and calls as bars over time")
-    add(
-        "--report",
-        metavar="FILE",
-        help="mark the divergences of a replay in the timeline, as run --report wrote them",
-    )
-    add("--width", type=number, metavar="N", help="width of the table, 0 for whole lines")
-    json_flag(parser, "whole events as JSON, one per line; of a timeline one object")
-
-
-def _view(parser: Parser) -> None:
-    add = parser.add_argument
-    add("path", metavar="RUN", help=RECORDING)
-    add(
-        "-o", "--output", metavar="FILE", help="the file to write, otherwise RUN.html where you are"
-    )
-    add(
-        "--report",
-        metavar="FILE",
-        help="mark the divergences of a replay, as run --report wrote them",
-    )
-    add("--draws", action="store_true", help="show what was drawn from clock and chance, too")
-    json_flag(parser, "what was written as JSON")
-
-
-def _diff(parser: Parser) -> None:
-    add = parser.add_argument
-    add("one", metavar="A", help=RECORDING)
-    add("other", metavar="B", help="the recording to compare with it")
-    add(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="what stands there does not count, e.g. $.request.body.user or $..id (repeatable)",
-    )
-    add("--policy", metavar="ID", help="what this policy ignores does not count, either")
-    add("--all", action="store_true", help="everything counts: draws, dates, ids, all headers")
-    add("--lane", action="append", metavar="LANE", help="only this lane of A (repeatable)")
-    add("--stat", action="store_true", help="only the numbers")
-    add("--html", metavar="FILE", help="write a page for a browser, with both side by side")
-    add("--width", type=number, metavar="N", help="width of the lines, 0 for whole ones")
-    json_flag(parser, "the comparison as JSON")
-
-
-def _explain(parser: Parser) -> None:
-    add = parser.add_argument
-    add(
-        "what",
-        metavar="WHAT",
-        help="a report or a divergence as JSON (- is stdin), a recording that was replayed, or `last`: "
-        "the last replay that diverged",
-    )
-    add("--recording", metavar="RUN", help="the recording that the report is about")
-    add(
-        "-n",
-        "--number",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="which divergence of the report (default: the first)",
-    )
-    add("--width", type=number, metavar="N", help="width of the lines, 0 for whole ones")
-    json_flag(parser, "the explanation as JSON")
-
-
-def _stats(parser: Parser) -> None:
-    recording(parser, many=True)
-    json_flag(parser, "the numbers as JSON, one line per recording")
 
 
 def _verify(parser: Parser) -> None:
@@ -217,11 +133,6 @@ def _export(parser: Parser) -> None:
 
 
 ARGUMENTS: dict[str, Callable[[Parser], None]] = {
-    "show": _show,
-    "view": _view,
-    "diff": _diff,
-    "explain": _explain,
-    "stats": _stats,
     "verify": _verify,
     "sign": _sign,
     "recover": _recover,

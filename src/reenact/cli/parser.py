@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["command_parser", "make_parser"]
 
-_PROGRAMS = ("run", "fork", "regress")
-_PROJECTS = ("policy", "cassettes", "capabilities", "completion")
+_FILES = {
+    "programs": ("run", "fork", "regress"),
+    "looking": ("show", "view", "diff", "search", "explain", "stats"),
+    "projects": ("policy", "cassettes", "capabilities", "completion"),
+}
 
 
 def _add_arguments(parser: Parser, path: str) -> None:
     """Those of the command ``path``."""
     first = path.partition(" ")[0]
-    group = "programs" if first in _PROGRAMS else "projects" if first in _PROJECTS else "recordings"
+    group = next((name for name, those in _FILES.items() if first in those), "recordings")
     import_module(f"reenact.cli.for_{group}").ARGUMENTS[path](parser)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from reenact.diff.text import cells, clip, safe
 
 __all__ = [
+    "cells",
     "clip",
     "count",
     "json_line",

@@ -1,0 +1,1 @@
+"""Finding calls in many recordings, through an index that keeps itself up to date."""

@@ -1,0 +1,256 @@
+"""What the events of a recording say: one call after the other, whatever they hold.
+
+A call of two events begins with :func:`opened` and is completed by :func:`close`. What was drawn
+from clock and chance, and what only says when, is no call.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, SLEEP
+from reenact.engine.requests import kind_of, operation_of
+from reenact.format.event import Data, Event
+from reenact.lenses.meaning import Answered, Asked, Choice, Message
+from reenact.lenses.reading import read_event
+from reenact.lenses.table import messages
+from reenact.search.facts import CALL, Call, Said
+from reenact.search.flattening import flat
+from reenact.views.bodies import readable, undo
+
+__all__ = ["close", "closes", "opened"]
+
+_OPENINGS = {closing: opening for opening, closing in PAIRS.items()}
+_NO_CALLS = {*DRAWS, SCHEDULE, SLEEP}
+_BAD_STATUS = 400
+_IDS = re.compile(r"(?i)(^|-)(id|ray|trace)$|traceparent")
+"""Headers by which a call is found again at the other end."""
+
+
+def closes(type: str) -> str | None:
+    """The type of the events that one of ``type`` completes; None when it begins something."""
+    return _OPENINGS.get(type)
+
+
+def opened(event: Event) -> Call | None:
+    """The call that ``event`` begins; a completing event that nobody waits for is one, too."""
+    data = event.data
+    kind = kind_of(event.type, data)
+    if kind in _NO_CALLS:
+        return None
+    call = Call(
+        seq=event.seq,
+        ts=event.ts,
+        type=event.type,
+        lane=event.lane,
+        kind=kind,
+        name=operation_of(event.type, data),
+        call_id=_text(data.get("callId")),
+        said=[],
+    )
+    _withheld(call, data)
+    _FORMS.get(event.type, _anything)(call, data)
+    return call
+
+
+def close(call: Call, event: Event) -> None:
+    """``event`` completes ``call``: what it adds."""
+    data = event.data
+    call.closed = event.seq
+    _withheld(call, data)
+    if event.type == "llm_response":
+        _model_answer(call, data)
+    else:
+        _result(call, data)
+
+
+def _withheld(call: Call, data: Data) -> None:
+    withheld = data.get("withheld")
+    if isinstance(withheld, dict):
+        _say(call, "withheld", withheld.get("reason"))
+
+
+def _say(call: Call, role: str, value: Any, *, retold: bool = False) -> None:
+    text = value if isinstance(value, str) and len(value) < 256 else flat(value)
+    if text.strip():
+        call.said.append(Said(role, text, retold))
+
+
+# Calls of models
+
+
+def _model_call(call: Call, data: Data) -> None:
+    call.provider, call.model = _text(data.get("provider")), _text(data.get("model"))
+    call.lens = _text(data.get("lens"))
+    request = _part(data, "request")
+    _place(call, request)
+    _say(call, CALL, f"{call.name} {call.url}")
+    asked = read_event(data)
+    if not isinstance(asked, Asked):
+        _say(call, "request", request or _rest(data))
+        return
+    for message in messages(asked):
+        _say(call, message.role or "message", _message(message), retold=True)
+
+
+def _message(said: Message | Choice) -> str:
+    """One message in words; the same for an answer, which the next question repeats."""
+    parts = [thought.text for thought in said.reasoning]
+    parts.append(said.text)
+    parts += [f"{use.name} {use.id}\n{flat(use.arguments)}" for use in said.tool_calls]
+    if isinstance(said, Message):
+        parts += [_joined(f"{one.name} {one.id}".strip(), one.text) for one in said.results]
+    else:
+        parts.append(said.refusal or "")
+    return flat("\n".join(part for part in (*parts, *said.attached) if part.strip()))
+
+
+def _model_answer(call: Call, data: Data) -> None:
+    response = _part(data, "response")
+    _outcome(call, data, response)
+    answer = read_event(data, lens=call.lens, undo=undo)
+    if not isinstance(answer, Answered):
+        _say(call, "answer", _body(response) if response else _rest(data))
+        return
+    for choice in (answer, *answer.others):
+        _say(call, "answer", _message(choice))
+    _say(call, "id", answer.id)
+    if answer.error:
+        call.failed = True
+        _say(call, "error", answer.error)
+
+
+# Other calls
+
+
+def _tool_call(call: Call, data: Data) -> None:
+    _say(call, CALL, f"{call.name} {call.call_id}".strip())
+    _say(call, "arguments", data.get("args"))
+
+
+def _result(call: Call, data: Data) -> None:
+    call.failed = call.failed or data.get("ok") is False
+    _outcome(call, data, {})
+    _say(call, "result", data.get("result"))
+
+
+def _single(call: Call, data: Data) -> None:
+    """A call of one event, which holds what was asked and what was answered."""
+    request, response = _part(data, "request"), _part(data, "response")
+    call.closed = call.seq
+    if "url" in request:
+        _place(call, request)
+        call.name = call.method or call.name
+        _say(call, CALL, f"{call.method} {call.url}")
+        _outcome(call, data, response)
+        _say(call, "request", readable(request.get("body"), request.get("headers")))
+        _say(call, "response", _body(response))
+        return
+    call.name = _text(data.get("op")) or _text(data.get("key")) or call.name
+    argv = request.get("argv")
+    _say(call, CALL, " ".join(map(str, argv)) if isinstance(argv, list) else call.name)
+    code = response.get("exitCode")
+    call.status = code if type(code) is int else 0
+    call.failed = call.status != 0
+    _outcome(call, data, {})
+    _say(call, "request", {name: item for name, item in request.items() if name != "argv"})
+    if not request:
+        _say(call, "value", data.get("request", data.get("value")))
+    turns = {name: item for name, item in response.items() if name != "turns"}
+    _say(call, "response", turns or data.get("response"))
+
+
+def _run_start(call: Call, data: Data) -> None:
+    argv = data.get("argv")
+    _say(call, CALL, " ".join(map(str, argv)) if isinstance(argv, list) else argv)
+    _say(call, "input", data.get("input"))
+
+
+def _run_end(call: Call, data: Data) -> None:
+    call.closed = call.seq
+    code = data.get("exitCode")
+    call.status = code if type(code) is int else 0
+    call.name = _text(data.get("status"))
+    call.failed = call.status != 0 or call.name == "error"
+    _say(call, CALL, call.name)
+    _outcome(call, data, {})
+    _say(call, "output", data.get("output"))
+
+
+def _anything(call: Call, data: Data) -> None:
+    call.closed = call.seq
+    _say(call, CALL, call.name)
+    _say(call, "data", _rest(data))
+    _outcome(call, data, {})
+
+
+_FORMS = {
+    "llm_request": _model_call,
+    "tool_call": _tool_call,
+    "nondeterministic": _single,
+    "run_start": _run_start,
+    "run_end": _run_end,
+}
+
+
+# What they have in common
+
+
+def _place(call: Call, request: Data) -> None:
+    call.method, call.url = _text(request.get("method")), _text(request.get("url"))
+    try:
+        call.host = urlsplit(call.url).hostname or ""
+    except ValueError:
+        call.host = ""
+
+
+def _outcome(call: Call, data: Data, response: Data) -> None:
+    """The status of an answer, and what went wrong."""
+    status = response.get("status")
+    if type(status) is int:
+        call.status = status
+        call.failed = call.failed or status >= _BAD_STATUS
+    headers = response.get("headers")
+    for pair in headers if isinstance(headers, list) else ():
+        if isinstance(pair, list) and len(pair) == 2 and _IDS.search(str(pair[0])):
+            _say(call, "id", f"{pair[0]}: {pair[1]}")
+    for error in (data.get("error"), response.get("error")):
+        if error is None:
+            continue
+        call.failed = True
+        if isinstance(error, dict):
+            name = _text(error.get("class"))
+            if name.rpartition(".")[2] == "DivergenceError":
+                call.diverged = _text(error.get("code")) or "divergence"
+            error = _joined(name, _text(error.get("message"))) or error
+        _say(call, "error", error)
+
+
+def _body(response: Data) -> Any:
+    if "decoded" in response:
+        return readable(response["decoded"], None)
+    return readable(response.get("body"), response.get("headers"))
+
+
+_BOOKS = frozenset(
+    "key rawHash timing volatile redacted position inner valueHash inputHash".split()
+)
+
+
+def _rest(data: Data) -> Data:
+    return {name: item for name, item in data.items() if name not in _BOOKS and name != "error"}
+
+
+def _joined(name: str, text: str) -> str:
+    return f"{name}: {text}" if name and text else name or text
+
+
+def _part(data: Data, name: str) -> Data:
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
