@@ -44,7 +44,7 @@ for day in ("today", "{}", "on Friday", "on Sunday"):
 
 class Terminal(NamedTuple):
     """``commands`` one after the other; a line that begins with ``#`` is a change of the scene, see
-    :class:`Scene`. ``plain``: as a pipe has them. ``cut``: sections of a report to leave out."""
+    :class:`Scene`, one that begins with ``!`` is not shown. ``plain``: as a pipe has them. ``cut``: sections of a report to leave out."""
 
     about: str
     commands: tuple[str, ...]
@@ -80,6 +80,20 @@ TERMINALS = {
         cut=_ASIDE,
     ),
     "show": Terminal("the events of a recorded run", ("reenact show monday",)),
+    "timeline": Terminal("four lanes over time", ("reenact show trip --timeline",)),
+    "search": Terminal(
+        "calls found in all recordings", ("reenact search warm --type llm --in runs --limit 4",)
+    ),
+    "explain": Terminal(
+        "why a replay diverged, and what would settle it",
+        (
+            "# changed",
+            f"! reenact run --replay monday -- {ASK.format('Bern')}",
+            "reenact explain last",
+            "# unchanged",
+        ),
+        cut=_ASIDE,
+    ),
     "diff": Terminal(
         "two runs side by side: what another model answered", ("reenact diff monday forked",)
     ),
@@ -95,6 +109,8 @@ PAGES = {
     "view-dark": Page(
         "reenact view trip --report report.json -o page.html", dark=True, closer=True
     ),
+    "diff-page": Page("reenact diff monday forked --html page.html"),
+    "regress-page": Page("reenact regress runs -q --html page.html -- python agent.py Rome"),
 }
 
 
@@ -159,6 +175,8 @@ class Scene:
         here = Path(sys.executable).parent
         env = {
             "COLUMNS": str(COLUMNS),
+            "LC_ALL": "C.UTF-8",
+            "TERM": "xterm-256color",
             "MODEL_API_KEY": KEY,
             "MODEL_SERVER": self.server,
             "PATH": f"{here}{os.pathsep}{os.environ['PATH']}",
@@ -174,6 +192,9 @@ class Scene:
         for command in terminal.commands:
             if command.startswith("# "):
                 self.change(command[2:])
+                continue
+            if command.startswith("! "):
+                self.shell(command[2:])
                 continue
             printed = self.shell(command, plain=terminal.plain)
             found += [f"$ {command}", *_report_alone(_without(printed, terminal.cut)), ""]
@@ -235,7 +256,17 @@ def _without(printed: list[str], sections: Iterable[str]) -> list[str]:
 
 # Drawing
 
-INK, GREEN, RED = "#e6edf3", "#7ee787", "#ff7b72"
+INK, GREEN, RED, PAPER = "#e6edf3", "#7ee787", "#ff7b72", "#0d1117"
+_COLOURS = {
+    "2": "#7d8590",
+    "31": RED,
+    "32": GREEN,
+    "33": "#e3b341",
+    "34": "#79c0ff",
+    "35": "#d2a8ff",
+    "36": "#76e3ea",
+}
+_REVERSED = "7"
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 
 
@@ -252,7 +283,7 @@ def draw(terminal: Terminal, lines: list[str]) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img" aria-label="{escape(terminal.about)}">',
-            f'<rect width="{WIDTH}" height="{height}" rx="10" fill="#0d1117"/>',
+            f'<rect width="{WIDTH}" height="{height}" rx="10" fill="{PAPER}"/>',
             '<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="13">',
             *rows,
             "</g>",
@@ -283,7 +314,10 @@ def _spans(line: str) -> str:
     found = ""
     parts = _SGR.split(line)
     for text, code in zip(parts[::2], ["", *parts[1::2]], strict=True):
-        colour = {"31": RED, "32": GREEN}.get(code)
+        codes = code.split(";")
+        colour = next((_COLOURS[one] for one in codes if one in _COLOURS), None)
+        if _REVERSED in codes:
+            colour = None  # SVG has no paper behind a word; it stands between two halves of its bar
         # Browsers make one of several spaces, whatever is said about that.
         inside = escape(text, quote=False).replace(" ", "\u00a0")
         found += f'<tspan fill="{colour}">{inside}</tspan>' if colour and text else inside

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from reenact._system import monotonic
 from reenact.cli.parsing import USUAL
-from reenact.cli.render import clip, offset
+from reenact.cli.render import clip
 
 __all__ = ["Progress"]
 
@@ -47,8 +47,9 @@ class Progress:
         seconds = max(now - self._start, 1e-9)
         rate = (self._done - self._before) / seconds
         left = (self._whole - self._done) / rate if rate else 0.0
+        time = f"{_clock(left)} left" if self._done < self._whole else f"in {_clock(seconds)}"
         told = ", ".join(f"{number:,} {name}" for name, number in sorted(found.items()) if number)
-        line = f"{self._done:,}/{self._whole:,}  {rate:,.1f}/s  {offset(int(left * 1000))} left  {told}"
+        line = f"{self._done:,}/{self._whole:,}  {rate:,.1f}/s  {time}  {told}"
         if not self._bar:
             return f"reenact: {line}"
         width = self._width()
@@ -69,3 +70,12 @@ class Progress:
             print(f"\r\033[K{line}", end="", file=self._out, flush=True)
         else:
             print(line, file=self._out, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    """``12 s``, ``3:05 min``, ``1:02:03 h``."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
