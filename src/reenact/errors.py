@@ -18,6 +18,7 @@
     │   ├── RecordingUnfinished      the writer never closed it
     │   ├── RecordingTooNew          written by a later major version
     │   └── RecordingOutdated        written by an earlier major version: migrate it
+    ├── AuditInvalid                 a part of an audit log proves nothing (.reason)      exit 3
     ├── SinkError                    a recording cannot be written                        exit 2
     │   ├── RecordingExists          there already is one
     │   ├── WriterBusy               somebody else is writing it
@@ -37,6 +38,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol
 
 __all__ = [
+    "AuditInvalid",
     "BudgetExceeded",
     "CapabilityDenied",
     "CommandFailed",
@@ -199,6 +201,19 @@ class RecordingTooNew(RecordingError):
 
 class RecordingOutdated(RecordingError):
     code = "recording.outdated"
+
+
+class AuditInvalid(ReenactError):
+    """``reason`` is a stable word for what is wrong: ``proof.short``, ``note.signature`` …"""
+
+    code = "audit.invalid"
+    exit_code = 3
+
+    def __init__(
+        self, message: str, *, reason: str, hint: str = "", **fields: str | int | None
+    ) -> None:
+        super().__init__(message, hint=hint, reason=reason, **fields)
+        self.reason = reason
 
 
 class SinkError(ReenactError):

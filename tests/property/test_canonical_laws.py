@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from reenact.errors import ValueRefused
-from reenact.format.canonical import MAX_DEPTH, canonical, decode, exact, plain, stored
+from reenact.format.canonical import MAX_DEPTH, canonical, decode, exact, jcs, plain, stored
 from reenact.format.paths import Path, join, lookup, parse
 from tests.property.values import NAMES, TEXTS, VALUES
 
@@ -168,3 +168,11 @@ def test_a_refused_path_leads_to_the_value(path: list[str | int]) -> None:
         exact(value)
     found: Path = parse(caught.value.path)
     assert lookup(value, found) is marker
+
+
+@given(SHARED)
+@example({"$blob": {"$$bytes": [1.0]}, "\U00010000": 1, "\uffff": 2})
+def test_without_marks_it_is_rfc_8785_and_encoding_again_changes_nothing(value: Any) -> None:
+    encoded = jcs(value)
+    assert encoded == rfc8785.dumps(value)
+    assert jcs(decode(encoded)) == encoded

@@ -40,6 +40,7 @@ __all__ = [
     "digest_bytes",
     "exact",
     "has_marks",
+    "jcs",
     "plain",
     "quickly",
     "stored",
@@ -102,6 +103,12 @@ def stored(value: Any) -> bytes:
 def canonical(value: Any) -> bytes:
     """The canonical form of ``value`` for keys and comparisons. Raises :class:`ValueRefused`."""
     return _encode(value, jcs=True, escape=True)
+
+
+def jcs(value: Any) -> bytes:
+    """The canonical form of ``value`` with every key as it is: what :func:`decode` read from
+    canonical bytes gives those bytes again. Raises :class:`ValueRefused`."""
+    return _encode(value, jcs=True, escape=False)
 
 
 def _encode(value: Any, *, jcs: bool, escape: bool) -> bytes:

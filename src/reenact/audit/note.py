@@ -1,0 +1,137 @@
+"""Signed notes (c2sp.org/signed-note, v1.0.0): a text, an empty line, and who signed it.
+
+Signatures of keys that nobody here knows are ignored, so that witnesses can add theirs and a key
+can be changed. One of a known key that does not verify spoils the whole note.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from reenact.audit.keys import Key, Signer, check_name
+from reenact.audit.spelling import strict_base64
+from reenact.errors import AuditInvalid
+
+__all__ = ["MAX_NOTE", "Note", "NoteSignature", "parse_note", "sign_note"]
+
+MAX_NOTE: Final = 1_000_000
+"""Bytes. Room for a hundred signatures of any kind."""
+MAX_SIGNATURES: Final = 100
+_DASH: Final = "\u2014 "
+_ID_SIZE: Final = 4
+_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
+
+
+class NoteSignature(msgspec.Struct, frozen=True):
+    """One line under a note. ``key_id`` is four bytes, ``data`` what the algorithm made."""
+
+    name: str
+    key_id: bytes
+    data: bytes
+
+    def to_text(self) -> str:
+        """The line, with its newline."""
+        return f"{_DASH}{self.name} {b64encode(self.key_id + self.data).decode()}\n"
+
+
+class Note(msgspec.Struct, frozen=True):
+    """``text`` ends with a newline. Nothing in it is to be believed before :meth:`signed_by`."""
+
+    text: str
+    signatures: tuple[NoteSignature, ...]
+
+    def to_text(self) -> str:
+        """The whole note."""
+        return f"{self.text}\n{''.join(line.to_text() for line in self.signatures)}"
+
+    def signed_by(self, keys: Iterable[Key]) -> tuple[Key, ...]:
+        """Which of ``keys`` signed it, each once, in the order of the signatures.
+
+        Raises :class:`AuditInvalid` when one of them is named and its signature does not verify,
+        and when none of them signed.
+        """
+        known = {(key.name, key.id): key for key in keys}
+        found: dict[Key, None] = {}
+        for line in self.signatures:
+            key = known.get((line.name, line.key_id))
+            if key is None:
+                continue
+            if not key.verifies(line.data, self.text.encode()):
+                raise AuditInvalid(
+                    f"the signature of {key.name} ({key.id.hex()}) is not one over this text",
+                    reason="note.signature",
+                    hint="the text or the signature was changed; do not trust it",
+                )
+            found[key] = None
+        if not found:
+            raise AuditInvalid(
+                f"not signed by a key that is trusted here, but by {self._strangers()}",
+                reason="note.unsigned",
+                hint="give the verifier key of the log, which its operator publishes",
+            )
+        return tuple(found)
+
+    def _strangers(self) -> str:
+        names = dict.fromkeys(f"{line.name} ({line.key_id.hex()})" for line in self.signatures)
+        return ", ".join(list(names)[:4]) + (" …" if len(names) > 4 else "")
+
+
+def sign_note(text: str, signers: Sequence[Signer]) -> Note:
+    """A note over ``text`` with one signature of each signer, in their order."""
+    _check_characters(text.encode())
+    if not text.endswith("\n") or not signers:
+        raise _malformed("a text ends with a newline and has at least one signature")
+    return Note(
+        text,
+        tuple(
+            NoteSignature(signer.key.name, signer.key.id, signer.sign(text.encode()))
+            for signer in signers
+        ),
+    )
+
+
+def parse_note(data: bytes) -> Note:
+    """Read a note strictly; nothing is verified. Raises :class:`AuditInvalid`."""
+    if len(data) > MAX_NOTE:
+        raise _malformed(f"it has {len(data)} bytes, more than {MAX_NOTE}")
+    whole = _check_characters(data)
+    cut = whole.rfind("\n\n")
+    if cut < 0:
+        raise _malformed("no empty line stands between a text and its signatures")
+    text, below = whole[: cut + 1], whole[cut + 2 :]
+    if not below.endswith("\n"):
+        raise _malformed("the last line does not end, or there is no signature")
+    lines = below[:-1].split("\n")
+    if len(lines) > MAX_SIGNATURES:
+        raise _malformed(f"it has {len(lines)} signatures, more than {MAX_SIGNATURES}")
+    return Note(text, tuple(map(_signature, lines)))
+
+
+def _check_characters(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise _malformed(f"it is not UTF-8 at byte {error.start}") from None
+    if _CONTROL.search(text):
+        raise _malformed("it has control characters")
+    return text
+
+
+def _signature(line: str) -> NoteSignature:
+    name, space, encoded = line.removeprefix(_DASH).partition(" ")
+    if not line.startswith(_DASH) or not space:
+        raise _malformed("a signature line is a dash, a name and base64")
+    check_name(name)
+    data = strict_base64(encoded)
+    if data is None or len(data) <= _ID_SIZE:
+        raise _malformed("a signature is not the base64 of a key id and more")
+    return NoteSignature(name, data[:_ID_SIZE], data[_ID_SIZE:])
+
+
+def _malformed(why: str) -> AuditInvalid:
+    return AuditInvalid(f"not a signed note: {why}", reason="note.malformed")
