@@ -160,7 +160,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
     progress.end()
     (line,) = out.getvalue().splitlines()
     assert line.startswith("reenact: 2,000/2,000  ")
-    assert line.endswith("  0.000 left  2,000 ok")
+    assert line.endswith("/s  in 0 s  2,000 ok")
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])
