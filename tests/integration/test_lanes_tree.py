@@ -137,6 +137,19 @@ def test_threads_and_what_they_start(tmp_path: Path) -> None:
     assert _lanes(program, tmp_path) == ["0.1.1", "0.2"]
 
 
+def test_a_thread_that_runs_a_function_of_ours_has_a_lane(tmp_path: Path) -> None:
+    def program(world: World) -> Any:
+        session = reenact.current()
+        assert session is not None
+        for number in range(3):
+            thread = threading.Thread(target=session.call, args=("ask", {"n": number}, list))
+            thread.start()
+            thread.join()
+        return world.get()
+
+    assert _lanes(program, tmp_path) == ["0", "0.1", "0.2", "0.3"]
+
+
 def test_a_timer_thread_has_a_lane(tmp_path: Path) -> None:
     def program(world: World) -> Any:
         seen: list[Any] = []

@@ -61,10 +61,13 @@ def _can_start(thread: Any) -> bool:
 
 
 def _is_of(thread: Any, packages: tuple[str, ...]) -> bool:
-    """Does ``thread`` run code of one of ``packages``?"""
-    target = getattr(thread, "_target", None)
-    modules = (type(thread).__module__, getattr(target, "__module__", None) or "")
-    return any(is_within(module, packages) for module in modules)
+    """Is ``thread`` one of ``packages``, or does it run code of theirs? A function of ours may be
+    what the program wants to be run (``Thread(target=session.call)``): threads of our own have
+    classes of their own."""
+    if is_within(type(thread).__module__, packages):
+        return True
+    target = getattr(getattr(thread, "_target", None), "__module__", None) or ""
+    return is_within(target, packages) and not is_within(target, _OURS)
 
 
 def is_within(module: str, packages: tuple[str, ...]) -> bool:

@@ -112,6 +112,10 @@ class Log:
 _join = threading.Thread.join  # before a session makes it a wait of the program
 
 
+class _Syncing(threading.Thread):
+    """One of ours, not of the program: so it is in no session."""
+
+
 class Syncer:
     """Group commit: a background thread makes what was written durable, every ``interval``.
 
@@ -142,7 +146,7 @@ class Syncer:
 
     def _start(self) -> bool:
         """Start the thread. False where Python starts none any more, because it is ending."""
-        thread = threading.Thread(target=self._run, name="reenact-sync", daemon=True)
+        thread = _Syncing(target=self._run, name="reenact-sync", daemon=True)
         try:
             thread.start()
         except RuntimeError:
