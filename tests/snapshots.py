@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 
 __all__ = ["Snapshot", "snapshots_beside"]
@@ -36,6 +37,9 @@ def snapshots_beside(test: Path) -> Snapshot:
             file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
         assert file.exists(), f"no {file.name} yet: look at the text, then {_WRITE}=write"
-        assert text == file.read_text(encoding="utf-8")
+        kept = file.read_text(encoding="utf-8")
+        assert text == kept, "\n".join(
+            unified_diff(kept.splitlines(), text.splitlines(), lineterm="")
+        )
 
     return snapshot
