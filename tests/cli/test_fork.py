@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import reenact
 from tests.cli.conftest import Run
 from tests.integration.running import PATIENCE, reenact_command
+from tests.snapshots import Snapshot
 
 COMMAND = ("--", sys.executable, "-c", "pass")
 
@@ -152,7 +154,7 @@ def test_a_sweep_shows_where_runs_begin_to_fail(folder: Path) -> None:
     assert b"good bad good" in (folder / "s" / names[0] / "output").read_bytes()
 
 
-def test_a_check_decides_what_has_failed(folder: Path) -> None:
+def test_a_check_decides_what_has_failed(folder: Path, snapshot: Snapshot) -> None:
     check = f"{sys.executable} check.py"
     (folder / "check.py").write_text(
         "import os, sys; sys.exit('better' not in open(os.environ['REENACT_OUTPUT']).read())"
@@ -166,6 +168,7 @@ def test_a_check_decides_what_has_failed(folder: Path) -> None:
         ["llm", "model", "1", "0", "0"],
         ["llm", "model", "1", "1", "0", "#" * 20],
     ]
+    snapshot("fork-sweep", re.sub(r"(?m)^ *\d+ ", "  SEQ ", done.stdout.decode()))
     assert b"the forks are in " in done.stderr
     assert not (folder / ".reenact" / "runs").exists() or not any(
         place.is_dir() for place in (folder / ".reenact" / "runs").iterdir()

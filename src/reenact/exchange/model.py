@@ -1,0 +1,312 @@
+"""What an app and a server say to each other about exchanges: plain values, no behaviour.
+
+JSON names are camelCase. Times are milliseconds since the epoch, UTC; durations are milliseconds
+with a fraction. Unknown fields are ignored, so that either side may be the younger one. The page
+docs/reference/protocol.md says the same in words.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+__all__ = [
+    "BOUNDARIES",
+    "MAX_ID",
+    "PROTOCOL",
+    "STATES",
+    "TERMINAL",
+    "Body",
+    "BodyType",
+    "Boundaries",
+    "Change",
+    "Command",
+    "ErrorFacts",
+    "Exchange",
+    "ExchangeStatus",
+    "Header",
+    "Heartbeat",
+    "Id",
+    "Kind",
+    "Payload",
+    "Processor",
+    "ProcessorKind",
+    "ProcessorStatus",
+    "RecordingRef",
+    "Registered",
+    "Registration",
+    "ReplayOf",
+    "ReplaySource",
+    "Route",
+    "State",
+    "StateReport",
+    "Trace",
+    "Verdict",
+]
+
+PROTOCOL: Final = 1
+MAX_ID: Final = 128
+
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID, pattern=r"^[A-Za-z0-9._~:@-]+$")]
+"""Ids that go into URLs as they are. A route's id is a text of its own: it may hold a path."""
+
+Text = Annotated[str, msgspec.Meta(max_length=4_096)]
+RouteId = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+Stamp = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+
+BodyType = Literal["none", "text", "json", "bytes"]
+Kind = Literal["http", "route", "task"]
+ExchangeStatus = Literal["completed", "failed"]
+ProcessorKind = Literal["step", "loop", "split", "choice", "handler"]
+ProcessorStatus = Literal["completed", "failed", "handled"]
+Boundaries = Literal["recorded", "recorded_then_live", "live"]
+BOUNDARIES: Final[tuple[Boundaries, ...]] = ("recorded", "recorded_then_live", "live")
+
+State = Literal[
+    "requested", "delivered", "running", "completed", "failed", "refused", "cancelled", "expired"
+]
+STATES: Final[tuple[State, ...]] = (
+    "requested",
+    "delivered",
+    "running",
+    "completed",
+    "failed",
+    "refused",
+    "cancelled",
+    "expired",
+)
+TERMINAL: Final[frozenset[State]] = frozenset(
+    {"completed", "failed", "refused", "cancelled", "expired"}
+)
+Verdict = Literal["identical", "equivalent", "fixed", "regressed", "diverged"]
+
+Header = tuple[str, str]
+
+
+class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A value that is sent. Fields that have their default are left out."""
+
+
+class Body(Wire, frozen=True):
+    """A typed body. ``text`` is the exact text of ``text`` and ``json`` (a JSON text is never
+    printed anew unless it is edited), ``base64`` the content of ``bytes``.
+
+    ``clipped`` is the real size in bytes of a body that was too large to be kept; the rest is then
+    not here, and it is never replayed.
+    """
+
+    type: BodyType = "none"
+    text: str = ""
+    base64: str = ""
+    content_type: Text = ""
+    clipped: Count | None = None
+
+
+class Payload(Wire, frozen=True):
+    """Headers in order, repeated ones too; the body; and properties, a JSON object.
+
+    Of an HTTP request the properties are ``http.method``, ``http.path``, ``http.query``,
+    ``http.scheme``, ``http.host`` and ``http.client``, of a response ``http.status``.
+    """
+
+    headers: tuple[Header, ...] = ()
+    body: Body = Body()
+    properties: dict[str, Any] = {}
+
+
+class ErrorFacts(Wire, frozen=True):
+    """An exception: its class with its module, and its message, redacted."""
+
+    type: Text
+    message: Text = ""
+
+
+class Change(Wire, frozen=True):
+    """What a processor did to one place of the payload. ``path`` is a JSON pointer over
+    ``/headers``, ``/body`` and ``/properties`` (:mod:`reenact.exchange.document`). ``before`` is
+    missing for what was added, ``after`` for what was removed."""
+
+    op: Literal["add", "remove", "replace"]
+    path: str
+    before: Any = msgspec.UNSET
+    after: Any = msgspec.UNSET
+
+
+class Processor(Wire, frozen=True):
+    """One step of a route, once. ``seq`` is from 1 in the order of starting, ``parent_seq`` the
+    processor around it (0 for none), ``iteration`` the round of the loop or part of the split that
+    it is in, from 0.
+
+    ``lane`` with ``first_call`` and ``end_call`` are the calls of the recording that it made: those
+    of that lane with positions in the half-open range, and of lanes spawned meanwhile.
+    ``input`` and ``output`` are arguments and result of a plain function; ``branch`` the way that a
+    choice took.
+    """
+
+    processor_id: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+    seq: Annotated[int, msgspec.Meta(ge=1)]
+    parent_seq: Count = 0
+    iteration: Count | None = None
+    kind: ProcessorKind = "step"
+    started_at: Stamp = 0
+    duration: float = 0.0
+    status: ProcessorStatus = "completed"
+    error: ErrorFacts | None = None
+    changes: tuple[Change, ...] = ()
+    input: Any = msgspec.UNSET
+    output: Any = msgspec.UNSET
+    branch: Text = ""
+    lane: Text = ""
+    first_call: Count = 0
+    end_call: Count = 0
+
+
+class Trace(Wire, frozen=True):
+    """W3C trace context of an exchange: its own span, and the one it came from."""
+
+    trace_id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
+    span_id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}$")]
+    parent_span_id: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{16})?$")] = ""
+    state: Text = ""
+
+
+class RecordingRef(Wire, frozen=True):
+    """The recording of the exchange's calls: a packed capture, by the digest of its bytes."""
+
+    digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+    size: Count
+    content_hash: Text = ""
+    events: Count = 0
+
+
+class ReplayOf(Wire, frozen=True):
+    """Set in the exchange of a replay. ``depth`` is 1 for a replay of an original."""
+
+    replay_id: Id
+    source_exchange_id: Id
+    depth: Annotated[int, msgspec.Meta(ge=1)] = 1
+    boundaries: Boundaries = "recorded"
+    divergences: tuple[dict[str, Any], ...] = ()
+    live_calls: Count = 0
+    served_calls: Count = 0
+    unused_calls: Count = 0
+
+
+class Exchange(Wire, frozen=True):
+    """One inbound unit of work, from its start payload to its result."""
+
+    exchange_id: Id
+    route_id: RouteId
+    revision: Text = ""
+    code_version: Text = ""
+    kind: Kind = "route"
+    agent_id: Text = ""
+    started_at: Stamp
+    duration: float = 0.0
+    status: ExchangeStatus = "completed"
+    error: ErrorFacts | None = None
+    start: Payload
+    start_digest: Text = ""
+    """``digest`` of the start payload as it stands here, that is redacted."""
+    redacted: tuple[str, ...] = ()
+    """JSON pointers of the values in ``start`` that redaction has removed."""
+    not_replayable: Text = ""
+    """Why it cannot be replayed; empty when it can."""
+    result: Payload | None = None
+    processors: tuple[Processor, ...] = ()
+    recording: RecordingRef | None = None
+    trace: Trace | None = None
+    correlation_id: Text = ""
+    replay: ReplayOf | None = None
+
+
+class Route(Wire, frozen=True):
+    """A route of an app as it is now."""
+
+    route_id: RouteId
+    revision: Text
+    kind: Kind = "route"
+    processors: tuple[str, ...] = ()
+
+
+class Registration(Wire, frozen=True):
+    """What an agent says when it comes. Tenant, app and environment must be those of its key."""
+
+    protocol: int
+    agent_id: Id
+    app: Id
+    environment: Id
+    name: Text = ""
+    version: Text = ""
+    routes: tuple[Route, ...] = ()
+    capabilities: tuple[str, ...] = ()
+
+
+class Registered(Wire, frozen=True):
+    """What the server answers. ``command_key`` is the verifier key (``name+id+base64``) of the
+    signatures of commands; ``epoch`` counts registrations: a newer one takes the stream over."""
+
+    agent_id: Id
+    tenant: Id
+    epoch: Count
+    command_key: str
+    environment_kind: Literal["production", "non-production"] = "production"
+    heartbeat_seconds: float = 15.0
+    max_batch_bytes: Count = 16_777_216
+    max_body_bytes: Count = 1_048_576
+
+
+class Heartbeat(Wire, frozen=True):
+    epoch: Count
+    running: tuple[str, ...] = ()
+    spooled: Count = 0
+    dropped: Count = 0
+
+
+class Command(Wire, frozen=True):
+    """A signed order. The signature is over ``reenact command 1\\n`` and the canonical JSON of the
+    command without its signature (see :mod:`reenact.exchange.signing`)."""
+
+    v: int = PROTOCOL
+    type: Literal["replay", "cancel"] = "replay"
+    command_id: Id
+    replay_id: Id
+    tenant: Id
+    agent_id: Id
+    issued_at: Stamp
+    expires_at: Stamp
+    nonce: Id
+    source_exchange_id: Text = ""
+    route_id: Text = ""
+    revision: Text = ""
+    """The revision that the route must have, for ``same``; empty for the current one."""
+    modified_payload: Payload | None = None
+    """The whole payload as edited, or None for a replay of what was recorded."""
+    payload_digest: Text = ""
+    boundaries: Boundaries = "recorded"
+    strict: bool = False
+    depth: Count = 1
+    deadline: Stamp = 0
+    """Until then it has to be done."""
+    trace_parent: Text = ""
+    signature: str = ""
+
+
+class ReplaySource(Wire, frozen=True):
+    """What an agent fetches for a replay. ``redacted`` are the places of ``payload`` that hold a
+    placeholder and no value."""
+
+    payload: Payload
+    redacted: tuple[str, ...] = ()
+    recording: RecordingRef | None = None
+
+
+class StateReport(Wire, frozen=True):
+    """What an agent says of a replay. ``completed`` is never said: the exchange that comes in is."""
+
+    state: Literal["delivered", "running", "failed", "refused", "cancelled"]
+    epoch: Count
+    code: Text = ""
+    message: Text = ""
