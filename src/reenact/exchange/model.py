@@ -85,11 +85,11 @@ Verdict = Literal["identical", "equivalent", "fixed", "regressed", "diverged"]
 Header = tuple[str, str]
 
 
-class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A value that is sent. Fields that have their default are left out."""
 
 
-class Body(Wire, frozen=True):
+class Body(Wire, frozen=True, kw_only=True):
     """A typed body. ``text`` is the exact text of ``text`` and ``json`` (a JSON text is never
     printed anew unless it is edited), ``base64`` the content of ``bytes``.
 
@@ -104,7 +104,7 @@ class Body(Wire, frozen=True):
     clipped: Count | None = None
 
 
-class Payload(Wire, frozen=True):
+class Payload(Wire, frozen=True, kw_only=True):
     """Headers in order, repeated ones too; the body; and properties, a JSON object.
 
     Of an HTTP request the properties are ``http.method``, ``http.path``, ``http.query``,
@@ -116,14 +116,14 @@ class Payload(Wire, frozen=True):
     properties: dict[str, Any] = {}
 
 
-class ErrorFacts(Wire, frozen=True):
+class ErrorFacts(Wire, frozen=True, kw_only=True):
     """An exception: its class with its module, and its message, redacted."""
 
     type: Text
     message: Text = ""
 
 
-class Change(Wire, frozen=True):
+class Change(Wire, frozen=True, kw_only=True):
     """What a processor did to one place of the payload. ``path`` is a JSON pointer over
     ``/headers``, ``/body`` and ``/properties`` (:mod:`reenact.exchange.document`). ``before`` is
     missing for what was added, ``after`` for what was removed."""
@@ -134,7 +134,7 @@ class Change(Wire, frozen=True):
     after: Any = msgspec.UNSET
 
 
-class Processor(Wire, frozen=True):
+class Processor(Wire, frozen=True, kw_only=True):
     """One step of a route, once. ``seq`` is from 1 in the order of starting, ``parent_seq`` the
     processor around it (0 for none), ``iteration`` the round of the loop or part of the split that
     it is in, from 0.
@@ -163,7 +163,7 @@ class Processor(Wire, frozen=True):
     end_call: Count = 0
 
 
-class Trace(Wire, frozen=True):
+class Trace(Wire, frozen=True, kw_only=True):
     """W3C trace context of an exchange: its own span, and the one it came from."""
 
     trace_id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
@@ -172,7 +172,7 @@ class Trace(Wire, frozen=True):
     state: Text = ""
 
 
-class RecordingRef(Wire, frozen=True):
+class RecordingRef(Wire, frozen=True, kw_only=True):
     """The recording of the exchange's calls: a packed capture, by the digest of its bytes."""
 
     digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -181,7 +181,7 @@ class RecordingRef(Wire, frozen=True):
     events: Count = 0
 
 
-class ReplayOf(Wire, frozen=True):
+class ReplayOf(Wire, frozen=True, kw_only=True):
     """Set in the exchange of a replay. ``depth`` is 1 for a replay of an original."""
 
     replay_id: Id
@@ -194,7 +194,7 @@ class ReplayOf(Wire, frozen=True):
     unused_calls: Count = 0
 
 
-class Exchange(Wire, frozen=True):
+class Exchange(Wire, frozen=True, kw_only=True):
     """One inbound unit of work, from its start payload to its result."""
 
     exchange_id: Id
@@ -222,7 +222,7 @@ class Exchange(Wire, frozen=True):
     replay: ReplayOf | None = None
 
 
-class Route(Wire, frozen=True):
+class Route(Wire, frozen=True, kw_only=True):
     """A route of an app as it is now."""
 
     route_id: RouteId
@@ -231,7 +231,7 @@ class Route(Wire, frozen=True):
     processors: tuple[str, ...] = ()
 
 
-class Registration(Wire, frozen=True):
+class Registration(Wire, frozen=True, kw_only=True):
     """What an agent says when it comes. Tenant, app and environment must be those of its key."""
 
     protocol: int
@@ -244,7 +244,7 @@ class Registration(Wire, frozen=True):
     capabilities: tuple[str, ...] = ()
 
 
-class Registered(Wire, frozen=True):
+class Registered(Wire, frozen=True, kw_only=True):
     """What the server answers. ``command_key`` is the verifier key (``name+id+base64``) of the
     signatures of commands; ``epoch`` counts registrations: a newer one takes the stream over."""
 
@@ -258,14 +258,14 @@ class Registered(Wire, frozen=True):
     max_body_bytes: Count = 1_048_576
 
 
-class Heartbeat(Wire, frozen=True):
+class Heartbeat(Wire, frozen=True, kw_only=True):
     epoch: Count
     running: tuple[str, ...] = ()
     spooled: Count = 0
     dropped: Count = 0
 
 
-class Command(Wire, frozen=True):
+class Command(Wire, frozen=True, kw_only=True):
     """A signed order. The signature is over ``reenact command 1\\n`` and the canonical JSON of the
     command without its signature (see :mod:`reenact.exchange.signing`)."""
 
@@ -294,7 +294,7 @@ class Command(Wire, frozen=True):
     signature: str = ""
 
 
-class ReplaySource(Wire, frozen=True):
+class ReplaySource(Wire, frozen=True, kw_only=True):
     """What an agent fetches for a replay. ``redacted`` are the places of ``payload`` that hold a
     placeholder and no value."""
 
@@ -303,7 +303,7 @@ class ReplaySource(Wire, frozen=True):
     recording: RecordingRef | None = None
 
 
-class StateReport(Wire, frozen=True):
+class StateReport(Wire, frozen=True, kw_only=True):
     """What an agent says of a replay. ``completed`` is never said: the exchange that comes in is."""
 
     state: Literal["delivered", "running", "failed", "refused", "cancelled"]
