@@ -1,0 +1,1 @@
+"""The server of exchange replay: history, commands, permissions, audit."""

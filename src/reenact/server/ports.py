@@ -1,0 +1,97 @@
+"""What the parts of a server need of each other, and of the world. Values and seams only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from reenact.server.access import Grant, Tier
+
+if TYPE_CHECKING:
+    from reenact.audit.keys import Signer
+    from reenact.server.audit import Auditor
+    from reenact.server.blobs import Blobs
+    from reenact.server.hints import Hints
+    from reenact.server.storage.database import Database
+
+__all__ = ["Limits", "Principal", "Server", "TenantFacts", "Timings"]
+
+
+class TenantFacts(msgspec.Struct, frozen=True):
+    """A tenant as it is now."""
+
+    id: str
+    name: str
+    tier: Tier
+    dedicated: bool
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Who asks. ``credential`` is the id of the key or session, never the secret. ``app`` and
+    ``environment`` are those that an agent's key is bound to."""
+
+    type: Literal["user", "key", "agent"]
+    id: str
+    name: str
+    tenant: TenantFacts
+    grants: tuple[Grant, ...]
+    auth: Literal["key", "session"]
+    credential: str
+    csrf: str = ""
+    app: str = ""
+    environment: str = ""
+    ip: str = ""
+    agent_header: str = ""
+    """The User-Agent."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is taken in at most. Sizes in bytes."""
+
+    body: int = 1 << 20
+    """Of an ordinary request."""
+    batch: int = 16 << 20
+    """Of an ingest request as it is sent; inflated it may have four times as much."""
+    payload: int = 1 << 20
+    """Of one body inside an exchange."""
+    capture: int = 256 << 20
+    replays_per_minute: int = 60
+    """Per tenant."""
+    depth: int = 5
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds."""
+
+    heartbeat: float = 15.0
+    ping: float = 15.0
+    poll: float = 2.0
+    """How often what hints may have missed is looked for."""
+    sweep: float = 1.0
+    """How often deadlines are looked at."""
+    deliver: float = 60.0
+    start: float = 30.0
+    run: float = 300.0
+    retry: float = 1.0
+
+
+class Server(msgspec.Struct, frozen=True):
+    """Everything that a handler can use. ``now`` is in milliseconds; ``new_id`` gives an id that
+    sorts by time, with the given prefix; ``secret`` gives random bytes."""
+
+    database: Database
+    blobs: Blobs
+    auditor: Auditor
+    hints: Hints
+    signer: Signer
+    """Of commands; its name is ``<deployment>/commands``."""
+    deployment: str
+    data: Path
+    now: Callable[[], int]
+    new_id: Callable[[str], str]
+    secret: Callable[[int], bytes]
+    limits: Limits = Limits()
+    timings: Timings = Timings()

@@ -1,0 +1,166 @@
+"""The tables of agents, exchanges, replays and captures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import REAL, Column, Index, LargeBinary, Text
+
+from reenact.server.storage.tables import Whole, of_tenant
+
+__all__ = ["AGENTS", "CAPTURES", "COMMANDS", "EXCHANGES", "IDEMPOTENCY", "NOISE", "REPLAYS"]
+
+AGENTS: Final = of_tenant(
+    "agents",
+    Column("agent_id", Text, nullable=False),
+    Column("key_id", Text, nullable=False),
+    Column("app", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("routes", LargeBinary, nullable=False),
+    Column("capabilities", Text, nullable=False),
+    Column("epoch", Whole, nullable=False),
+    Column("registered_at", Whole, nullable=False),
+    Column("last_seen_at", Whole, nullable=False),
+    Column("gone_at", Whole, nullable=False),
+    Column("spooled", Whole, nullable=False),
+    Column("dropped", Whole, nullable=False),
+    Column("running", Text, nullable=False),
+    Column("last_command", Whole, nullable=False),
+    key=("agent_id",),
+    extra=(Index("agents_by_place", "tenant", "app", "environment", "last_seen_at"),),
+)
+"""``routes`` is JSON; ``last_command`` the number of the newest command for it."""
+
+EXCHANGES: Final = of_tenant(
+    "exchanges",
+    Column("exchange_id", Text, nullable=False),
+    Column("app", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("route_id", Text, nullable=False),
+    Column("revision", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("started_at", Whole, nullable=False),
+    Column("duration", REAL, nullable=False),
+    Column("received_at", Whole, nullable=False),
+    Column("not_replayable", Text, nullable=False),
+    Column("replay_id", Text, nullable=False),
+    Column("source_exchange_id", Text, nullable=False),
+    Column("depth", Whole, nullable=False),
+    Column("trace_id", Text, nullable=False),
+    Column("span_id", Text, nullable=False),
+    Column("parent_span_id", Text, nullable=False),
+    Column("correlation_id", Text, nullable=False),
+    Column("error_type", Text, nullable=False),
+    Column("error_message", Text, nullable=False),
+    Column("recording_digest", Text, nullable=False),
+    Column("recording_size", Whole, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    key=("exchange_id",),
+    extra=(
+        Index("exchanges_by_time", "tenant", "started_at", "exchange_id"),
+        Index("exchanges_by_place", "tenant", "app", "environment", "started_at"),
+        Index("exchanges_by_route", "tenant", "route_id", "started_at"),
+        Index("exchanges_by_trace", "tenant", "trace_id"),
+        Index("exchanges_by_correlation", "tenant", "correlation_id"),
+        Index("exchanges_by_source", "tenant", "source_exchange_id"),
+    ),
+)
+"""``document`` is the exchange as it came in, compressed; ``digest`` that of its canonical JSON. A row is
+never changed."""
+
+REPLAYS: Final = of_tenant(
+    "replays",
+    Column("replay_id", Text, nullable=False),
+    Column("source_exchange_id", Text, nullable=False),
+    Column("exchange_id", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("requested_at", Whole, nullable=False),
+    Column("delivered_at", Whole, nullable=False),
+    Column("started_at", Whole, nullable=False),
+    Column("ended_at", Whole, nullable=False),
+    Column("due_at", Whole, nullable=False),
+    Column("deadline", Whole, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("app", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("route_id", Text, nullable=False),
+    Column("boundaries", Text, nullable=False),
+    Column("strict", Whole, nullable=False),
+    Column("revision", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("patch", LargeBinary, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("redacted", Text, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("permission", Text, nullable=False),
+    Column("depth", Whole, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("audit_seq", Whole, nullable=False),
+    key=("replay_id",),
+    extra=(
+        Index("replays_by_time", "tenant", "requested_at", "replay_id"),
+        Index("replays_by_source", "tenant", "source_exchange_id"),
+        Index("replays_by_state", "state", "due_at"),
+    ),
+)
+"""``due_at`` is when the present state ends by itself; ``payload`` what is to be replayed, compressed;
+``redacted`` the places in it that hold no value; ``actor`` who asked, as JSON, for dispatching."""
+
+COMMANDS: Final = of_tenant(
+    "commands",
+    Column("agent_id", Text, nullable=False),
+    Column("number", Whole, nullable=False),
+    Column("command_id", Text, nullable=False),
+    Column("replay_id", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("created_at", Whole, nullable=False),
+    Column("expires_at", Whole, nullable=False),
+    Column("done_at", Whole, nullable=False),
+    key=("agent_id", "number"),
+    extra=(Index("commands_by_replay", "tenant", "replay_id"),),
+)
+"""The outbox, and the truth about what is to be sent. ``done_at`` is when it was acknowledged, or nobody
+wants it any more."""
+
+IDEMPOTENCY: Final = of_tenant(
+    "idempotency",
+    Column("principal", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("replay_id", Text, nullable=False),
+    Column("at", Whole, nullable=False),
+    key=("principal", "key"),
+)
+
+NOISE: Final = of_tenant(
+    "noise",
+    Column("app", Text, nullable=False),
+    Column("route_id", Text, nullable=False),
+    Column("rules", LargeBinary, nullable=False),
+    Column("changed_at", Whole, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    key=("app", "route_id"),
+)
+
+CAPTURES: Final = of_tenant(
+    "captures",
+    Column("capture_id", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("size", Whole, nullable=False),
+    Column("events", Whole, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", Whole, nullable=False),
+    Column("created_by", Text, nullable=False),
+    key=("capture_id",),
+    extra=(Index("captures_by_time", "tenant", "created_at", "capture_id"),),
+)
