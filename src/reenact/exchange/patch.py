@@ -1,0 +1,273 @@
+"""Edits of a payload: JSON patches (RFC 6902), and settings such as ``body.amount=5``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from reenact.errors import UsageError
+from reenact.exchange.document import SECTIONS, from_document, to_document
+from reenact.exchange.model import Payload
+from reenact.exchange.pointer import Tokens, look_up, parse_index, parse_pointer, spell_pointer
+from reenact.format.canonical import canonical
+
+__all__ = ["MAX_OPS", "Op", "apply", "edit", "read_patch", "set_paths", "to_patch"]
+
+MAX_OPS: Final = 1_000
+_MOST_COPIED: Final = 1_000_000
+"""Values that the copies of one patch may make: each of them could double the document."""
+
+Verb = Literal["add", "remove", "replace", "move", "copy", "test"]
+_NEEDS: Final[dict[str, str]] = {
+    "add": "value",
+    "replace": "value",
+    "test": "value",
+    "move": "from",
+    "copy": "from",
+}
+
+
+class Op(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation. ``path`` and ``from_`` are JSON pointers."""
+
+    op: Verb
+    path: str
+    value: Any = msgspec.UNSET
+    from_: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="from")
+
+
+def read_patch(document: Any) -> tuple[Op, ...]:
+    """The operations of a patch as it was decoded from JSON. Raises :class:`UsageError` that names
+    the number of the operation, from 0, and what is wrong with it."""
+    if not isinstance(document, list):
+        raise UsageError("a patch is a list of operations", hint="see RFC 6902")
+    if len(document) > MAX_OPS:
+        raise UsageError(f"a patch has {MAX_OPS} operations at most, this one has {len(document)}")
+    return tuple(_read(number, one) for number, one in enumerate(document))
+
+
+def _read(number: int, document: Any) -> Op:
+    try:
+        op = msgspec.convert(document, Op)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"operation {number}: {error}") from None
+    needed = _NEEDS.get(op.op)
+    if needed is not None and needed not in document:
+        raise UsageError(f"operation {number} ({op.op} {op.path[:80]}): it has no {needed!r}")
+    return op
+
+
+def to_patch(ops: Iterable[Op]) -> list[dict[str, Any]]:
+    """The inverse of :func:`read_patch`."""
+    patch: list[dict[str, Any]] = msgspec.to_builtins(list(ops))
+    return patch
+
+
+def edit(payload: Payload, ops: Sequence[Op]) -> Payload:
+    """``payload`` with ``ops`` applied to its document. Names of headers mean the same in any
+    letters. Raises :class:`UsageError`."""
+    return from_document(apply(to_document(payload), [_small(op) for op in ops]), payload)
+
+
+def _small(op: Op) -> Op:
+    path, source = _small_name(op.path), op.from_
+    if isinstance(source, str):
+        source = _small_name(source)
+    return msgspec.structs.replace(op, path=path, from_=source)
+
+
+def _small_name(path: str) -> str:
+    head, slash, rest = path.removeprefix("/headers/").partition("/")
+    return f"/headers/{head.lower()}{slash}{rest}" if path.startswith("/headers/") else path
+
+
+def apply(document: Any, ops: Sequence[Op]) -> Any:
+    """A new document: ``document`` with all of ``ops`` done to it, in order, or none of them.
+
+    Raises :class:`UsageError` with the number, from 0, and the path of the operation that cannot
+    be done, and the reason.
+    """
+    if len(ops) > MAX_OPS:
+        raise UsageError(f"a patch has {MAX_OPS} operations at most, this one has {len(ops)}")
+    work = _Work(document)
+    for number, op in enumerate(ops):
+        try:
+            _DO[op.op](work, op)
+        except (LookupError, UsageError) as error:
+            reason = error.args[0]
+            raise UsageError(f"operation {number} ({op.op} {op.path[:80]}): {reason}") from None
+    return work.document
+
+
+class _Work:
+    """A document under way."""
+
+    def __init__(self, document: Any) -> None:
+        self._room = _MOST_COPIED
+        self.document = self.copied(document, counts=False)
+
+    def copied(self, value: Any, *, counts: bool = True) -> Any:
+        if counts:
+            self._room -= 1
+            if self._room < 0:
+                raise LookupError("the copies of this patch are too many")
+        if isinstance(value, dict):
+            return {name: self.copied(item, counts=counts) for name, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.copied(item, counts=counts) for item in value]
+        return value
+
+    def add(self, tokens: Tokens, value: Any) -> None:
+        if not tokens:
+            self.document = value
+            return
+        owner, name = look_up(self.document, tokens[:-1]), tokens[-1]
+        if isinstance(owner, dict):
+            owner[name] = value
+        elif isinstance(owner, list):
+            owner.insert(len(owner) if name == "-" else parse_index(name, len(owner) + 1), value)
+        else:
+            raise LookupError("what is there is neither object nor list")
+
+    def take(self, tokens: Tokens) -> Any:
+        if not tokens:
+            raise LookupError("the whole document cannot be taken away")
+        found = look_up(self.document, tokens)
+        owner, name = look_up(self.document, tokens[:-1]), tokens[-1]
+        del owner[name if isinstance(owner, dict) else int(name)]
+        return found
+
+
+def _add(work: _Work, op: Op) -> None:
+    work.add(parse_pointer(op.path), work.copied(op.value))
+
+
+def _remove(work: _Work, op: Op) -> None:
+    work.take(parse_pointer(op.path))
+
+
+def _replace(work: _Work, op: Op) -> None:
+    tokens, value = parse_pointer(op.path), work.copied(op.value)
+    look_up(work.document, tokens)
+    if not tokens:
+        work.document = value
+        return
+    owner, name = look_up(work.document, tokens[:-1]), tokens[-1]
+    owner[name if isinstance(owner, dict) else int(name)] = value
+
+
+def _move(work: _Work, op: Op) -> None:
+    source, target = _from(op), parse_pointer(op.path)
+    if len(target) > len(source) and target[: len(source)] == source:
+        raise LookupError("nothing can be moved into itself")
+    look_up(work.document, source)
+    if source != target:
+        work.add(target, work.take(source))
+
+
+def _copy(work: _Work, op: Op) -> None:
+    work.add(parse_pointer(op.path), work.copied(look_up(work.document, _from(op))))
+
+
+def _test(work: _Work, op: Op) -> None:
+    found = look_up(work.document, parse_pointer(op.path))
+    if canonical(found) != canonical(op.value):
+        raise LookupError("it has another value")
+
+
+def _from(op: Op) -> Tokens:
+    if not isinstance(op.from_, str):
+        raise LookupError("it has no 'from'")
+    return parse_pointer(op.from_)
+
+
+_DO: Final[dict[str, Callable[[_Work, Op], None]]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}
+
+
+# Settings
+
+_PATH_END = re.compile(r"""(?P<path>(?:[^='"]|'[^']*'|"[^"]*")+)=""")
+_STEP = re.compile(
+    r"""\.?(?P<name>[^.\[\]'"]+) | \[(?P<index>[0-9]+|-)\] | \[(?P<q>['"])(?P<quoted>.*?)(?P=q)\]""",
+    re.VERBOSE,
+)
+_IN_LIST = re.compile(r"(?:[./][0-9]+|\[[0-9]+\])\Z")
+
+
+def set_paths(settings: Iterable[str]) -> tuple[Op, ...]:
+    """Operations for ``body.amount=5``, ``body.items[0].sku=A-1``, ``body.items[-]=…`` (one more),
+    ``headers.x-user=ann``, ``properties.tenant=7``, ``body=…``, and ``/json/pointer=…``.
+
+    A value is JSON where it can be read so, else a string; that of a header is a string, or a list
+    of strings. The name of a property may have dots. Raises :class:`UsageError`.
+    """
+    return tuple(map(_set, settings))
+
+
+def _set(setting: str) -> Op:
+    path, rest = _split(setting)
+    tokens = parse_pointer(path) if path.startswith("/") else _steps(path)
+    if not tokens or tokens[0] not in SECTIONS:
+        raise UsageError(
+            f"{setting[:80]!r} sets nothing of a payload",
+            hint="a path begins with body, headers or properties: body.amount=5",
+        )
+    in_header = tokens[0] == "headers" and len(tokens) > 1
+    return Op(
+        op="replace" if _IN_LIST.search(path) else "add",  # to add to a list is to insert
+        path=_small_name(spell_pointer(tokens)),
+        value=_header_value(rest) if in_header else _value(rest),
+    )
+
+
+def _split(setting: str) -> tuple[str, str]:
+    """The path, and what is set there. In quotes there may be an equals sign."""
+    place = _PATH_END.match(setting)
+    if place is None:
+        raise UsageError(f"{setting[:80]!r} sets nothing", hint="PATH=VALUE: body.amount=5")
+    return place["path"], setting[place.end() :]
+
+
+def _steps(path: str) -> Tokens:
+    tokens: list[str] = []
+    place = 0
+    while place < len(path):
+        found = _STEP.match(path, place)
+        if found is None:
+            raise UsageError(
+                f"cannot read the path {path[:80]!r} at character {place}",
+                hint="body.items[0].sku=5, body['a.b']=5",
+            )
+        in_name = found["name"] is not None and path[place - 1 : place] not in ("", "]")
+        if in_name and len(tokens) > 1 and tokens[0] == "properties":
+            tokens[-1] += f".{found['name']}"
+        else:
+            tokens.append(found["name"] or found["index"] or found["quoted"])
+        place = found.end()
+    return tuple(tokens)
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text
+
+
+def _header_value(text: str) -> str | list[str]:
+    value = _value(text)
+    if isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(x, str) for x in value)
+    ):
+        return value
+    return text
