@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -61,6 +62,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     replays_per_minute: int = 60
     """Per tenant."""
     depth: int = 5
+    password_cost: int = 1 << 15
+    """The N of scrypt: each doubling doubles time and memory (32 MiB) of one sign-in."""
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +79,9 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     start: float = 30.0
     run: float = 300.0
     retry: float = 1.0
+    session_idle: float = 2 * 3600.0
+    session_longest: float = 12 * 3600.0
+    invitation: float = 7 * 24 * 3600.0
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -95,3 +101,5 @@ class Server(msgspec.Struct, frozen=True):
     secret: Callable[[int], bytes]
     limits: Limits = Limits()
     timings: Timings = Timings()
+    stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    """Set when the server begins to stop: streams say goodbye and end."""

@@ -62,7 +62,8 @@ class ProblemBody(msgspec.Struct, frozen=True):
 
 
 class Problem(Exception):
-    """An answer that is not what was asked for. ``retry_after`` is in seconds."""
+    """An answer that is not what was asked for. ``retry_after`` is in seconds. ``audited`` says that
+    the denial is in the audit log already, in words of its own."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Problem(Exception):
         *,
         hint: str = "",
         retry_after: int | None = None,
+        audited: bool = False,
         **details: Any,
     ) -> None:
         super().__init__(message)
@@ -79,6 +81,7 @@ class Problem(Exception):
         self.message = message
         self.hint = hint
         self.retry_after = retry_after
+        self.audited = audited
         self.details = details
 
     def body(self, request_id: str) -> ProblemBody:

@@ -122,7 +122,11 @@ def open_database(path: Path) -> Database:
 
 def _engine(path: Path, begin: str, size: int) -> AsyncEngine:
     engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}", pool_size=size, max_overflow=0, pool_timeout=60
+        f"sqlite+aiosqlite:///{path}",
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=60,
+        hide_parameters=True,  # values do not belong into errors
     )
 
     @event.listens_for(engine.sync_engine, "connect")
