@@ -35,6 +35,7 @@ from reenact.hermetic.addresses import (
 from reenact.hermetic.edge import has_name, is_isolated, stays
 from reenact.hermetic.kinship import begin
 from reenact.hermetic.origin import importer
+from reenact.hermetic.own import is_own
 from reenact.hermetic.processes import STARTS, Start, asks_the_machine, goes_out, is_ours
 from reenact.hermetic.stacks import Stack, StackWatch, imported, is_covered
 
@@ -64,10 +65,12 @@ def holding() -> Session | None:
     """The session that has a say here: one that the boundaries serve.
 
     Outside any session it is the replay of the whole process, unless its policy lets calls
-    through, or makes them again: then this may be such a call.
+    through, or makes them again: then this may be such a call. Connections of our own are nobody's.
     """
     session = current()
     if session is None:
+        if is_own():
+            return None
         session = in_context(_NOWHERE)
         if session is None or session.mode != "replay" or session.asks_again:
             return None

@@ -31,14 +31,20 @@ _ALLOWED = frozenset({MANIFEST, EVENTS, SIGNATURE, _TAPE, f"{_TAPE}.sig"})
 _BLOB_FOLDERS = (BLOBS, f"{_TAPE}.blobs")
 
 
-def pack(recording: Path, target: Path) -> Report:
-    """Verify ``recording``, write it to ``target``, and verify what was written."""
+def pack(recording: Path, target: Path, *, preset: int = 6) -> Report:
+    """Verify ``recording``, write it to ``target``, and verify what was written.
+
+    ``preset`` is how hard xz tries, from 0 to 9: a low one takes less time and more room.
+    """
     report = verify(recording)
     if target.exists():
         raise RecordingExists(f"{target} already exists", hint="choose another name")
     beside = target.with_name(f"{target.name}.tmp")
     try:
-        with lzma.open(beside, "wb", preset=6) as out, tarfile.open(fileobj=out, mode="w") as tar:
+        with (
+            lzma.open(beside, "wb", preset=preset) as out,
+            tarfile.open(fileobj=out, mode="w") as tar,
+        ):
             for name, file in _members(recording):
                 _add(tar, name, file)
         _check_packed(beside, report)

@@ -63,6 +63,15 @@ def test_the_same_recording_packs_to_the_same_bytes(tmp_path: Path, name: str) -
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
+def test_a_low_preset_takes_more_room_for_the_same(tmp_path: Path) -> None:
+    words = [draft(data={"n": n, "text": f"{n * 7919 % 977} {n % 31}"}) for n in range(2_000)]
+    path = record(tmp_path / "c", words, OPTIONS)
+    pack(path, tmp_path / "low", preset=0)
+    pack(path, tmp_path / "high", preset=9)
+    assert (tmp_path / "low").stat().st_size > (tmp_path / "high").stat().st_size
+    assert unpack(tmp_path / "low", tmp_path / "copy").manifest == read_manifest(path)
+
+
 @pytest.mark.parametrize("name", ["capture", "tape.jsonl"])
 def test_a_signature_travels_along(tmp_path: Path, name: str) -> None:
     path = record(tmp_path / name, DRAFTS, OPTIONS)
