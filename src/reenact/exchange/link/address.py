@@ -1,0 +1,82 @@
+"""Where the server is, and the key that is shown to it: checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from reenact.errors import UsageError
+
+__all__ = ["Address", "Secret", "parse_address"]
+
+_KEY = re.compile(r"[!-~]{8,512}")
+
+
+class Secret:
+    """A key, which prints as nothing: links end up in tracebacks."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        if not _KEY.fullmatch(text):
+            raise UsageError(
+                "the agent's key is not one: it has spaces, is too short, or is no plain text",
+                hint="make one with reenact key add, and copy it whole",
+            )
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    def reveal(self) -> str:
+        """The key itself: for the header of a request, and nothing else."""
+        return self._text
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        raise TypeError("a key is not pickled")
+
+
+class Address(msgspec.Struct, frozen=True):
+    """A server. ``prefix`` is what stands before ``/api``, without a slash at its end."""
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+    prefix: str = ""
+
+    @property
+    def is_private(self) -> bool:
+        """Does nobody on the way read along?"""
+        return self.scheme == "https" or self.host in ("localhost", "127.0.0.1", "::1")
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.prefix}"
+
+
+def parse_address(url: str) -> Address:
+    """Raises :class:`UsageError` for what is not the address of a server."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _no_address("it cannot be read") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _no_address("it has to begin with https:// (or http://) and a host")
+    if parts.username is not None or parts.password is not None:
+        raise _no_address("it holds a name or a password")
+    if parts.query or parts.fragment:
+        raise _no_address("it has a query or a fragment")
+    scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
+    usual = 443 if scheme == "https" else 80
+    return Address(scheme, parts.hostname, port or usual, parts.path.rstrip("/"))
+
+
+def _no_address(why: str) -> UsageError:
+    """Without the address itself, which may hold a password."""
+    return UsageError(
+        f"not the address of a Reenact server: {why}", hint="for example https://reenact.example"
+    )
