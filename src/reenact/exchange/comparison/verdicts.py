@@ -1,0 +1,124 @@
+"""What a comparison comes to, in a word and in a sentence.
+
+An exchange *fails* when it raised, or when its result has an HTTP status of 500 or more. It is
+*refused* when that is 400 to 499. Otherwise it *succeeds*.
+
+    fixed       it failed or was refused, and now succeeds
+    regressed   it succeeded, and now does not; or it was refused, and now fails
+    identical   nothing differs, apart from ids, times and durations
+    equivalent  only noise differs, or only the start payload, which somebody has edited
+    diverged    anything else; also when a call was not the recorded one
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from reenact.diff.text import clip, safe
+from reenact.exchange.comparison.changes import Changed
+from reenact.exchange.comparison.result import CallChange, ProcessorChange
+from reenact.exchange.model import Exchange, Verdict
+
+__all__ = ["first_difference", "outcome", "verdict_of"]
+
+_SUCCEEDED, _REFUSED, _FAILED = range(3)
+_VALUE: Final = 60
+
+
+def outcome(exchange: Exchange) -> int:
+    """0 when it succeeded, 1 when it was refused, 2 when it failed."""
+    if exchange.status == "failed":
+        return _FAILED
+    properties = exchange.result.properties if exchange.result is not None else {}
+    status = properties.get("http.status")
+    if not isinstance(status, int) or status < 400:
+        return _SUCCEEDED
+    return _REFUSED if status < 500 else _FAILED
+
+
+def verdict_of(before: Exchange, after: Exchange, *, differs: bool, noise: bool) -> Verdict:
+    """``differs``: something that counts does, the start payload left aside; ``noise``: something
+    else does."""
+    was, now = outcome(before), outcome(after)
+    if now == _SUCCEEDED < was:
+        return "fixed"
+    if now > was:
+        return "regressed"
+    if differs or now != was:
+        return "diverged"
+    return "equivalent" if noise else "identical"
+
+
+def first_difference(
+    before: Exchange,
+    after: Exchange,
+    start: Iterable[Changed],
+    result: Iterable[Changed],
+    processors: Iterable[ProcessorChange],
+    calls: Iterable[CallChange],
+) -> str:
+    """In the order in which things happen, what was edited last: it was meant. Empty for none."""
+    sentences = (
+        *_about_processors(processors),
+        *_about_calls(calls),
+        *_about_status(before, after),
+        *(f"the result: {_words(one)}" for one in result if not one.noise),
+        *(f"the start payload: {_words(one)}" for one in start if not one.noise),
+    )
+    return next(iter(sentences), "")
+
+
+def _about_processors(processors: Iterable[ProcessorChange]) -> Iterator[str]:
+    for one in processors:
+        if one.noise or one.state == "same":
+            continue
+        name = f"processor {safe(one.path)}"
+        if one.state == "added":
+            yield f"{name} ran, and did not before"
+        elif one.state == "removed":
+            yield f"{name} did not run, and did before"
+        else:
+            yield f"{name}: {_words(next(change for change in one.changes if not change.noise))}"
+        return
+
+
+def _about_calls(calls: Iterable[CallChange]) -> Iterator[str]:
+    for one in calls:
+        if one.noise or one.state == "same":
+            continue
+        name = f"call {clip(safe(one.operation), 2 * _VALUE)}"
+        if one.state == "added":
+            yield f"{name} was made, and was not before"
+        elif one.state == "removed":
+            yield f"{name} was not made, and was before"
+        else:
+            yield f"{name}: {_words(next(change for change in one.changes if not change.noise))}"
+        return
+
+
+def _about_status(before: Exchange, after: Exchange) -> Iterator[str]:
+    if before.status != after.status:
+        error = f" with {after.error.type}" if after.error is not None else ""
+        yield f"it {after.status}{safe(error)}, and {before.status} before"
+
+
+def _words(change: Changed) -> str:
+    path = clip(safe(change.path), 2 * _VALUE)
+    if change.op == "add":
+        return f"{path} is new: {_value(change.after)}"
+    if change.op == "remove":
+        return f"{path} is gone: it was {_value(change.before)}"
+    return f"{path} is {_value(change.after)}, and was {_value(change.before)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (dict, list, tuple)):
+        many = "fields" if isinstance(value, dict) else "items"
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} {many}"
+    if value is msgspec.UNSET:
+        return "nothing"
+    return clip(safe(json.dumps(value, ensure_ascii=False)), _VALUE)
