@@ -41,7 +41,7 @@ class Call(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def read_calls(source: SeekableSource, processors: Sequence[Processor] = ()) -> tuple[Call, ...]:
-    """The calls of a recording in the order of their lanes; what was drawn from clock and chance
+    """The calls of a recording as they began; what was drawn from clock and chance
     is left out. ``source`` is at its beginning, and may be closed afterwards."""
     skimmer = Skimmer(source)
     skimmer.read_all()
@@ -49,12 +49,9 @@ def read_calls(source: SeekableSource, processors: Sequence[Processor] = ()) -> 
     for seen in skimmer.answered:
         speaker.learn(skimmer.step(seen))
     owners = _Owners(processors)
-    return tuple(
-        _call(skimmer.step(seen), seen, speaker, owners.of(seen))
-        for lane in skimmer.lanes.values()
-        for seen in lane
-        if seen.kind not in MARKS
-    )
+    calls = [seen for lane in skimmer.lanes.values() for seen in lane if seen.kind not in MARKS]
+    calls.sort(key=lambda seen: seen.first)
+    return tuple(_call(skimmer.step(seen), seen, speaker, owners.of(seen)) for seen in calls)
 
 
 def _call(step: Step, seen: Seen, speaker: Speaker, owner: int) -> Call:
@@ -64,7 +61,7 @@ def _call(step: Step, seen: Seen, speaker: Speaker, owner: int) -> Call:
     if response is None and "result" in said:
         response = said.pop("result")
     request = said.pop("request", None)
-    for name in ("source", "op", "type"):
+    for name in ("source", "op", "type", "ok"):
         said.pop(name, None)
     return Call(
         seq=seen.first,
@@ -140,6 +137,8 @@ def _by_lane(calls: Sequence[Call]) -> dict[str, list[Call]]:
     found: dict[str, list[Call]] = {}
     for call in calls:
         found.setdefault(call.lane, []).append(call)
+    for lane in found.values():
+        lane.sort(key=lambda call: (call.position, call.seq))
     return found
 
 

@@ -79,7 +79,9 @@ def _read(number: int, value: Any) -> NoiseRule:
     except msgspec.ValidationError as error:
         raise UsageError(f"noise rule {number}: {error}", hint=_HINT) from None
     except UsageError as error:
-        raise UsageError(f"noise rule {number}: {error.message}", hint=error.hint or _HINT) from None
+        raise UsageError(
+            f"noise rule {number}: {error.message}", hint=error.hint or _HINT
+        ) from None
     return rule
 
 
