@@ -1,0 +1,265 @@
+"""One replay, whole, in a file: what was asked for, what came of it, and that the log has both.
+
+The two records of a replay hold digests of the payloads and of the output, and no values. Here are
+the values with their salts, so that whoever has the file can open the digests, and the proofs that
+the records are in the log. Only the verifier key must come from elsewhere.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from reenact.audit.keys import Key
+from reenact.audit.proof import Proof, check_proof
+from reenact.audit.record import Record, read_record
+from reenact.audit.salted import SALT_SIZE, opens
+from reenact.audit.spelling import strict_base64
+from reenact.errors import AuditInvalid, ValueRefused
+from reenact.format.canonical import decode, exact, plain
+
+__all__ = [
+    "SUFFIX",
+    "Opening",
+    "ReplayProof",
+    "Shown",
+    "check_replay_proof",
+    "dump_replay_proof",
+    "is_replay_proof",
+    "parse_replay_proof",
+]
+
+SUFFIX: Final = ".replay-proof.json"
+_MAX: Final = 64_000_000
+
+
+class _Format(msgspec.Struct, frozen=True):
+    name: Literal["reenact-replay-proof"] = "reenact-replay-proof"
+    version: str = "1.0"
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """What a salted digest was made of."""
+
+    digest: str
+    salt: bytes
+    value: Any
+
+
+class ReplayProof(msgspec.Struct, frozen=True, kw_only=True):
+    """``requested`` and ``finished`` are proofs (``.tlog-proof``) of the two records; the second is
+    empty while the replay has not ended. ``values`` are openings of digests in them; what was
+    erased is missing. ``key`` is the log's verifier key as the sender says it: not to be trusted."""
+
+    replay_id: str
+    key: str
+    requested: str
+    finished: str = ""
+    values: tuple[Opening, ...] = ()
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a proof has shown. A value that is not in it is ``UNSET``."""
+
+    replay_id: str
+    tenant: str
+    requested: Record
+    finished: Record | None
+    payload_before: Any = msgspec.UNSET
+    payload_after: Any = msgspec.UNSET
+    output: Any = msgspec.UNSET
+    proven: tuple[str, ...] = ()
+    not_proven: tuple[str, ...] = ()
+
+
+class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    digest: str
+    salt: str
+    value: Any
+
+
+class _File(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    format: _Format
+    replay_id: str
+    key: str
+    requested: str
+    finished: str = ""
+    values: list[_Value] = []
+
+
+def dump_replay_proof(proof: ReplayProof) -> bytes:
+    """The file. The same proof gives the same bytes. Raises :class:`ValueRefused` for a value that
+    is not JSON."""
+    values = [
+        {"digest": one.digest, "salt": b64encode(one.salt).decode(), "value": one.value}
+        for one in proof.values
+    ]
+    return (
+        exact(
+            {
+                "format": msgspec.to_builtins(_Format()),
+                "replayId": proof.replay_id,
+                "key": proof.key,
+                "requested": proof.requested,
+                "finished": proof.finished,
+                "values": values,
+            }
+        )
+        + b"\n"
+    )
+
+
+def is_replay_proof(data: bytes) -> bool:
+    """Is ``data`` a JSON object, as no other file of a log is? Nothing is verified."""
+    return data.lstrip()[:1] == b"{"
+
+
+def parse_replay_proof(data: bytes) -> ReplayProof:
+    """Read one strictly; nothing is verified. Raises :class:`AuditInvalid`."""
+    if len(data) > _MAX:
+        raise _malformed(f"it has more than {_MAX} bytes")
+    try:
+        found = msgspec.convert(decode(data), _File)
+        values = tuple(map(_opening, found.values))
+    except (ValueRefused, msgspec.ValidationError) as error:
+        raise _malformed(str(error)) from None
+    if found.format.version.partition(".")[0] != _Format().version.partition(".")[0]:
+        raise AuditInvalid(
+            "this proof of a replay has a later format",
+            reason="replay.version",
+            hint="upgrade reenact",
+        )
+    return ReplayProof(
+        replay_id=found.replay_id,
+        key=found.key,
+        requested=found.requested,
+        finished=found.finished,
+        values=values,
+    )
+
+
+def _opening(one: _Value) -> Opening:
+    salt = strict_base64(one.salt)
+    if salt is None or len(salt) != SALT_SIZE:
+        raise _malformed(f"the salt of {one.digest[:80]} is not {SALT_SIZE} bytes in base64")
+    return Opening(one.digest, salt, plain(one.value))
+
+
+def check_replay_proof(data: bytes, keys: Iterable[Key]) -> Shown:
+    """What the proof shows, when a log that ``keys`` sign has its records.
+
+    Raises :class:`AuditInvalid` when anything in it does not hold: an invalid proof of a record,
+    records that do not belong together, a value that does not open its digest.
+    """
+    found, keys = parse_replay_proof(data), list(keys)
+    first, requested = _record(found.requested, keys, "replay.requested", found.replay_id)
+    last: Proof | None = None
+    finished: Record | None = None
+    if found.finished:
+        last, finished = _record(found.finished, keys, "replay.finished", found.replay_id)
+        _check_together(first, requested, last, finished)
+    values = _opened(found.values, requested, finished)
+    result = finished.result_digest if finished is not None else ""
+    return Shown(
+        replay_id=found.replay_id,
+        tenant=requested.tenant,
+        requested=requested,
+        finished=finished,
+        payload_before=values.get(requested.payload_digest_before, msgspec.UNSET),
+        payload_after=values.get(requested.payload_digest_after, msgspec.UNSET),
+        output=values.get(result, msgspec.UNSET),
+        proven=tuple(_proven(first, requested, finished, values)),
+        not_proven=tuple(_not_proven(requested, finished, values)),
+    )
+
+
+def _record(text: str, keys: list[Key], action: str, replay_id: str) -> tuple[Proof, Record]:
+    proof, _ = check_proof(text.encode(errors="replace"), keys)
+    record = read_record(proof.leaf)
+    if record.action != action or record.replay_id != replay_id:
+        raise _unfit(f"record {record.seq} is not the {action} of this replay")
+    return proof, record
+
+
+def _check_together(first: Proof, requested: Record, last: Proof, finished: Record) -> None:
+    one, other = first.head.checkpoint, last.head.checkpoint
+    if one.origin != other.origin:
+        raise _unfit("the two records are of different logs")
+    if one.size == other.size and one.root != other.root:
+        raise _unfit("the two heads are of one size and have different roots: the log was forked")
+    if finished.seq <= requested.seq:
+        raise _unfit("the replay was finished before it was asked for")
+    asked, done = requested.source, finished.source
+    if asked is None or done is None or asked.exchange_id != done.exchange_id:
+        raise _unfit("the two records are about different exchanges")
+
+
+def _opened(
+    values: tuple[Opening, ...], requested: Record, finished: Record | None
+) -> dict[str, Any]:
+    named = set(_digests(requested)) | set(_digests(finished) if finished is not None else ())
+    found: dict[str, Any] = {}
+    for one in values:
+        if one.digest not in named:
+            raise _value_refused(f"{one.digest[:80]} is in neither record")
+        try:
+            fits = opens(one.digest, one.value, one.salt)
+        except ValueRefused as error:
+            raise _value_refused(error.message) from None
+        if not fits:
+            raise _value_refused(f"a value is not the one of which {one.digest} was made")
+        found[one.digest] = one.value
+    return found
+
+
+def _digests(record: Record) -> Iterator[str]:
+    yield from (record.payload_digest_before, record.payload_digest_after, record.result_digest)
+    for change in record.patch:
+        yield from (change.before, change.after)
+
+
+def _proven(
+    first: Proof, requested: Record, finished: Record | None, values: dict[str, Any]
+) -> Iterator[str]:
+    origin = first.head.checkpoint.origin
+    yield f"the log {origin} has record {requested.seq}: the replay was asked for"
+    if requested.payload_digest_after in values:
+        yield "the payload in this file is the one that was to be replayed"
+    if finished is None:
+        return
+    yield f"the log has record {finished.seq}: it ended, with the outcome {finished.outcome}"
+    if finished.result_digest in values:
+        yield "the output in this file is the one that came of it"
+
+
+def _not_proven(
+    requested: Record, finished: Record | None, values: dict[str, Any]
+) -> Iterator[str]:
+    if requested.payload_digest_after not in values:
+        yield "what the payload was: it is not in this file"
+    if finished is None:
+        yield "what came of it: it had not ended when this file was made"
+    elif not finished.result_digest:
+        yield "what came out: nothing did"
+    elif finished.result_digest not in values:
+        yield "what came out: it is not in this file"
+    yield "that the app told the truth about what it ran"
+
+
+def _malformed(why: str) -> AuditInvalid:
+    return AuditInvalid(f"not the proof of a replay: {why}", reason="replay.malformed")
+
+
+def _unfit(why: str) -> AuditInvalid:
+    return AuditInvalid(
+        why, reason="replay.records", hint="do not trust this file; ask the server for it again"
+    )
+
+
+def _value_refused(why: str) -> AuditInvalid:
+    return AuditInvalid(
+        why, reason="replay.value", hint="do not trust this file; ask the server for it again"
+    )
