@@ -7,10 +7,10 @@ event loops) is left alone: what it draws depends on the machine.
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from pathlib import PurePath
 from types import FrameType
 from typing import Any, Final, Literal
 
@@ -45,7 +45,8 @@ KNOWN: Final[dict[Any, Tier]] = {}
 
 _STANDARD = frozenset(sys.stdlib_module_names)
 _FOLDERS: Final = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
-_INSTALLED = ("site-packages", "dist-packages")
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_OF_PYTHON: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<")
 
 
 def tier_of(module: dict[str, Any]) -> Tier:
@@ -89,11 +90,12 @@ def _packages(name: str) -> Iterator[str]:
 
 
 def _is_installed(file: str) -> bool:
-    return any(part in _INSTALLED for part in PurePath(file).parts) or file.startswith(_FOLDERS)
+    parts = file.replace(os.altsep or os.sep, os.sep).split(os.sep)
+    return not _INSTALLED.isdisjoint(parts) or file.startswith(_FOLDERS)
 
 
 def _is_standard(file: str) -> bool:
-    return file.startswith((sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<"))
+    return file.startswith(_OF_PYTHON)
 
 
 def caller(depth: int) -> FrameType | None:

@@ -7,12 +7,13 @@ one of them stands for fits into memory, and no further than :data:`MOST`.
 from __future__ import annotations
 
 import gzip
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
+
+from reenact.policy.patterns import late
 
 __all__ = ["MOST", "Headers", "Pairs", "Seen", "coding_of", "encode", "look"]
 
@@ -26,7 +27,7 @@ MOST = 64 << 20
 """Bytes of text that are looked at, behind each coding."""
 
 _MOST_CODINGS = 5
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Seen(msgspec.Struct, frozen=True):

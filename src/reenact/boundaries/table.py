@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -50,6 +51,11 @@ class Boundary(msgspec.Struct, frozen=True):
         home, _, function = self.seams.partition(":")
         make: Seams = getattr(import_module(home), function)
         return make(module)
+
+    def load(self) -> None:
+        """Import what makes the patches, if they will be made at once."""
+        if isinstance(self.seams, str) and self.module in sys.modules:
+            import_module(self.seams.partition(":")[0])
 
 
 def _own(name: str, module: str, home: str) -> Boundary:
@@ -148,12 +154,13 @@ def _opened(session: Session) -> None:
     _FILES.opened(session)
 
 
-PATCHES = Patches(
-    lambda: [
-        _GUARD,
-        *(LatePatches(boundary.module, boundary.patches) for boundary in (*TABLE, *_added)),
-        _FILES,
-    ],
-    opened=_opened,
-)
+def _patches() -> list[Installable]:
+    boundaries = (*TABLE, *_added)
+    for boundary in boundaries:
+        boundary.load()  # all before the first is installed: each import makes the next look around
+    late = (LatePatches(boundary.module, boundary.patches) for boundary in boundaries)
+    return [_GUARD, *late, _FILES]
+
+
+PATCHES = Patches(_patches, opened=_opened)
 """Installed while a session needs them."""

@@ -59,6 +59,8 @@ def main(argv: list[str], *, alone: bool = False) -> int:
     if argv in (["--help"], ["-h"]):
         print(overview(), end="")
         return 0
+    if alone:
+        _load("argparse")
     from reenact.cli.parser import command_parser, make_parser
     from reenact.cli.parsing import Misuse
 
@@ -73,11 +75,18 @@ def main(argv: list[str], *, alone: bool = False) -> int:
         from reenact.cli.running import report_misuse
 
         return report_misuse(misuse, as_json="--json" in argv)
-    from reenact.cli.running import load_lightly, run
-
     if alone:
-        load_lightly()
+        _load()
+    from reenact.cli.running import run
+
     return run(args)
+
+
+def _load(*libraries: str) -> None:
+    """Load them, or if none is named those of all commands, as is quickest."""
+    from reenact.runs.lightly import LIBRARIES, load_lightly
+
+    load_lightly(*(libraries or LIBRARIES))
 
 
 def _without_command(parser: Parser, argv: list[str]) -> int:

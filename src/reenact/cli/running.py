@@ -13,22 +13,9 @@ from reenact.cli.parsing import Misuse
 from reenact.cli.render import json_line, safe
 from reenact.errors import RecordingError, ReenactError, UsageError
 
-__all__ = ["load_lightly", "report", "report_misuse", "run", "unreadable"]
+__all__ = ["report", "report_misuse", "run", "unreadable"]
 
 _INTERRUPTED = 130
-
-
-def load_lightly() -> None:
-    """Load msgspec without ``typing_extensions``. It takes from there, where that is installed, what
-    the typing of this Python has as well; to load it takes as long as an interpreter that does
-    nothing."""
-    hidden = "typing_extensions"
-    if hidden not in sys.modules:
-        sys.modules[hidden] = None  # type: ignore[assignment]  # so that an import fails
-        try:
-            import_module("msgspec")
-        finally:
-            del sys.modules[hidden]
 
 
 def run(args: argparse.Namespace) -> int:

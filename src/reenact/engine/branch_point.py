@@ -5,7 +5,6 @@ In code a fork of a run is a branch: the other word belongs to ``os.fork``.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -19,6 +18,7 @@ from reenact.engine.requests import operation_of
 from reenact.engine.script import Script
 from reenact.errors import UsageError
 from reenact.format.schedule import read_run
+from reenact.policy.patterns import late
 
 if TYPE_CHECKING:
     from reenact.store.source import SeekableSource
@@ -27,7 +27,7 @@ __all__ = ["LAST_MODEL_CALL", "At", "Point", "Prefix", "find_point", "is_call", 
 
 LAST_MODEL_CALL = "last-llm"
 
-_STEP = re.compile(r"([a-z][a-z0-9_.-]*):([1-9][0-9]{0,8})")
+_STEP = late(r"([a-z][a-z0-9_.-]*):([1-9][0-9]{0,8})")
 _ANY = "call"
 _PROCESS = "process"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from reenact.errors import UsageError
@@ -11,13 +12,15 @@ __all__ = ["Path", "join", "lookup", "parse"]
 
 Path = tuple[str | int, ...]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_STEP = re.compile(
-    r"""\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)
+_STEP = r"""\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)
       | \[(?P<index>[0-9]{1,18})\]
-      | \['(?P<quoted>(?:[^'\\]|\\.)*)'\]""",
-    re.VERBOSE,
-)
+      | \['(?P<quoted>(?:[^'\\]|\\.)*)'\]"""
+
+
+@cache
+def _steps() -> re.Pattern[str]:
+    """Compiled when the first path is read: few processes ever do."""
+    return re.compile(_STEP, re.VERBOSE)
 
 
 def join(path: Path) -> str:
@@ -28,10 +31,15 @@ def join(path: Path) -> str:
 def _step(step: str | int) -> str:
     if isinstance(step, int):
         return f"[{step}]"
-    if _NAME.fullmatch(step):
+    if _is_name(step):
         return f".{step}"
     quoted = step.replace("\\", "\\\\").replace("'", "\\'")
     return f"['{quoted}']"
+
+
+def _is_name(step: str) -> bool:
+    """Does it need no quotes? ASCII letters, digits, ``_`` and ``-``, the first no digit and no ``-``."""
+    return step.isascii() and step.replace("-", "_").isidentifier() and step[0] != "-"
 
 
 def parse(text: str) -> Path:
@@ -40,8 +48,9 @@ def parse(text: str) -> Path:
         raise UsageError(f"a path starts with '$', this one is {text!r}", hint="e.g. $.a[0].b")
     steps: list[str | int] = []
     place = 1
+    step = _steps()
     while place < len(text):
-        match = _STEP.match(text, place)
+        match = step.match(text, place)
         if match is None:
             raise UsageError(f"cannot read the path {text!r} at character {place}")
         place = match.end()

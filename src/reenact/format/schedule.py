@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from reenact.format.canonical import digest_bytes
@@ -39,7 +38,8 @@ forged recording must not make it make very much."""
 
 NO_VALUE: Final = digest_bytes(b"null")
 
-_CHUNK_NAME = re.compile(rf"{CHUNK}:([0-9]{{1,15}}):([0-9]{{1,15}})")
+_CHUNK_NAME = f"{CHUNK}:"
+_LONGEST_NUMBER = 15
 
 
 def chunk_run(position: int, first: int, count: int) -> Data:
@@ -52,11 +52,17 @@ def chunk_run(position: int, first: int, count: int) -> Data:
 
 def read_run(key: Any, count: Any) -> tuple[int, int, int] | None:
     """Position, first and count of what :func:`chunk_run` made; None for any other delivery."""
-    found = _CHUNK_NAME.fullmatch(key) if isinstance(key, str) else None
-    if found is None:
+    if not isinstance(key, str) or not key.startswith(_CHUNK_NAME):
+        return None
+    position, _, first = key[len(_CHUNK_NAME) :].partition(":")
+    if not _is_number(position) or not _is_number(first):
         return None
     several = type(count) is int and 1 < count <= LONGEST_RUN
-    return int(found[1]), int(found[2]), count if several else 1
+    return int(position), int(first), count if several else 1
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= _LONGEST_NUMBER and text.isdecimal() and text.isascii()
 
 
 def run_names(key: str, count: Any) -> list[str]:

@@ -8,7 +8,6 @@ alone every process runs live; then the ones that are refused are those known to
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import msgspec
 
 from reenact.hermetic.addresses import text
 from reenact.hermetic.origin import caller
+from reenact.policy.patterns import late
 
 __all__ = ["STARTS", "Start", "asks_the_machine", "goes_out", "is_ours", "standing_in"]
 
@@ -26,7 +26,7 @@ _INJECT = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "runs", "inject"
 )
 
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*[dmtw]*(\.exe)?")
+_PYTHON = late(r"(python|pypy)[0-9.]*[dmtw]*(\.exe)?")
 _NOT_OURS = frozenset("IES")
 """Options with which a Python does not look where it would find us."""
 
@@ -46,7 +46,7 @@ _TOOLS = frozenset(
     """.split()
 )
 _GIT = frozenset("clone fetch pull push ls-remote submodule remote archive svn".split())
-_WORDS = re.compile(r"[;|&\n(){}`]+|\$\(")
+_WORDS = late(r"[;|&\n(){}`]+|\$\(")
 
 
 class Start(msgspec.Struct, frozen=True):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 
 from reenact.errors import UsageError
 from reenact.policy.nearest import did_you_mean
+from reenact.policy.patterns import late
 
 __all__ = ["BUILT_IN", "KNOWN", "PROTOCOL_VERSION", "Capabilities", "set_hash"]
 
@@ -22,8 +22,8 @@ BUILT_IN: Mapping[str, str] = dict.fromkeys(
     "1",
 )
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
-_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
+_NAME = late(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+_VERSION = late(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 _LONGEST = 128
 
 

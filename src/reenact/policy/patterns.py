@@ -7,7 +7,7 @@ processes would pay for all of them when it starts.
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, AnyStr, cast
 
 __all__ = ["late"]
 
@@ -17,8 +17,8 @@ _METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub
 class _Late:
     """Stands for a compiled pattern, and then has its methods."""
 
-    def __init__(self, source: str, flags: int) -> None:
-        self.pattern = source
+    def __init__(self, source: str | bytes, flags: int) -> None:
+        self.pattern: Any = source
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
@@ -28,7 +28,7 @@ class _Late:
         return getattr(compiled, name)
 
 
-def late(source: str, flags: int = 0) -> re.Pattern[str]:
+def late(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """``re.compile(source, flags)``, done when one of its methods is first asked for. A mistake in
     ``source`` shows only then."""
-    return cast("re.Pattern[str]", _Late(source, flags))
+    return cast("re.Pattern[AnyStr]", _Late(source, flags))

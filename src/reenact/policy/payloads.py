@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
@@ -10,11 +9,12 @@ from typing import Any
 
 import orjson
 
+from reenact.policy.patterns import late
 from reenact.policy.streams import CHUNKS, payload_key, pieces
 
 __all__ = ["embedded", "streams"]
 
-_BYTES = re.compile(rb'\{"\$bytes":"([A-Za-z0-9+/=]*)"')
+_BYTES = late(rb'\{"\$bytes":"([A-Za-z0-9+/=]*)"')
 
 
 def embedded(encoded: bytes) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ PLACEHOLDER = "***REDACTED***"
 
 _MARK = late(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
 _PSEUDONYM = late(r"\*\*\*REDACTED:[0-9a-f]{12}\*\*\*")
-_PSEUDONYM_BYTES = re.compile(_PSEUDONYM.pattern.encode())
+_PSEUDONYM_BYTES = late(_PSEUDONYM.pattern.encode())
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
 _SCHEME = late(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.ASCII)
 

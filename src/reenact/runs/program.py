@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from reenact.boundaries.altering import alter_answer
 from reenact.boundaries.table import PATCHES, covered, uncovered
 from reenact.engine.ledger import Ledger
 from reenact.engine.opening import Opened
@@ -22,6 +21,8 @@ from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
 from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
 from reenact.format import lane as lanes
+from reenact.format.event import Data
+from reenact.format.paths import Path as JsonPath
 from reenact.policy.rules import SessionMode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.modules import EXPLAIN, note_modules
@@ -176,6 +177,13 @@ def _joined(plan: Plan, settings: Settings) -> Opened | None:
     return open_guest(settings)
 
 
+def _alter(data: Data, path: JsonPath, value: Any) -> Data:
+    """Where a run is forked; no other run has to load it."""
+    from reenact.boundaries.altering import alter_answer
+
+    return alter_answer(data, path, value)
+
+
 def _say_what_is_covered() -> None:
     rest = ", ".join(stack.name for stack in uncovered()) or "none of the known ones"
     for line in (f"covered: {', '.join(covered())}", f"installed and not covered: {rest}"):
@@ -212,7 +220,7 @@ def _settings(
         guest=guest,
         ledger=Ledger(folder) if mode == "replay" else None,
         fork=plan.fork,
-        alter=alter_answer,
+        alter=_alter,
         into=None if plan.into is None else Path(plan.into),
         tell=told,
     )

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from reenact.errors import RecordingDamaged
 from reenact.format.event import Event, unknown_fields
@@ -16,9 +16,11 @@ from reenact.store.blobs import Blobs
 from reenact.store.layout import SEALED
 from reenact.store.lines import Lines
 from reenact.store.log import Tally, whole_lines
-from reenact.store.seal import Seal
 from reenact.store.sealed import Restored, SealedLine, read_sealed, restore
 from reenact.store.torn import referenced_blobs
+
+if TYPE_CHECKING:  # most recordings have nothing that a key opens
+    from reenact.store.seal import Seal
 
 __all__ = ["LogSource", "SeekableSource", "Source"]
 

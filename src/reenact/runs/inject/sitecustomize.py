@@ -64,6 +64,9 @@ def _start(folder: str) -> None:
                 f"`reenact` is {version}, and this program's own is {reenact.__version__}\n"
                 "hint: run the `reenact` of the program's environment"
             )
+        from reenact.runs.lightly import LIBRARIES, load_lightly
+
+        load_lightly(*LIBRARIES)
         from reenact.runs.program import start
 
         start()
