@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 __all__ = [
+    "AGENT_KEY",
     "ANYWHERE",
     "PERMISSIONS",
     "ROLES",
@@ -26,6 +27,7 @@ __all__ = [
     "decide",
     "has_anywhere",
     "is_entitled",
+    "is_grantable",
     "permissions_of",
     "replay_permission",
 ]
@@ -61,8 +63,10 @@ ROLES: Final[dict[Role, frozenset[Permission]]] = {
     "platform admin": frozenset({"platform:admin"}),
 }
 
-_GRANTABLE: Final = frozenset(PERMISSIONS) - {"agent:connect"}
-"""By name. What an agent's key may do is not granted to anybody else."""
+AGENT_KEY: Final = "agent key"
+"""What the keys of agents have, and nobody else: it cannot be granted."""
+
+_BY_NAME: Final = frozenset(PERMISSIONS) - {"agent:connect"}
 
 _REPLAY_TIERS: Final[frozenset[Tier]] = frozenset({"high", "business"})
 
@@ -106,12 +110,19 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def permissions_of(what: str) -> frozenset[Permission]:
-    """What a grant of ``what`` gives; nothing for words that are neither a role nor a permission
-    that can be granted."""
+    """What a grant of ``what`` gives; nothing for words that are neither a role, nor a permission
+    that can be granted, nor :data:`AGENT_KEY`."""
+    if what == AGENT_KEY:
+        return frozenset({"agent:connect"})
     for role, permissions in ROLES.items():
         if role == what:
             return permissions
-    return frozenset(one for one in PERMISSIONS if one == what and one in _GRANTABLE)
+    return frozenset(one for one in PERMISSIONS if one == what and one in _BY_NAME)
+
+
+def is_grantable(what: str) -> bool:
+    """Can it be granted: a role, or a permission by its name?"""
+    return what in ROLES or what in _BY_NAME
 
 
 def decide(grants: Iterable[Grant], permission: Permission, place: Place, now: int) -> Decision:

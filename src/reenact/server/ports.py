@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from reenact.server.access import Grant, Tier
+from reenact.server.people.passwords import Passwords
 
 if TYPE_CHECKING:
     from reenact.audit.keys import Signer
@@ -62,8 +63,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     replays_per_minute: int = 60
     """Per tenant."""
     depth: int = 5
-    password_cost: int = 1 << 15
-    """The N of scrypt: each doubling doubles time and memory (32 MiB) of one sign-in."""
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,5 +100,6 @@ class Server(msgspec.Struct, frozen=True):
     secret: Callable[[int], bytes]
     limits: Limits = Limits()
     timings: Timings = Timings()
+    passwords: Passwords = msgspec.field(default_factory=Passwords)
     stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set when the server begins to stop: streams say goodbye and end."""

@@ -7,12 +7,14 @@ questions that are asked before the tenant is known (whose key is this?) are in 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 from sqlalchemy import (
+    Connection,
     CursorResult,
     Executable,
     Row,
@@ -28,10 +30,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from reenact.errors import UsageError
 
-__all__ = ["Database", "Platform", "Scope", "open_database"]
+__all__ = ["Database", "Platform", "Scope", "open_database", "to_value"]
 
+T = TypeVar("T")
 _BUSY: Final = 10_000
 """Milliseconds that a statement waits for the lock of the file."""
+
+
+def to_value(row: Row[Any], kind: type[T]) -> T:
+    """A row as a struct whose fields are called as its columns."""
+    return msgspec.convert(dict(row._mapping), kind)
 
 
 class Handle:
@@ -58,6 +66,10 @@ class Platform(Handle):
     def scope(self, tenant: str) -> Scope:
         """The same transaction, for one tenant."""
         return Scope(self._connection, tenant)
+
+    async def define(self, make: Callable[[Connection], T]) -> T:
+        """Make or look at tables."""
+        return await self._connection.run_sync(make)
 
 
 class Scope(Handle):

@@ -19,6 +19,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    text,
 )
 
 __all__ = [
@@ -95,9 +96,20 @@ USERS: Final = of_tenant(
     Column("created_at", Whole, nullable=False),
     Column("removed_at", Whole, nullable=False),
     key=("id",),
-    extra=(Index("users_by_email", "email"),),
+    extra=(
+        Index("users_by_email", "email"),
+        Index(
+            "users_once",
+            "tenant",
+            "email",
+            unique=True,
+            sqlite_where=text("removed_at = 0"),
+            postgresql_where=text("removed_at = 0"),
+        ),
+    ),
 )
-"""``password`` is a salted hash, empty until the invitation was followed."""
+"""``password`` is a salted hash, empty until the invitation was followed; ``invite_hash`` that of its
+one-time link, empty when there is none."""
 
 GRANTS: Final = of_tenant(
     "grants",
@@ -137,13 +149,13 @@ SESSIONS: Final = of_tenant(
     "sessions",
     Column("hash", Text, nullable=False),
     Column("user_id", Text, nullable=False),
-    Column("csrf", Text, nullable=False),
     Column("created_at", Whole, nullable=False),
     Column("last_seen_at", Whole, nullable=False),
     Column("expires_at", Whole, nullable=False),
     key=("hash",),
     extra=(Index("sessions_by_hash", "hash", unique=True),),
 )
+"""``hash`` is the SHA-256 of what the cookie holds."""
 
 ATTEMPTS: Final = Table(
     "attempts",

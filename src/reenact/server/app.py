@@ -1,0 +1,136 @@
+"""The app: from a request to a handler, by way of who asks and whether they may.
+
+There is one way through, and every route of the table takes it. Whatever goes wrong is answered in
+one shape; whoever was denied something is in the audit log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from reenact.audit.record import Record
+from reenact.server.access import Permission, has_anywhere
+from reenact.server.answering import answer_problem, to_response
+from reenact.server.asking import Ask, deny
+from reenact.server.audit import actor_of
+from reenact.server.edge import Edge, request_id_of, told_of
+from reenact.server.people.authenticating import authenticate, check_origin
+from reenact.server.ports import Principal, Server
+from reenact.server.problems import Problem
+from reenact.server.rooms import BACKGROUND, ENDPOINTS
+from reenact.server.routing import Endpoint, Needs
+
+__all__ = ["make_app"]
+
+Background = Callable[[Server, asyncio.Event], Awaitable[None]]
+_WORDS = {404: ("not_found", "there is nothing here"), 405: ("method_not_allowed", "not like this")}
+
+
+def make_app(
+    server: Server,
+    endpoints: Sequence[Endpoint] = ENDPOINTS,
+    background: Sequence[Background] = BACKGROUND,
+) -> Starlette:
+    """The app of ``server``. ``background`` runs from start to stop; its event is
+    ``server.stopping``."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            for work in background:
+                group.create_task(_run(work, server))
+            yield
+            server.stopping.set()
+
+    return Starlette(
+        routes=[_route(server, path, found) for path, found in _by_path(endpoints).items()],
+        middleware=[Middleware(Edge, server=server)],
+        exception_handlers={HTTPException: _answer_http},
+        lifespan=lifespan,
+    )
+
+
+async def _run(work: Background, server: Server) -> None:
+    await work(server, server.stopping)
+
+
+def _by_path(endpoints: Iterable[Endpoint]) -> dict[str, dict[str, Endpoint]]:
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in endpoints:
+        methods = paths.setdefault(endpoint.path, {})
+        if endpoint.method in methods:
+            raise ValueError(f"{endpoint.method} {endpoint.path} is there twice")
+        methods[endpoint.method] = endpoint
+    return paths
+
+
+def _route(server: Server, path: str, methods: dict[str, Endpoint]) -> Route:
+    async def serve(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await _serve(server, methods[method], request)
+
+    return Route(path, serve, methods=list(methods))
+
+
+async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Response:
+    principal = None
+    told_of(request, endpoint.path, "")
+    try:
+        if endpoint.needs != "open":
+            principal = await authenticate(server, request)
+            told_of(request, endpoint.path, principal.id)
+            check_origin(request, principal)
+            _check(principal, endpoint.needs, server.now())
+        return to_response(await endpoint.handler(Ask(request, server, principal)))
+    except Problem as problem:
+        if principal is not None and problem.status == 403 and not problem.audited:
+            await _record_denial(server, principal, endpoint, problem)
+        return answer_problem(problem, request_id_of(request))
+
+
+def _wanted(needs: Needs) -> tuple[Permission, ...]:
+    if needs == "open" or needs == "known":
+        return ()
+    return needs if isinstance(needs, tuple) else (needs,)
+
+
+def _check(principal: Principal, needs: Needs, now: int) -> None:
+    wanted = _wanted(needs)
+    if wanted and not any(has_anywhere(principal.grants, one, now) for one in wanted):
+        raise deny(wanted[0])
+
+
+async def _record_denial(
+    server: Server, principal: Principal, endpoint: Endpoint, problem: Problem
+) -> None:
+    permission = problem.details.get("permission") or "".join(_wanted(endpoint.needs)[:1])
+    record = Record(
+        tenant=principal.tenant.id,
+        actor=actor_of(principal),
+        action="access.denied",
+        env=str(problem.details.get("environment", "")),
+        permission=str(permission or "known"),
+        code=problem.code,
+        outcome="denied",
+        details={"route": f"{endpoint.method} {endpoint.path}"},
+    )
+    async with server.database.writing(principal.tenant.id) as scope:
+        await server.auditor.write(scope, record)
+
+
+async def _answer_http(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code, words = _WORDS.get(status, ("malformed", "this is not understood"))
+    response = answer_problem(Problem(code, words), request_id_of(request))
+    if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:
+        response.headers["Allow"] = error.headers["Allow"]
+    return response

@@ -1,0 +1,98 @@
+"""The outermost part of the app: request ids, headers that browsers obey, a line in the log, and
+an answer for whatever nobody expected."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from reenact._system import monotonic
+from reenact.server.answering import answer_problem
+from reenact.server.ports import Server
+from reenact.server.problems import Problem
+
+__all__ = ["LOGGER", "Edge", "request_id_of", "told_of"]
+
+LOGGER: Final = logging.getLogger("reenact.server")
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_TLS: Final = ("Strict-Transport-Security", "max-age=31536000")
+_ID: Final = "reenact.request_id"
+_ROUTE: Final = "reenact.route"
+
+
+def request_id_of(request: Request) -> str:
+    found: str = request.scope[_ID]
+    return found
+
+
+def told_of(request: Request, route: str, who: str) -> None:
+    """What the log calls this request: the path as the table of routes has it, and who asks."""
+    request.scope[_ROUTE] = (route, who)
+
+
+class Edge:
+    """Middleware."""
+
+    def __init__(self, app: ASGIApp, server: Server) -> None:
+        self._app = app
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope[_ID] = request_id = self._server.new_id("req")
+        began, status = monotonic(), 0
+
+        async def send_more(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _complete(MutableHeaders(scope=message), scope["scheme"], request_id)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_more)
+        except ClientDisconnect:
+            status = status or 499  # nobody is there to be answered
+        except Exception as error:  # noqa: BLE001 - told in the log, without what it says
+            LOGGER.error("%s failed: %s", request_id, _where(error))
+            if status:
+                raise ConnectionAbortedError("an answer broke off") from None
+            problem = Problem("internal", "the server failed", hint="its log has the request id")
+            await answer_problem(problem, request_id)(scope, receive, send_more)
+        finally:
+            route, who = scope.get(_ROUTE, ("no route", ""))
+            took = (monotonic() - began) * 1000
+            LOGGER.info(
+                "%s %s %s %d %.1f ms %s", request_id, scope["method"], route, status, took, who
+            )
+
+
+def _complete(headers: MutableHeaders, scheme: str, request_id: str) -> None:
+    headers["X-Request-Id"] = request_id
+    for name, value in _HEADERS.items():
+        headers.setdefault(name, value)
+    if scheme == "https":
+        headers.setdefault(*_TLS)
+
+
+def _where(error: BaseException) -> str:
+    """Type and place of an error. Its message may have values in it, and stays out."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = (f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames)
+    return "\n  ".join([type(error).__name__, *lines])

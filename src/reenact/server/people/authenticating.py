@@ -1,0 +1,149 @@
+"""Who asks: the holder of a key, or of a session.
+
+Looked up anew with every request, so that what is revoked is revoked at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from starlette.requests import Request
+
+from reenact.server.access import AGENT_KEY, Grant
+from reenact.server.people.credentials import csrf_of, fits, hash_secret, read_key, session_name
+from reenact.server.people.csrf import SAFE, check_site, check_token
+from reenact.server.people.sessions import cookie_of
+from reenact.server.ports import Principal, Server
+from reenact.server.problems import Problem
+from reenact.server.storage import people_rows, platform
+from reenact.server.storage.database import Platform
+from reenact.server.storage.people_rows import Key
+
+__all__ = ["address_of", "agent_header_of", "authenticate", "check_origin"]
+
+_SEEN: Final = 60_000
+"""Milliseconds within which a further use is not noted down."""
+_LONGEST: Final = 200
+
+
+async def authenticate(server: Server, request: Request) -> Principal:
+    """Raises :class:`Problem` unless the request has a credential that is good now."""
+    given = request.headers.getlist("authorization")
+    if len(given) > 1:
+        raise Problem("malformed", "there is more than one Authorization header")
+    if given:
+        return await _by_key(server, request, given[0])
+    secret = cookie_of(request)
+    if not secret:
+        raise Problem("unauthenticated", "this needs a key or a session", hint="reenact login")
+    return await _by_session(server, request, secret)
+
+
+def check_origin(request: Request, principal: Principal) -> None:
+    """Raises :class:`Problem` for what changes something, has come with a cookie, and may be another
+    site's."""
+    if principal.auth == "session" and request.method not in SAFE:
+        check_site(request)
+        check_token(request.headers.get("x-csrf-token", ""), principal.csrf)
+
+
+async def _by_key(server: Server, request: Request, header: str) -> Principal:
+    scheme, _, text = header.partition(" ")
+    given = read_key(text.strip()) if scheme.lower() == "bearer" else None
+    if given is None:
+        raise _bad_key()
+    now = server.now()
+    async with server.database.platform() as transaction:
+        key = await platform.key_by_id(transaction, given.id)
+        if key is None or not fits(given.secret, key.hash) or key.kind != given.kind:
+            raise _bad_key()
+        if not key.is_good(now):
+            raise Problem(
+                "unauthenticated",
+                "this key was revoked, or has expired",
+                hint="ask a tenant administrator for a new one: reenact key add",
+            )
+        principal = await _holder(transaction, request, key)
+    if now - key.last_used_at > _SEEN:
+        async with server.database.platform(write=True) as transaction:
+            await platform.touch_key(transaction, key.id, now)
+    return principal
+
+
+async def _holder(transaction: Platform, request: Request, key: Key) -> Principal:
+    tenant = await platform.tenant_by_id(transaction, key.tenant)
+    scope = transaction.scope(key.tenant)
+    if tenant is None:
+        raise _bad_key()
+    kind: Literal["agent", "key", "user"] = "agent" if key.kind == "agent" else "key"
+    holder, name = key.id, key.name
+    if key.kind == "agent":
+        grants: tuple[Grant, ...] = (Grant(AGENT_KEY),)
+    elif key.owner:
+        user = await people_rows.find_user(scope, id=key.owner)
+        if user is None:
+            raise _bad_key()
+        kind, holder, name = "user", user.id, user.email
+        grants = await people_rows.grants_of(scope, "user", user.id)
+    else:
+        grants = await people_rows.grants_of(scope, "key", key.id)
+    return Principal(
+        type=kind,
+        id=holder,
+        name=name,
+        tenant=tenant,
+        grants=grants,
+        auth="key",
+        credential=key.id,
+        app=key.app,
+        environment=key.environment,
+        ip=address_of(request),
+        agent_header=agent_header_of(request),
+    )
+
+
+async def _by_session(server: Server, request: Request, secret: str) -> Principal:
+    now, kept = server.now(), hash_secret(secret)
+    async with server.database.platform() as transaction:
+        session = await platform.session_by_hash(transaction, kept)
+        if session is None or now >= session.expires_at or _is_idle(server, session, now):
+            raise Problem("session_expired", "this session has ended", hint="sign in again")
+        tenant = await platform.tenant_by_id(transaction, session.tenant)
+        scope = transaction.scope(session.tenant)
+        user = await people_rows.find_user(scope, id=session.user_id)
+        if tenant is None or user is None:
+            raise Problem("session_expired", "this account is gone", hint="sign in with another")
+        grants = await people_rows.grants_of(scope, "user", user.id)
+    if now - session.last_seen_at > _SEEN:
+        async with server.database.platform(write=True) as transaction:
+            await platform.touch_session(transaction, kept, now)
+    return Principal(
+        type="user",
+        id=user.id,
+        name=user.email,
+        tenant=tenant,
+        grants=grants,
+        auth="session",
+        credential=session_name(kept),
+        csrf=csrf_of(secret),
+        ip=address_of(request),
+        agent_header=agent_header_of(request),
+    )
+
+
+def _is_idle(server: Server, session: platform.Session, now: int) -> bool:
+    return now - session.last_seen_at >= server.timings.session_idle * 1000
+
+
+def _bad_key() -> Problem:
+    return Problem("unauthenticated", "this key is not known", hint="reenact login")
+
+
+def address_of(request: Request) -> str:
+    """Where it came from."""
+    return request.client.host if request.client is not None else ""
+
+
+def agent_header_of(request: Request) -> str:
+    """The User-Agent, as much of it as anybody needs."""
+    return request.headers.get("user-agent", "")[:_LONGEST]

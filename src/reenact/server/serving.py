@@ -1,0 +1,145 @@
+"""``reenact serve``: the server as a process, until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import uvicorn
+
+from reenact.errors import UsageError
+from reenact.server.app import make_app
+from reenact.server.edge import LOGGER
+from reenact.server.opening import OpenServer, World, open_server
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["ServeOptions", "Uvicorn", "bind", "serve", "url_of"]
+
+_GRACE: Final = 10
+"""Seconds that requests have to end when the server stops."""
+_LINES: Final = 64 << 10
+"""Bytes of a request's head."""
+
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where, and on what. Without TLS only the own machine may connect, unless ``insecure``:
+    people outside come through a proxy that has it, and ``forwarded`` believes what that proxy, on
+    this machine, says about who they are. ``name`` is the deployment's."""
+
+    host: str = "127.0.0.1"
+    port: int = 8321
+    data: Path = Path("reenact-server")
+    name: str = ""
+    insecure: bool = False
+    forwarded: bool = False
+
+
+class Uvicorn(uvicorn.Server):
+    """Says that it stops before it waits for streams to end."""
+
+    def __init__(self, app: ASGIApp, stopping: asyncio.Event, *, forwarded: bool = False) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=forwarded,
+                forwarded_allow_ips="127.0.0.1,::1",
+                h11_max_incomplete_event_size=_LINES,
+                timeout_graceful_shutdown=_GRACE,
+            )
+        )
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping.set()
+        await super().shutdown(sockets)
+
+
+def serve(options: ServeOptions) -> int:
+    """Serve until SIGINT or SIGTERM; gives the exit code. Raises :class:`UsageError`."""
+    _check_host(options)
+    _log_to_stderr()
+    return asyncio.run(_serve(options))
+
+
+async def _serve(options: ServeOptions) -> int:
+    async with open_server(options.data, options.name, World()) as opened:
+        with bind(options.host, options.port) as sock:
+            url = url_of(sock)
+            _welcome(opened, url)
+            running = Uvicorn(
+                make_app(opened.server), opened.server.stopping, forwarded=options.forwarded
+            )
+            await running.serve([sock])
+            return 0 if running.started else 1
+
+
+def _check_host(options: ServeOptions) -> None:
+    if options.insecure or _is_loopback(options.host):
+        return
+    raise UsageError(
+        f"{options.host} can be reached from other machines, and this is plain HTTP",
+        hint="serve on 127.0.0.1 behind a proxy with TLS and say --forwarded, or say --insecure",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises :class:`UsageError`. Port 0 is any that is free."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address, family=family, backlog=512)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            hint="another program may use the port: choose one with --port",
+        ) from None
+
+
+def url_of(sock: socket.socket) -> str:
+    """Where to reach what listens on ``sock``."""
+    host, port = sock.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
+
+
+def _welcome(opened: OpenServer, url: str) -> None:
+    print(f"reenact serves {opened.server.deployment} at {url}", file=sys.stderr)
+    if opened.setup_token:
+        print(
+            f"nobody has an account yet; make the first one, once, with this link:\n"
+            f"  {url}/setup?token={opened.setup_token}\n"
+            f"or: reenact login '{url}/setup?token={opened.setup_token}'",
+            file=sys.stderr,
+        )
+    sys.stderr.flush()
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for name, level in ((LOGGER.name, logging.INFO), ("uvicorn.error", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.handlers = [handler]
+        logger.propagate = False

@@ -1,0 +1,48 @@
+"""The seeds of signing keys: 32 random bytes in a file of their owner's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from reenact.errors import UsageError
+
+__all__ = ["make_seed", "read_seed"]
+
+_SIZE: Final = 32
+
+
+def make_seed(path: Path, secret: Callable[[int], bytes]) -> None:
+    """Write a new seed, unless there is one from a set-up that was interrupted."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if path.exists():
+        return
+    beside = path.with_name(f"{path.name}.tmp")
+    beside.unlink(missing_ok=True)
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(secret(_SIZE).hex().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+
+
+def read_seed(path: Path) -> bytes:
+    """The seed. Raises :class:`UsageError` when it is gone, damaged, or open to others; its text is
+    in no message."""
+    try:
+        if path.stat().st_mode & 0o077:
+            raise UsageError(f"others can read {path}", hint=f"chmod 600 {path}")
+        seed = bytes.fromhex(path.read_text("ascii"))
+    except OSError as error:
+        raise UsageError(
+            f"the key {path} cannot be read: {error.strerror}",
+            hint="restore it from a copy; without it nothing can be signed",
+        ) from None
+    except ValueError:
+        seed = b""
+    if len(seed) != _SIZE:
+        raise UsageError(f"{path} is not a key", hint="restore it from a copy")
+    return seed

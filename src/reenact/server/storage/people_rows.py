@@ -1,0 +1,222 @@
+"""Users, grants, keys, sessions, environments of one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.server.access import EnvironmentKind, Grant, Permission, is_grantable, permissions_of
+from reenact.server.storage.database import Scope, to_value
+from reenact.server.storage.tables import ENVIRONMENTS, GRANTS, KEYS, SESSIONS, USERS
+
+__all__ = [
+    "Environment",
+    "Key",
+    "User",
+    "add_grant",
+    "add_key",
+    "add_user",
+    "environment_kind",
+    "environments",
+    "find_key",
+    "find_user",
+    "grants_of",
+    "grants_of_all",
+    "keys",
+    "remove_grant",
+    "remove_user",
+    "revoke_key",
+    "set_environment",
+    "set_password",
+    "users",
+    "users_with",
+]
+
+
+class User(msgspec.Struct, frozen=True):
+    """``password`` is a hash; ``removed_at`` 0 for those who are there."""
+
+    tenant: str
+    id: str
+    email: str
+    password: str
+    invite_hash: str
+    invite_expires_at: int
+    created_at: int
+    removed_at: int = 0
+
+
+class Key(msgspec.Struct, frozen=True):
+    """``hash`` is that of its secret; times are 0 for never."""
+
+    tenant: str
+    id: str
+    kind: str
+    name: str
+    hash: str
+    app: str
+    environment: str
+    owner: str
+    created_at: int
+    expires_at: int
+    revoked_at: int = 0
+    last_used_at: int = 0
+
+    def is_good(self, now: int) -> bool:
+        return not self.revoked_at and (not self.expires_at or now < self.expires_at)
+
+
+class Environment(msgspec.Struct, frozen=True):
+    name: str
+    kind: EnvironmentKind
+
+
+async def add_user(scope: Scope, user: User) -> None:
+    await scope.add(USERS, msgspec.structs.asdict(user))
+
+
+async def find_user(scope: Scope, *, id: str = "", email: str = "") -> User | None:
+    """One who is there, by id or by e-mail address."""
+    query = scope.select(USERS).where(USERS.c.removed_at == 0)
+    query = query.where(USERS.c.id == id) if id else query.where(USERS.c.email == email)
+    row = await scope.one(query)
+    return None if row is None else to_value(row, User)
+
+
+async def users(scope: Scope, before: str, limit: int) -> list[User]:
+    """Those who are there, the newest first."""
+    query = scope.select(USERS).where(USERS.c.removed_at == 0)
+    if before:
+        query = query.where(USERS.c.id < before)
+    return [
+        to_value(row, User)
+        for row in await scope.all(query.order_by(USERS.c.id.desc()).limit(limit))
+    ]
+
+
+async def set_password(
+    scope: Scope, user: str, *, password: str, invite_hash: str = "", invite_expires_at: int = 0
+) -> None:
+    """A new password, or with an empty one a new invitation. Whoever is signed in no longer is."""
+    await scope.run(
+        scope.update(USERS)
+        .where(USERS.c.id == user)
+        .values(password=password, invite_hash=invite_hash, invite_expires_at=invite_expires_at)
+    )
+    await scope.run(scope.delete(SESSIONS).where(SESSIONS.c.user_id == user))
+
+
+async def remove_user(scope: Scope, user: str, now: int) -> None:
+    """With their sessions, grants and keys. Their row stays, without password, for their name."""
+    await set_password(scope, user, password="")
+    await scope.run(scope.update(USERS).where(USERS.c.id == user).values(removed_at=now))
+    owned = scope.update(KEYS).where(KEYS.c.owner == user, KEYS.c.revoked_at == 0)
+    await scope.run(owned.values(revoked_at=now))
+    held = (GRANTS.c.holder_type == "user", GRANTS.c.holder_id == user)
+    await scope.run(scope.delete(GRANTS).where(*held))
+
+
+async def add_grant(
+    scope: Scope, holder_type: str, holder: str, grant: Grant, now: int, by: str
+) -> None:
+    await scope.add(
+        GRANTS,
+        {
+            "id": grant.id,
+            "holder_type": holder_type,
+            "holder_id": holder,
+            "what": grant.what,
+            "environment": grant.environment,
+            "app": grant.app,
+            "expires_at": grant.expires_at,
+            "created_at": now,
+            "created_by": by,
+        },
+    )
+
+
+async def remove_grant(scope: Scope, user: str, grant: str) -> str | None:
+    """What was granted; None when there is no such grant."""
+    found = (GRANTS.c.holder_type == "user", GRANTS.c.holder_id == user, GRANTS.c.id == grant)
+    row = await scope.one(scope.select(GRANTS).where(*found))
+    await scope.run(scope.delete(GRANTS).where(*found))
+    return None if row is None else str(row.what)
+
+
+async def grants_of(scope: Scope, holder_type: str, holder: str) -> tuple[Grant, ...]:
+    """What somebody was granted, whether it has expired or not."""
+    return (await grants_of_all(scope, holder_type, [holder]))[holder]
+
+
+async def grants_of_all(
+    scope: Scope, holder_type: str, holders: Iterable[str]
+) -> dict[str, tuple[Grant, ...]]:
+    """The same of several at once."""
+    found: dict[str, tuple[Grant, ...]] = dict.fromkeys(holders, ())
+    query = scope.select(GRANTS).where(
+        GRANTS.c.holder_type == holder_type, GRANTS.c.holder_id.in_(found)
+    )
+    for row in await scope.all(query.order_by(GRANTS.c.id)):
+        if is_grantable(row.what):
+            found[row.holder_id] += (_grant(row),)
+    return found
+
+
+def _grant(row: Row[tuple[object, ...]]) -> Grant:
+    return Grant(row.what, row.environment, row.app, row.expires_at, row.id)
+
+
+async def users_with(scope: Scope, permission: Permission) -> set[str]:
+    """Ids of users who have it everywhere, for good."""
+    query = scope.select(GRANTS).where(
+        GRANTS.c.holder_type == "user",
+        GRANTS.c.environment == "",
+        GRANTS.c.app == "",
+        GRANTS.c.expires_at == 0,
+    )
+    rows = await scope.all(query)
+    return {row.holder_id for row in rows if permission in permissions_of(row.what)}
+
+
+async def add_key(scope: Scope, key: Key) -> None:
+    await scope.add(KEYS, msgspec.structs.asdict(key))
+
+
+async def find_key(scope: Scope, key: str) -> Key | None:
+    row = await scope.one(scope.select(KEYS).where(KEYS.c.id == key))
+    return None if row is None else to_value(row, Key)
+
+
+async def keys(scope: Scope, before: str, limit: int) -> list[Key]:
+    """Those that were not revoked, the newest first."""
+    query = scope.select(KEYS).where(KEYS.c.revoked_at == 0)
+    if before:
+        query = query.where(KEYS.c.id < before)
+    return [
+        to_value(row, Key) for row in await scope.all(query.order_by(KEYS.c.id.desc()).limit(limit))
+    ]
+
+
+async def revoke_key(scope: Scope, key: str, now: int) -> bool:
+    """False when there is no such key that is still good."""
+    wanted = scope.update(KEYS).where(KEYS.c.id == key, KEYS.c.revoked_at == 0)
+    return bool((await scope.run(wanted.values(revoked_at=now))).rowcount)
+
+
+async def environments(scope: Scope) -> list[Environment]:
+    rows = await scope.all(scope.select(ENVIRONMENTS).order_by(ENVIRONMENTS.c.name))
+    return [Environment(row.name, row.kind) for row in rows]
+
+
+async def environment_kind(scope: Scope, name: str) -> EnvironmentKind:
+    """What is not listed counts as production."""
+    found = scope.select(ENVIRONMENTS, ENVIRONMENTS.c.kind).where(ENVIRONMENTS.c.name == name)
+    row = await scope.one(found)
+    return "non-production" if row is not None and row.kind == "non-production" else "production"
+
+
+async def set_environment(scope: Scope, environment: Environment) -> None:
+    await scope.run(scope.delete(ENVIRONMENTS).where(ENVIRONMENTS.c.name == environment.name))
+    await scope.add(ENVIRONMENTS, msgspec.structs.asdict(environment))

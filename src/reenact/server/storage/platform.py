@@ -1,0 +1,150 @@
+"""What is asked before the tenant is known, or about tenants themselves. Nothing else crosses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, insert, select, update
+
+from reenact.server.access import Tier
+from reenact.server.ports import TenantFacts
+from reenact.server.storage.database import Platform, to_value
+from reenact.server.storage.people_rows import Key, User
+from reenact.server.storage.tables import ATTEMPTS, DEPLOYMENT, KEYS, SESSIONS, TENANTS, USERS
+
+__all__ = [
+    "Attempts",
+    "Session",
+    "add_session",
+    "add_tenant",
+    "attempts",
+    "change_tenant",
+    "clear_setup",
+    "close_session",
+    "find_invited",
+    "forget_attempts",
+    "is_there",
+    "key_by_id",
+    "note_attempt",
+    "session_by_hash",
+    "setup_hash",
+    "tenant_by_id",
+    "tenants",
+    "touch_key",
+    "touch_session",
+    "users_by_email",
+]
+
+
+class Session(msgspec.Struct, frozen=True):
+    """``hash`` is that of the secret in the cookie."""
+
+    tenant: str
+    hash: str
+    user_id: str
+    created_at: int
+    last_seen_at: int
+    expires_at: int
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """How often in a row a sign-in failed, and until when none is looked at."""
+
+    failures: int = 0
+    until: int = 0
+
+
+async def is_there(platform: Platform) -> bool:
+    """Can the database be read?"""
+    return await platform.one(select(DEPLOYMENT.c.id)) is not None
+
+
+async def setup_hash(platform: Platform) -> str:
+    """That of the one-time link; empty when it was used."""
+    row = await platform.one(select(DEPLOYMENT.c.setup_hash))
+    return "" if row is None else str(row.setup_hash)
+
+
+async def clear_setup(platform: Platform) -> None:
+    await platform.run(update(DEPLOYMENT).values(setup_hash=""))
+
+
+async def key_by_id(platform: Platform, key: str) -> Key | None:
+    row = await platform.one(select(KEYS).where(KEYS.c.id == key))
+    return None if row is None else to_value(row, Key)
+
+
+async def touch_key(platform: Platform, key: str, now: int) -> None:
+    await platform.run(update(KEYS).where(KEYS.c.id == key).values(last_used_at=now))
+
+
+async def users_by_email(platform: Platform, email: str) -> list[User]:
+    """In every tenant that has such an account."""
+    query = select(USERS).where(USERS.c.email == email, USERS.c.removed_at == 0)
+    return [to_value(row, User) for row in await platform.all(query.order_by(USERS.c.tenant))]
+
+
+async def find_invited(platform: Platform, invite_hash: str) -> User | None:
+    """Whose one-time link it is."""
+    query = select(USERS).where(USERS.c.invite_hash == invite_hash, USERS.c.removed_at == 0)
+    row = await platform.one(query)
+    return None if row is None or not invite_hash else to_value(row, User)
+
+
+async def add_session(platform: Platform, session: Session, now: int) -> None:
+    """Those that are over are removed on the way."""
+    await platform.run(delete(SESSIONS).where(SESSIONS.c.expires_at < now))
+    await platform.run(insert(SESSIONS).values(**msgspec.structs.asdict(session)))
+
+
+async def session_by_hash(platform: Platform, kept: str) -> Session | None:
+    row = await platform.one(select(SESSIONS).where(SESSIONS.c.hash == kept))
+    return None if row is None else to_value(row, Session)
+
+
+async def touch_session(platform: Platform, kept: str, now: int) -> None:
+    await platform.run(update(SESSIONS).where(SESSIONS.c.hash == kept).values(last_seen_at=now))
+
+
+async def close_session(platform: Platform, kept: str) -> None:
+    await platform.run(delete(SESSIONS).where(SESSIONS.c.hash == kept))
+
+
+async def attempts(platform: Platform, key: str) -> Attempts:
+    row = await platform.one(select(ATTEMPTS).where(ATTEMPTS.c.key == key))
+    return Attempts() if row is None else Attempts(row.failures, row.until)
+
+
+async def note_attempt(platform: Platform, key: str, found: Attempts) -> None:
+    await forget_attempts(platform, key)
+    values = {"key": key, "failures": found.failures, "until": found.until}
+    await platform.run(insert(ATTEMPTS).values(**values))
+
+
+async def forget_attempts(platform: Platform, key: str) -> None:
+    await platform.run(delete(ATTEMPTS).where(ATTEMPTS.c.key == key))
+
+
+async def tenants(platform: Platform) -> list[TenantFacts]:
+    """All, in the order of their ids."""
+    return [_tenant(row) for row in await platform.all(select(TENANTS).order_by(TENANTS.c.id))]
+
+
+async def tenant_by_id(platform: Platform, tenant: str) -> TenantFacts | None:
+    row = await platform.one(select(TENANTS).where(TENANTS.c.id == tenant))
+    return None if row is None else _tenant(row)
+
+
+async def add_tenant(platform: Platform, tenant: TenantFacts, now: int) -> None:
+    row = {**msgspec.structs.asdict(tenant), "dedicated": int(tenant.dedicated)}
+    await platform.run(insert(TENANTS).values(**row, created_at=now))
+
+
+async def change_tenant(platform: Platform, tenant: str, tier: Tier, dedicated: bool) -> None:
+    wanted = update(TENANTS).where(TENANTS.c.id == tenant)
+    await platform.run(wanted.values(tier=tier, dedicated=int(dedicated)))
+
+
+def _tenant(row: Any) -> TenantFacts:
+    return TenantFacts(row.id, row.name, row.tier, bool(row.dedicated))

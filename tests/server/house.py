@@ -1,0 +1,247 @@
+"""A server that runs, and people who use it: real sockets, a real database, a settable clock.
+
+``house.run(coroutine)`` runs something in the server's own loop. Everything that is asked over HTTP
+goes through ``house.client(...)``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from reenact.audit.record import Record
+from reenact.server.access import EnvironmentKind, Grant, Tier
+from reenact.server.app import make_app
+from reenact.server.audit import SYSTEM
+from reenact.server.opening import OpenServer, World, open_server
+from reenact.server.people.credentials import KeyKind, hash_secret, key_text
+from reenact.server.ports import Limits, Server, TenantFacts, Timings
+from reenact.server.serving import Uvicorn, bind, url_of
+from reenact.server.storage import people_rows, platform
+from reenact.server.storage.audit_rows import RecordFilter, find_records
+from reenact.server.storage.people_rows import Environment, Key, User
+
+T = TypeVar("T")
+START = 1_790_000_000_000
+_LIMITS, _TIMINGS = Limits(), Timings()
+PASSWORD = "-".join(["correct", "horse", "battery"])
+
+
+class Clock:
+    """Milliseconds; stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> int:
+        return self.at
+
+    def move(self, seconds: float) -> None:
+        self.at += int(seconds * 1000)
+
+
+class Chance:
+    """Random bytes that are the same every time."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, size: int) -> bytes:
+        with self._lock:
+            self._count += 1
+            return hashlib.shake_256(str(self._count).encode()).digest(size)
+
+
+class House:
+    """``url`` is where it is; ``setup_token`` that of the link which the first start prints."""
+
+    def __init__(
+        self, url: str, opened: OpenServer, loop: asyncio.AbstractEventLoop, clock: Clock
+    ) -> None:
+        self.url = url
+        self.server: Server = opened.server
+        self.setup_token = opened.setup_token
+        self.clock = clock
+        self._loop = loop
+        self._clients: list[httpx.Client] = []
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in the loop of the server."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def client(self, key: str = "", **headers: str) -> httpx.Client:
+        """Somebody with a key, or nobody. Closed with the house."""
+        sent = {"Authorization": f"Bearer {key}", **headers} if key else headers
+        found = httpx.Client(base_url=self.url, headers=sent, timeout=60, trust_env=False)
+        self._clients.append(found)
+        return found
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def key(
+        self,
+        *grants: str | Grant,
+        tenant: str = "default",
+        kind: KeyKind = "user",
+        app: str = "",
+        environment: str = "",
+        owner: str = "",
+        expires_at: int = 0,
+    ) -> str:
+        """A key with these grants, or one of an agent."""
+        secret = self.server.secret(32).hex()
+        key_id = self.server.new_id("key")
+        key = Key(
+            tenant=tenant,
+            id=key_id,
+            kind=kind,
+            name=f"{kind} {app}",
+            hash=hash_secret(secret),
+            app=app,
+            environment=environment,
+            owner=owner,
+            created_at=self.clock(),
+            expires_at=expires_at,
+        )
+        self.run(self._add_key(key, grants))
+        return key_text(kind, key_id, secret)
+
+    async def _add_key(self, key: Key, grants: tuple[str | Grant, ...]) -> None:
+        async with self.server.database.writing(key.tenant) as scope:
+            await people_rows.add_key(scope, key)
+            for grant in map(_grant, grants):
+                stored = msgspec.structs.replace(grant, id=self.server.new_id("grt"))
+                await people_rows.add_grant(scope, "key", key.id, stored, self.clock(), "test")
+
+    def agent_key(
+        self, app: str = "shop", environment: str = "production", tenant: str = "default"
+    ) -> str:
+        return self.key(kind="agent", app=app, environment=environment, tenant=tenant)
+
+    def user(
+        self, email: str, *grants: str | Grant, tenant: str = "default", password: str = PASSWORD
+    ) -> str:
+        """The id of a user with a password."""
+        return self.run(self._add_user(email, grants, tenant, password))
+
+    async def _add_user(
+        self, email: str, grants: tuple[str | Grant, ...], tenant: str, password: str
+    ) -> str:
+        server = self.server
+        user = User(
+            tenant=tenant,
+            id=server.new_id("usr"),
+            email=email,
+            password=await server.passwords.hash(password) if password else "",
+            invite_hash="",
+            invite_expires_at=0,
+            created_at=self.clock(),
+        )
+        async with server.database.writing(tenant) as scope:
+            await people_rows.add_user(scope, user)
+            for grant in map(_grant, grants):
+                stored = msgspec.structs.replace(grant, id=server.new_id("grt"))
+                await people_rows.add_grant(scope, "user", user.id, stored, self.clock(), "test")
+        return user.id
+
+    def tenant(self, tenant: str, tier: Tier = "business", dedicated: bool = True) -> str:
+        """A further tenant, whose id is its name."""
+        self.run(self._add_tenant(TenantFacts(tenant, tenant, tier, dedicated)))
+        return tenant
+
+    async def _add_tenant(self, tenant: TenantFacts) -> None:
+        async with self.server.database.platform(write=True) as transaction:
+            await platform.add_tenant(transaction, tenant, self.clock())
+            scope = transaction.scope(tenant.id)
+            record = Record(tenant=tenant.id, actor=SYSTEM, action="session.opened", outcome="ok")
+            await self.server.auditor.write(scope, record)
+
+    def set_tier(self, tier: Tier, dedicated: bool = True, tenant: str = "default") -> None:
+        self.run(self._set_tier(tenant, tier, dedicated))
+
+    async def _set_tier(self, tenant: str, tier: Tier, dedicated: bool) -> None:
+        async with self.server.database.platform(write=True) as transaction:
+            await platform.change_tenant(transaction, tenant, tier, dedicated)
+
+    def environment(
+        self, name: str, kind: EnvironmentKind = "non-production", tenant: str = "default"
+    ) -> None:
+        """Say of what kind an environment is."""
+        self.run(self._set_environment(tenant, Environment(name, kind)))
+
+    async def _set_environment(self, tenant: str, environment: Environment) -> None:
+        async with self.server.database.writing(tenant) as scope:
+            await people_rows.set_environment(scope, environment)
+
+    def records(self, action: str = "", tenant: str = "default") -> list[dict[str, Any]]:
+        """What the audit log has, the oldest first."""
+        return self.run(self._records(action, tenant))
+
+    async def _records(self, action: str, tenant: str) -> list[dict[str, Any]]:
+        async with self.server.database.reading(tenant) as scope:
+            found = await find_records(scope, RecordFilter(action=action), 10_000)
+        return [msgspec.json.decode(line) for _, line in reversed(found)]
+
+
+def _grant(grant: str | Grant) -> Grant:
+    return Grant(grant) if isinstance(grant, str) else grant
+
+
+@contextmanager
+def running(
+    data: Path,
+    name: str = "test.example",
+    limits: Limits = _LIMITS,
+    timings: Timings = _TIMINGS,
+) -> Iterator[House]:
+    """A server in a thread, with a loop of its own, until the block ends."""
+    clock = Clock()
+    world = World(clock, Chance(), limits, timings, password_cost=16)
+    started = threading.Event()
+    found: list[House] = []
+    failed: list[BaseException] = []
+    uvicorns: list[Uvicorn] = []
+
+    async def life() -> None:
+        async with open_server(data, name, world) as opened:
+            with bind("127.0.0.1", 0) as sock:
+                uvicorn = Uvicorn(make_app(opened.server), opened.server.stopping)
+                uvicorns.append(uvicorn)
+                found.append(House(url_of(sock), opened, asyncio.get_running_loop(), clock))
+                started.set()
+                await uvicorn.serve([sock])
+
+    def work() -> None:
+        try:
+            asyncio.run(life())
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=work, name="server")
+    thread.start()
+    try:
+        started.wait()
+        if failed:
+            raise failed[0]
+        yield found[0]
+    finally:
+        for house in found:
+            house.close()
+        for uvicorn in uvicorns:
+            uvicorn.should_exit = True
+        thread.join()
+    if failed:
+        raise failed[0]
