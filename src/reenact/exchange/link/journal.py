@@ -90,6 +90,12 @@ class Journal:
                 os.close(self._fd)
                 self._fd = -1
 
+    def abandon(self) -> None:
+        """In a forked child, where the lock may be held for ever: leave it to the parent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
     def _take(self, line: bytes) -> None:
         try:
             self._apply(_decode(line))

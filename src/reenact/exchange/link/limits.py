@@ -26,6 +26,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     turn_within: float = 25.0
     """A replay that has not begun by then is refused as busy: the server gives it 30 s."""
 
+    batch_bytes: int = 16 << 20
+    """Of one request of ingest, until the server says what it takes."""
     answer_bytes: int = 1 << 20
     source_bytes: int = 64 << 20
     recording_bytes: int = 512 << 20
@@ -35,6 +37,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     connect_seconds: float = 10.0
     request_seconds: float = 60.0
+    control_seconds: float = 10.0
+    """Of requests that are small: registration, heartbeats, states."""
     silence_seconds: float = 45.0
     """A stream of commands in which nothing comes for so long, three pings, is dead."""
 

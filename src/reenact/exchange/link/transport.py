@@ -8,6 +8,7 @@ key is in one header and nowhere else.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
 import threading
@@ -171,6 +172,11 @@ class Channel:
             if self._sock is not None:
                 with contextlib.suppress(OSError):  # it is closed already
                     self._sock.shutdown(socket.SHUT_RDWR)
+
+    def abandon(self) -> None:
+        """In a forked child, where the lock may be held for ever: the connection is the parent's."""
+        if self._sock is not None and self._sock.fileno() >= 0:
+            os.close(self._sock.detach())
 
     def _again(self, *ask: Any) -> HTTPResponse:
         try:
