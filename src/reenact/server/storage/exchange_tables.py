@@ -28,10 +28,12 @@ AGENTS: Final = of_tenant(
     Column("dropped", Whole, nullable=False),
     Column("running", Text, nullable=False),
     Column("last_command", Whole, nullable=False),
+    Column("stream", Whole, nullable=False),
     key=("agent_id",),
     extra=(Index("agents_by_place", "tenant", "app", "environment", "last_seen_at"),),
 )
-"""``routes`` is JSON; ``last_command`` the number of the newest command for it."""
+"""``routes`` is JSON; ``last_command`` the number of the newest command for it; ``stream`` counts the
+streams that it opened, of which only the last one counts."""
 
 EXCHANGES: Final = of_tenant(
     "exchanges",
@@ -104,6 +106,7 @@ REPLAYS: Final = of_tenant(
     Column("depth", Whole, nullable=False),
     Column("verdict", Text, nullable=False),
     Column("audit_seq", Whole, nullable=False),
+    Column("result_seq", Whole, nullable=False),
     key=("replay_id",),
     extra=(
         Index("replays_by_time", "tenant", "requested_at", "replay_id"),
@@ -112,7 +115,8 @@ REPLAYS: Final = of_tenant(
     ),
 )
 """``due_at`` is when the present state ends by itself; ``payload`` what is to be replayed, compressed;
-``redacted`` the places in it that hold no value; ``actor`` who asked, as JSON, for dispatching."""
+``redacted`` the places in it that hold no value; ``actor`` who asked, as JSON, for dispatching;
+``audit_seq`` and ``result_seq`` its two records, the second 0 until there is one."""
 
 COMMANDS: Final = of_tenant(
     "commands",
@@ -124,12 +128,13 @@ COMMANDS: Final = of_tenant(
     Column("document", LargeBinary, nullable=False),
     Column("created_at", Whole, nullable=False),
     Column("expires_at", Whole, nullable=False),
+    Column("sent_at", Whole, nullable=False),
     Column("done_at", Whole, nullable=False),
     key=("agent_id", "number"),
     extra=(Index("commands_by_replay", "tenant", "replay_id"),),
 )
-"""The outbox, and the truth about what is to be sent. ``done_at`` is when it was acknowledged, or nobody
-wants it any more."""
+"""The outbox, and the truth about what is to be sent. ``sent_at`` is when it was first sent, ``done_at``
+when it was acknowledged, or nobody wanted it any more; ``document`` is then empty."""
 
 IDEMPOTENCY: Final = of_tenant(
     "idempotency",

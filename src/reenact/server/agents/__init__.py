@@ -1,0 +1,1 @@
+"""Agents: who is there, and what they are told to do."""

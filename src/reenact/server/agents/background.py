@@ -1,0 +1,60 @@
+"""What happens by itself: replays whose state has lasted too long end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from reenact.exchange.model import TERMINAL
+from reenact.server.audit import SYSTEM
+from reenact.server.exchanges.finishing import advance
+from reenact.server.exchanges.subjects import replay_subject
+from reenact.server.ports import Server
+from reenact.server.storage.exchange_replays import due_replays, find_replay
+
+__all__ = ["run", "sweep"]
+
+_LOG: Final = logging.getLogger("reenact.server")
+_AT_ONCE: Final = 100
+_CODES: Final = {
+    "requested": ("not_delivered", "no agent has taken the command"),
+    "delivered": ("not_started", "the agent took the command and did not begin"),
+    "running": ("not_finished", "the replay was not done by its deadline"),
+}
+
+
+async def run(server: Server, stop: asyncio.Event) -> None:
+    """Sweep until ``stop`` is set. A database that fails for a while is asked again."""
+    while not stop.is_set():
+        try:
+            await sweep(server)
+        except SQLAlchemyError:
+            _LOG.exception("deadlines could not be looked at")
+        try:
+            await asyncio.wait_for(stop.wait(), server.timings.sweep)
+        except TimeoutError:
+            continue
+
+
+async def sweep(server: Server) -> int:
+    """End what is over; gives how many there were."""
+    async with server.database.platform() as platform:
+        due = await due_replays(platform, server.now(), _AT_ONCE)
+    ended = 0
+    for row in due:
+        ended += await _expire(server, row.tenant, row.replay_id)
+    return ended
+
+
+async def _expire(server: Server, tenant: str, replay_id: str) -> bool:
+    async with server.database.writing(tenant) as scope:
+        replay = await find_replay(scope, replay_id)
+        if replay is None or replay.state in TERMINAL or replay.due_at > server.now():
+            return False  # it went on meanwhile
+        code, message = _CODES[replay.state]
+        ended = await advance(server, scope, replay, "expired", SYSTEM, code=code, message=message)
+    server.hints.give(replay_subject(tenant, replay_id))
+    return ended

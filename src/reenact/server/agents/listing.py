@@ -1,0 +1,67 @@
+"""Agents, looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.exchange.model import Route
+from reenact.server.access import EnvironmentKind
+from reenact.server.agents.presence import presence
+from reenact.server.answering import Listed
+from reenact.server.asking import Ask
+from reenact.server.exchanges.history import places_of
+from reenact.server.exchanges.paging import listed, page_of
+from reenact.server.storage.exchange_agents import list_agents
+from reenact.server.storage.people_rows import environments
+
+__all__ = ["AgentView", "read_agents"]
+
+
+class AgentView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """An agent as it was last heard of."""
+
+    agent_id: str
+    name: str
+    app: str
+    environment: str
+    environment_kind: EnvironmentKind
+    version: str
+    state: str
+    registered_at: int
+    last_seen_at: int
+    routes: tuple[Route, ...]
+    capabilities: list[str]
+    spooled: int
+    dropped: int
+    running: list[str]
+
+
+async def read_agents(ask: Ask) -> Listed:
+    page = page_of(ask)
+    async with ask.server.database.reading(ask.tenant) as scope:
+        rows = await list_agents(scope, places_of(ask, "agent:read"), page)
+        kinds = {one.name: one.kind for one in await environments(scope)}
+    now = ask.server.now()
+
+    def show(row: Row[Any]) -> AgentView:
+        return AgentView(
+            agent_id=row.agent_id,
+            name=row.name,
+            app=row.app,
+            environment=row.environment,
+            environment_kind=kinds.get(row.environment, "production"),
+            version=row.version,
+            state=presence(row, now, ask.server.timings),
+            registered_at=row.registered_at,
+            last_seen_at=row.last_seen_at,
+            routes=msgspec.json.decode(row.routes, type=tuple[Route, ...]),
+            capabilities=row.capabilities.split(),
+            spooled=row.spooled,
+            dropped=row.dropped,
+            running=msgspec.json.decode(row.running, type=list[str]),
+        )
+
+    return listed(rows, page, "registered_at", "agent_id", show)

@@ -1,0 +1,135 @@
+"""Agents come, say that they are there, and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.audit.record import Record, Subject
+from reenact.exchange.model import PROTOCOL, Heartbeat, Registered, Registration
+from reenact.server.agents.members import known_agent, present_agent
+from reenact.server.asking import Ask
+from reenact.server.audit import actor_of
+from reenact.server.exchanges.subjects import agent_subject
+from reenact.server.problems import Problem
+from reenact.server.storage.exchange_agents import add_agent, change_agent, find_agent
+from reenact.server.storage.people_rows import environment_kind
+
+__all__ = ["heartbeat", "register", "say_goodbye"]
+
+_TOLD = ("key_id", "app", "environment", "name", "version", "routes", "capabilities")
+"""What is worth a record when it changes."""
+
+
+async def register(ask: Ask) -> Registered:
+    """App and environment are those of the key; who says otherwise is refused, and on record."""
+    said = await ask.json(Registration)
+    if said.protocol != PROTOCOL:
+        raise Problem("invalid", f"this server speaks protocol {PROTOCOL}", field="protocol")
+    server, principal = ask.server, ask.principal
+    if (said.app, said.environment) != (principal.app, principal.environment):
+        raise await _refused(ask, said, "the key is for another app or environment")
+    async with server.database.writing(ask.tenant) as scope:
+        before = await find_agent(scope, said.agent_id)
+        ours = before is None or (before.app, before.environment) == (said.app, said.environment)
+        if ours:
+            values = _values(ask, said, before)
+            if before is None:
+                await add_agent(scope, values)
+            else:
+                await change_agent(scope, said.agent_id, values)
+            if before is None or any(getattr(before, name) != values[name] for name in _TOLD):
+                await server.auditor.write(scope, _registered(ask, said))
+            kind = await environment_kind(scope, said.environment)
+    if not ours:
+        raise await _refused(ask, said, "an agent elsewhere has this id")
+    server.hints.give(agent_subject(ask.tenant, said.agent_id))
+    return Registered(
+        agent_id=said.agent_id,
+        tenant=ask.tenant,
+        epoch=values["epoch"],
+        command_key=server.signer.key.to_text(),
+        environment_kind=kind,
+        heartbeat_seconds=server.timings.heartbeat,
+        max_batch_bytes=server.limits.batch,
+        max_body_bytes=server.limits.payload,
+    )
+
+
+def _values(ask: Ask, said: Registration, before: Row[Any] | None) -> dict[str, Any]:
+    now = ask.server.now()
+    return {
+        "agent_id": said.agent_id,
+        "key_id": ask.principal.credential,
+        "app": said.app,
+        "environment": said.environment,
+        "name": said.name,
+        "version": said.version,
+        "routes": msgspec.json.encode(said.routes),
+        "capabilities": " ".join(sorted({one for one in said.capabilities if one.isalpha()})),
+        "epoch": 1 if before is None else before.epoch + 1,
+        "registered_at": now,
+        "last_seen_at": now,
+        "gone_at": 0,
+    }
+
+
+def _registered(ask: Ask, said: Registration) -> Record:
+    return Record(
+        tenant=ask.tenant,
+        actor=actor_of(ask.principal),
+        action="agent.registered",
+        env=said.environment,
+        subject=Subject("agent", said.agent_id),
+        details={"app": said.app, "version": said.version[:200]},
+        outcome="ok",
+    )
+
+
+async def _refused(ask: Ask, said: Registration, why: str) -> Problem:
+    problem = Problem(
+        "key_bound_elsewhere",
+        why,
+        hint="use the key that was made for this app and environment",
+        app=ask.principal.app,
+        environment=ask.principal.environment,
+        audited=True,
+    )
+    record = Record(
+        tenant=ask.tenant,
+        actor=actor_of(ask.principal),
+        action="agent.refused",
+        env=ask.principal.environment or said.environment,
+        subject=Subject("agent", said.agent_id),
+        details={"app": said.app, "environment": said.environment},
+        code=problem.code,
+        outcome="refused",
+    )
+    async with ask.server.database.writing(ask.tenant) as scope:
+        await ask.server.auditor.write(scope, record)
+    return problem
+
+
+async def heartbeat(ask: Ask) -> None:
+    said = await ask.json(Heartbeat)
+    async with ask.server.database.writing(ask.tenant) as scope:
+        row = await present_agent(ask, scope, said.epoch)
+        values = {
+            "last_seen_at": ask.server.now(),
+            "spooled": said.spooled,
+            "dropped": said.dropped,
+            "running": msgspec.json.encode(said.running[:100]).decode(),
+        }
+        await change_agent(scope, row.agent_id, values)
+
+
+async def say_goodbye(ask: Ask) -> None:
+    """Of an older registration it means nothing."""
+    epoch = ask.number("epoch", 0)
+    async with ask.server.database.writing(ask.tenant) as scope:
+        row = await known_agent(ask, scope)
+        if epoch == row.epoch:
+            await change_agent(scope, row.agent_id, {"gone_at": ask.server.now(), "running": "[]"})
+    ask.server.hints.give(agent_subject(ask.tenant, row.agent_id))

@@ -1,0 +1,90 @@
+"""Server-sent events, written by ourselves: one reader, no queue, and a reader that is too slow is
+cut off.
+
+What was written and not read yet is in the buffer of the connection, which is bounded; whoever wants
+to write more waits, and no longer than ``patience``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+__all__ = ["Channel", "EventStream", "ReaderGone"]
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # or nginx would hold events back
+}
+
+
+class ReaderGone(Exception):
+    """Nobody reads any more, or so slowly that it comes to the same."""
+
+
+class Channel:
+    """The way to one reader."""
+
+    def __init__(self, send: Send, patience: float) -> None:
+        self._send = send
+        self._patience = patience
+
+    async def event(self, name: str, data: bytes, id: int | None = None) -> None:
+        """One event. ``data`` is JSON in one line. Raises :class:`ReaderGone`."""
+        number = b"" if id is None else b"id: %d\n" % id
+        await self._write(number + b"event: " + name.encode() + b"\ndata: " + data + b"\n\n")
+
+    async def retry(self, seconds: float) -> None:
+        """How long to wait before coming again."""
+        await self._write(b"retry: %d\n\n" % round(seconds * 1000))
+
+    async def ping(self) -> None:
+        await self._write(b": ping\n\n")
+
+    async def _write(self, data: bytes) -> None:
+        message = {"type": "http.response.body", "body": data, "more_body": True}
+        try:
+            await asyncio.wait_for(self._send(message), self._patience)
+        except (TimeoutError, OSError):
+            raise ReaderGone from None
+
+
+class EventStream(Response):
+    """An answer that goes on until ``write`` returns, or the reader has gone."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, write: Callable[[Channel], Awaitable[None]], patience: float = 30.0) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._write = write
+        self._patience = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        writing = asyncio.ensure_future(self._all(send))
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (writing, leaving):
+                task.cancel()
+            await asyncio.gather(writing, leaving, return_exceptions=True)
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            raise error
+
+    async def _all(self, send: Send) -> None:
+        try:
+            await self._write(Channel(send, self._patience))
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except ReaderGone:
+            return
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,107 @@
+"""The command stream of an agent: what the outbox holds for it, in order, at least once.
+
+There is one stream per agent. Each has a number, counted in the database, so that it learns from
+there, in whichever process it lives, that a newer one has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from sqlalchemy import Row
+from starlette.responses import Response
+
+from reenact._system import monotonic
+from reenact.server.agents.dispatching import clear
+from reenact.server.agents.members import present_agent
+from reenact.server.agents.sse import Channel, EventStream
+from reenact.server.agents.waiting import rest
+from reenact.server.asking import Ask
+from reenact.server.exchanges.subjects import agent_subject
+from reenact.server.ports import Server
+from reenact.server.storage.exchange_agents import change_agent, find_agent, next_stream
+from reenact.server.storage.exchange_outbox import pending_commands
+from reenact.server.storage.exchange_requester import key_holds
+
+__all__ = ["stream_commands"]
+
+_AT_ONCE: Final = 100
+_PATIENCE: Final = 30.0
+
+_End = Literal["superseded", "revoked"]
+
+
+async def stream_commands(ask: Ask) -> Response:
+    """Stays open. What was not acknowledged is sent again, whatever ``Last-Event-ID`` says."""
+    epoch = ask.number("epoch", 0)
+    async with ask.server.database.writing(ask.tenant) as scope:
+        row = await present_agent(ask, scope, epoch)
+        number = await next_stream(scope, row.agent_id)
+        await change_agent(scope, row.agent_id, {"last_seen_at": ask.server.now()})
+    ask.server.hints.give(agent_subject(ask.tenant, row.agent_id))
+    stream = _Stream(ask.server, ask.tenant, row.agent_id, row.key_id, epoch, number)
+    return EventStream(stream.write, _PATIENCE)
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """What a look into the database has shown."""
+
+    end: _End | None
+    commands: Sequence[Row[Any]]
+
+
+class _Stream:
+    def __init__(
+        self, server: Server, tenant: str, agent_id: str, key_id: str, epoch: int, number: int
+    ) -> None:
+        self._server = server
+        self._tenant = tenant
+        self._agent_id = agent_id
+        self._key_id = key_id
+        self._epoch = epoch
+        self._number = number
+        self._last = 0
+        """The number of the last command that went through this stream."""
+
+    async def write(self, channel: Channel) -> None:
+        server, timings = self._server, self._server.timings
+        await channel.retry(timings.retry)
+        quiet_since = monotonic()
+        with server.hints.listening(agent_subject(self._tenant, self._agent_id)) as ear:
+            while not server.stopping.is_set():
+                look = await self._look()
+                if look.end is not None:
+                    await self._end(channel, look.end)
+                    return
+                for command in look.commands:
+                    await self._send(channel, command)
+                    quiet_since = monotonic()
+                if monotonic() - quiet_since >= timings.ping:
+                    await channel.ping()
+                    quiet_since = monotonic()
+                if len(look.commands) < _AT_ONCE:
+                    await rest(server, ear, min(timings.poll, timings.ping))
+        await channel.event("drain", b"{}")
+
+    async def _look(self) -> _Look:
+        now = self._server.now()
+        async with self._server.database.reading(self._tenant) as scope:
+            row = await find_agent(scope, self._agent_id)
+            if row is None or (row.epoch, row.stream) != (self._epoch, self._number):
+                return _Look("superseded", ())
+            if row.gone_at or not await key_holds(scope, self._key_id, now):
+                return _Look("revoked", ())
+            return _Look(
+                None, await pending_commands(scope, self._agent_id, self._last, now, _AT_ONCE)
+            )
+
+    async def _end(self, channel: Channel, why: _End) -> None:
+        if why == "superseded":
+            await channel.event("superseded", b"{}")
+
+    async def _send(self, channel: Channel, command: Row[Any]) -> None:
+        self._last = command.number
+        if command.sent_at or await clear(self._server, self._tenant, command):
+            await channel.event(command.type, command.document, command.number)

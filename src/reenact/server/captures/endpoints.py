@@ -1,0 +1,109 @@
+"""``reenact push`` and ``reenact pull``: captures of runs, for everybody in a tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+from starlette.responses import Response
+
+from reenact.format.canonical import digest_bytes
+from reenact.server.answering import Listed
+from reenact.server.asking import Ask
+from reenact.server.captures.checking import check
+from reenact.server.exchanges.paging import listed, page_of
+from reenact.server.problems import Problem
+from reenact.server.routing import Endpoint
+from reenact.server.storage.exchange_captures import (
+    CaptureFilters,
+    add_capture,
+    find_capture,
+    list_captures,
+)
+
+__all__ = ["ENDPOINTS", "CaptureView"]
+
+
+class CaptureView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A capture that is here. ``captureId`` is the server's; ``name`` the id of its run."""
+
+    capture_id: str
+    digest: str
+    size: int
+    events: int
+    content_hash: str
+    name: str
+    created_at: int
+    created_by: str
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> CaptureView:
+        return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
+
+
+async def push(ask: Ask) -> Response:
+    """201; 200 for one that is here already."""
+    ask.require("capture:write")
+    content = ask.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/octet-stream":
+        raise Problem("unsupported", "the body has to be application/octet-stream")
+    data = await ask.body(ask.server.limits.capture)
+    digest = digest_bytes(data)
+    async with ask.server.database.reading(ask.tenant) as scope:
+        row = await find_capture(scope, digest=digest)
+    if row is not None:
+        return _answer(row, 200)
+    facts = await asyncio.to_thread(check, data, ask.server.limits.capture)
+    await ask.server.blobs.put(ask.tenant, data)
+    values = {
+        "capture_id": ask.server.new_id("cap"),
+        "digest": digest,
+        "size": len(data),
+        "events": facts.events,
+        "content_hash": facts.content_hash,
+        "name": facts.name,
+        "created_at": ask.server.now(),
+        "created_by": ask.principal.name or ask.principal.id,
+    }
+    async with ask.server.database.writing(ask.tenant) as scope:
+        before = await find_capture(scope, digest=digest)  # somebody may have been quicker
+        if before is None:
+            await add_capture(scope, values)
+        row = before or await find_capture(scope, digest=digest)
+    return _answer(row, 200 if before is not None else 201)
+
+
+def _answer(row: Row[Any] | None, status: int) -> Response:
+    if row is None:
+        raise Problem("internal", "the capture was not written")
+    return Response(msgspec.json.encode(CaptureView.of(row)), status, media_type="application/json")
+
+
+async def read_captures(ask: Ask) -> Listed:
+    ask.require("capture:read")
+    page = page_of(ask)
+    filters = CaptureFilters(
+        text=ask.query("text"), since=ask.number("since", 0), until=ask.number("until", 0)
+    )
+    async with ask.server.database.reading(ask.tenant) as scope:
+        rows = await list_captures(scope, filters, page)
+    return listed(rows, page, "created_at", "capture_id", CaptureView.of)
+
+
+async def pull(ask: Ask) -> Response:
+    ask.require("capture:read")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        row = await find_capture(scope, id=ask.path("id"))
+    if row is None:
+        raise Problem("not_found", "there is no such capture")
+    data = await ask.server.blobs.get(ask.tenant, row.digest)
+    return Response(data, media_type="application/octet-stream")
+
+
+ENDPOINTS: Final = (
+    Endpoint("POST", "/api/v1/captures", "capture:write", push),
+    Endpoint("GET", "/api/v1/captures", "capture:read", read_captures),
+    Endpoint("GET", "/api/v1/captures/{id}", "capture:read", pull),
+)

@@ -1,0 +1,1 @@
+"""Exchanges and their replays: taken in, looked at, run again, compared."""

@@ -1,0 +1,113 @@
+"""Two exchanges side by side, and the noise rules that say what does not count."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.errors import UsageError
+from reenact.exchange.comparison.learning import learn
+from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.comparison.rules import NoiseRule, merged, read_rules
+from reenact.exchange.model import Id, RouteId
+from reenact.server.access import Place
+from reenact.server.answering import Listed
+from reenact.server.asking import Ask
+from reenact.server.exchanges.completing import side_by_side
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.history import get_exchange, places_of
+from reenact.server.exchanges.replays import get_replay
+from reenact.server.problems import Problem
+from reenact.server.storage.exchange_noise import list_rules, rules_in, rules_of, set_rules
+
+__all__ = ["diff_exchanges", "diff_replay", "learn_noise", "put_noise", "read_noise"]
+
+
+async def diff_exchanges(ask: Ask) -> Comparison:
+    return await _compared(ask, ask.path("a"), ask.path("b"))
+
+
+async def diff_replay(ask: Ask) -> Comparison:
+    replay = await get_replay(ask, ask.path("id"))
+    if not replay.exchange_id:
+        raise Problem("conflict", f"there is nothing to compare: the replay is {replay.state}")
+    return await _compared(ask, replay.source_exchange_id, replay.exchange_id)
+
+
+async def _compared(ask: Ask, one: str, other: str) -> Comparison:
+    before, after = await get_exchange(ask, one), await get_exchange(ask, other)
+    return await side_by_side(
+        ask.server, ask.tenant, before.app, exchange_of(before), exchange_of(after)
+    )
+
+
+class RouteRules(msgspec.Struct, frozen=True, rename="camel"):
+    """The rules of a route, as they are given out and put."""
+
+    app: Id
+    route: RouteId
+    rules: list[Any]
+
+
+class Learning(msgspec.Struct, frozen=True, rename="camel"):
+    """Two replays of one exchange, in which nothing was changed."""
+
+    replays: Annotated[tuple[Id, ...], msgspec.Meta(min_length=2, max_length=2)]
+
+
+async def read_noise(ask: Ask) -> Listed:
+    places = places_of(ask, "exchange:read")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        rows = await list_rules(scope, ask.query("app"), ask.query("route"))
+    seen = [row for row in rows if places is None or any(p.app in (None, row.app) for p in places)]
+    return Listed(items=[_shown(row) for row in seen])
+
+
+def _shown(row: Row[Any]) -> RouteRules:
+    return RouteRules(row.app, row.route_id, msgspec.to_builtins(rules_in(row)))
+
+
+async def put_noise(ask: Ask) -> RouteRules:
+    wanted = await ask.json(RouteRules)
+    _may_change(ask, wanted.app)
+    try:
+        rules = read_rules(wanted.rules)
+    except UsageError as error:
+        raise Problem("invalid", error.message, hint=error.hint or "") from None
+    return await _keep(ask, wanted.app, wanted.route, rules)
+
+
+async def learn_noise(ask: Ask) -> RouteRules:
+    """What differs between two replays without edits is noise, from now on."""
+    wanted = await ask.json(Learning)
+    one, other = [await get_replay(ask, replay) for replay in wanted.replays]
+    _check_pair(one, other)
+    _may_change(ask, one.app)
+    before, after = [await get_exchange(ask, row.exchange_id) for row in (one, other)]
+    found = await side_by_side(
+        ask.server, ask.tenant, before.app, exchange_of(before), exchange_of(after)
+    )
+    async with ask.server.database.reading(ask.tenant) as scope:
+        known = await rules_of(scope, one.app, one.route_id)
+    return await _keep(ask, one.app, one.route_id, merged(known, learn(found)))
+
+
+def _check_pair(one: Row[Any], other: Row[Any]) -> None:
+    if one.replay_id == other.replay_id or one.source_exchange_id != other.source_exchange_id:
+        raise Problem("invalid", "these are not two replays of one exchange", field="replays")
+    for row in (one, other):
+        if row.state != "completed":
+            raise Problem("conflict", f"the replay {row.replay_id} is {row.state}, not completed")
+
+
+def _may_change(ask: Ask, app: str) -> None:
+    """Rules hold wherever the app runs: a grant that is limited to an environment is too little."""
+    ask.require("replay:execute", Place(None, app))
+
+
+async def _keep(ask: Ask, app: str, route: str, rules: tuple[NoiseRule, ...]) -> RouteRules:
+    async with ask.server.database.writing(ask.tenant) as scope:
+        await set_rules(scope, app, route, rules, ask.server.now(), ask.principal.id)
+    return RouteRules(app, route, msgspec.to_builtins(rules))

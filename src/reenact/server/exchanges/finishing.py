@@ -1,0 +1,124 @@
+"""From one state of a replay to the next; its end is written with the second of its two records."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.audit.record import Actor, DiffSummary, Record, Source, Target
+from reenact.exchange.model import TERMINAL, State
+from reenact.server.exchanges.states import due_at, follows
+from reenact.server.ports import Server
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_outbox import end_commands, was_sent
+from reenact.server.storage.exchange_replays import change_replay, find_replay
+from reenact.server.storage.exchange_rows import find_exchange
+
+__all__ = ["Came", "advance", "arrived", "source_of", "target_of"]
+
+_OUTCOMES: Final[dict[State, str]] = {
+    "completed": "ok",
+    "failed": "failed",
+    "refused": "refused",
+    "cancelled": "cancelled",
+    "expired": "expired",
+}
+
+
+class Came(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a replay: its exchange, the digests of that, and how it compares."""
+
+    exchange_id: str = ""
+    result_digest: str = ""
+    trace_digest: str = ""
+    summary: DiffSummary | None = None
+
+
+async def advance(
+    server: Server,
+    scope: Scope,
+    replay: Row[Any],
+    state: State,
+    actor: Actor,
+    *,
+    code: str = "",
+    message: str = "",
+    came: Came | None = None,
+) -> bool:
+    """Put ``replay``, as it was read in this transaction, into ``state``. False, and nothing is
+    changed, when that cannot follow: it comes late, or twice."""
+    if not follows(replay.state, state):
+        return False
+    now = server.now()
+    values: dict[str, Any] = {
+        "state": state,
+        "code": code,
+        "message": message,
+        "due_at": due_at(state, now, replay.deadline, server.timings),
+        **_stamp(state, now),
+    }
+    if state in TERMINAL:
+        values["payload"] = b""
+    if came is not None and came.summary is not None:
+        values.update(exchange_id=came.exchange_id, verdict=came.summary.verdict)
+    if not await change_replay(scope, replay.replay_id, replay.state, values):
+        return False
+    if state in TERMINAL:
+        await end_commands(scope, replay.replay_id, now)
+        record = await _finished(scope, replay, state, actor, code, came)
+        seq = await server.auditor.write(scope, record)
+        await change_replay(scope, replay.replay_id, state, {"result_seq": seq})
+    else:
+        await end_commands(scope, replay.replay_id, now, only="replay")
+    return True
+
+
+async def arrived(server: Server, scope: Scope, replay: Row[Any], actor: Actor) -> Row[Any]:
+    """``replay`` as it is when its agent speaks of it: delivered at least. Its word that the command
+    had come may have been lost on the way."""
+    if replay.state != "requested" or not await was_sent(scope, replay.replay_id):
+        return replay
+    await advance(server, scope, replay, "delivered", actor)
+    return await find_replay(scope, replay.replay_id) or replay
+
+
+def _stamp(state: State, now: int) -> dict[str, int]:
+    if state in TERMINAL:
+        return {"ended_at": now}
+    return {"delivered_at": now} if state == "delivered" else {"started_at": now}
+
+
+async def _finished(
+    scope: Scope, replay: Row[Any], state: State, actor: Actor, code: str, came: Came | None
+) -> Record:
+    came = came or Came()
+    return Record(
+        tenant=scope.tenant,
+        actor=actor,
+        action="replay.finished",
+        env=replay.environment,
+        source=await source_of(scope, replay.source_exchange_id),
+        target=target_of(replay),
+        replay_id=replay.replay_id,
+        boundaries=replay.boundaries,
+        outcome=_OUTCOMES[state],
+        code=code[:128],
+        result_exchange_id=came.exchange_id,
+        result_digest=came.result_digest,
+        trace_digest=came.trace_digest,
+        diff_summary=came.summary,
+    )
+
+
+async def source_of(scope: Scope, exchange_id: str) -> Source:
+    """The source exchange, as records name it."""
+    row = await find_exchange(scope, exchange_id)
+    if row is None:
+        return Source(exchange_id)
+    return Source(exchange_id, row.digest, row.route_id, row.revision)
+
+
+def target_of(replay: Row[Any]) -> Target:
+    return Target(replay.agent_id, replay.app)

@@ -1,0 +1,32 @@
+"""``POST /ingest``: what agents send."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from reenact.server.asking import Ask
+from reenact.server.exchanges.ingest_lines import read_batch
+from reenact.server.exchanges.storing import IngestResult, store
+from reenact.server.problems import Problem
+
+__all__ = ["IngestAnswer", "ingest"]
+
+
+class IngestAnswer(msgspec.Struct, frozen=True):
+    """One result per exchange, in order."""
+
+    results: tuple[IngestResult, ...]
+
+
+async def ingest(ask: Ask) -> IngestAnswer:
+    """All of a request is read before anything of it is kept."""
+    headers = ask.request.headers
+    content = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/x-ndjson":
+        raise Problem("unsupported", "the body has to be application/x-ndjson")
+    coding = headers.get("content-encoding", "").strip().lower()
+    data = await ask.body(ask.server.limits.batch)
+    batch = await asyncio.to_thread(read_batch, data, coding, ask.server.limits)
+    return IngestAnswer(await store(ask.server, ask.principal, batch))

@@ -1,0 +1,120 @@
+"""A replay that may be: where, through which route, with which payload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.exchange.model import Exchange, Payload
+from reenact.server.access import Decision, EnvironmentKind, Permission, Place, replay_permission
+from reenact.server.agents.presence import heard_since, presence
+from reenact.server.asking import Ask
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.rights import check_agent, check_right, check_source
+from reenact.server.exchanges.wanting import ReplayRequest, edited, unfilled
+from reenact.server.problems import Problem
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_agents import find_agent, online_agents
+from reenact.server.storage.people_rows import environment_kind
+
+__all__ = ["Goal", "Plan", "aim", "plan"]
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """Where a replay is to run. ``agent`` is None when nobody is there."""
+
+    place: Place
+    kind: EnvironmentKind
+    agent: Row[Any] | None
+
+    @property
+    def permission(self) -> Permission:
+        return replay_permission(self.kind)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Everything that a replay needs. ``edited`` is None when the payload is as recorded."""
+
+    source: Row[Any]
+    exchange: Exchange
+    wanted: ReplayRequest
+    goal: Goal
+    agent: Row[Any]
+    decision: Decision
+    payload: Payload
+    edited: Payload | None
+    unfilled: tuple[str, ...]
+    revision: str
+    depth: int
+
+
+async def aim(ask: Ask, scope: Scope, source: Row[Any], wanted: ReplayRequest) -> Goal:
+    """Which agent it would be. The environment is the one that the *agent* registered; only when
+    there is no agent it is the one that was asked for."""
+    target, now = wanted.target, ask.server.now()
+    if target.agent_id is not None:
+        agent = await find_agent(scope, target.agent_id)
+        if agent is not None and agent.app != source.app:
+            raise Problem(
+                "payload_invalid",
+                "this agent runs another app than the one that the exchange came from",
+                app=source.app,
+            )
+        if agent is not None and target.environment not in (None, agent.environment):
+            raise Problem("payload_invalid", "this agent is in another environment")
+        environment = source.environment if agent is None else agent.environment
+        gone = agent is None or presence(agent, now, ask.server.timings) == "offline"
+        chosen = None if gone else agent
+    else:
+        environment = target.environment or source.environment
+        place = Place(environment, source.app)
+        online = await online_agents(scope, place, heard_since(now, ask.server.timings))
+        chosen = next((one for one in online if _has_route(one, source.route_id)), None)
+        chosen = chosen or (online[0] if online else None)
+    kind = await environment_kind(scope, environment)
+    return Goal(Place(environment, source.app), kind, chosen)
+
+
+def _has_route(agent: Row[Any], route_id: str) -> bool:
+    routes = msgspec.json.decode(agent.routes)
+    return any(route.get("routeId") == route_id for route in routes)
+
+
+def plan(ask: Ask, source: Row[Any], wanted: ReplayRequest, goal: Goal) -> Plan:
+    """Raises :class:`Problem` with the first reason why not."""
+    server, principal = ask.server, ask.principal
+    ask.require("exchange:read", Place(source.environment, source.app))
+    decision = check_right(
+        principal.tenant, principal.grants, goal.kind, goal.place, wanted.boundaries, server.now()
+    )
+    if goal.kind == "production" and not wanted.reason.strip():
+        raise Problem(
+            "reason_required", "a replay in production needs a reason", hint="give a reason"
+        )
+    exchange, depth = exchange_of(source), source.depth + 1
+    check_source(exchange, depth, server.limits.depth)
+    if goal.agent is None:
+        raise Problem(
+            "agent_offline",
+            f"no agent of {source.app} is online in {goal.place.environment}",
+            hint="start the app, and look at reenact agents",
+        )
+    made = edited(exchange.start, wanted, server.limits.payload)
+    payload = exchange.start if made is None else made
+    missing = unfilled(exchange.start, payload, exchange.redacted)
+    route = check_agent(goal.agent, exchange, missing, wanted.revision)
+    return Plan(
+        source=source,
+        exchange=exchange,
+        wanted=wanted,
+        goal=goal,
+        agent=goal.agent,
+        decision=decision,
+        payload=payload,
+        edited=made,
+        unfilled=missing,
+        revision=route.revision,
+        depth=depth,
+    )

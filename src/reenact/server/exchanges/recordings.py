@@ -1,0 +1,50 @@
+"""The calls of an exchange, read from its recording."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from reenact.errors import ReenactError
+from reenact.exchange.comparison.calls import Call, read_calls
+from reenact.exchange.model import Exchange, Processor
+from reenact.server.ports import Server
+from reenact.server.problems import Problem
+from reenact.store.pack import unpack
+from reenact.store.reading import open_recording
+
+__all__ = ["calls_of", "recording_of"]
+
+_LOOSER: Final = 16
+"""How many times larger than a capture may be packed it may be unpacked."""
+
+
+async def recording_of(server: Server, tenant: str, exchange: Exchange) -> bytes:
+    """The packed capture. Raises :class:`Problem` when there is none."""
+    if exchange.recording is None:
+        raise Problem("not_found", "this exchange has no recording")
+    return await server.blobs.get(tenant, exchange.recording.digest)
+
+
+async def calls_of(server: Server, tenant: str, exchange: Exchange) -> tuple[Call, ...]:
+    """The calls that it made; none where it has no recording. Raises :class:`Problem`."""
+    if exchange.recording is None:
+        return ()
+    data = await recording_of(server, tenant, exchange)
+    most = _LOOSER * server.limits.capture
+    return await asyncio.to_thread(_read, data, exchange.processors, most)
+
+
+def _read(data: bytes, processors: Sequence[Processor], most: int) -> tuple[Call, ...]:
+    try:
+        with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
+            packed = Path(folder, "packed")
+            packed.write_bytes(data)
+            unpack(packed, Path(folder, "capture"), most=most)
+            with open_recording(Path(folder, "capture")) as source:
+                return read_calls(source, processors)
+    except ReenactError as error:
+        raise Problem("damaged", f"the recording cannot be read: {error.message}") from None

@@ -1,0 +1,115 @@
+"""Whether a replay may be: looked at when it is asked for, and again before it is sent (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from reenact.exchange.model import Exchange, Route
+from reenact.server.access import (
+    Decision,
+    EnvironmentKind,
+    Grant,
+    Permission,
+    Place,
+    decide,
+    is_entitled,
+    permissions_of,
+    replay_permission,
+)
+from reenact.server.asking import deny
+from reenact.server.ports import TenantFacts
+from reenact.server.problems import Problem
+
+__all__ = ["check_agent", "check_right", "check_source", "readable_places"]
+
+
+def check_right(
+    tenant: TenantFacts,
+    grants: Iterable[Grant],
+    kind: EnvironmentKind,
+    place: Place,
+    boundaries: str,
+    now: int,
+) -> Decision:
+    """By which permission it may be replayed there. Raises :class:`Problem`."""
+    permission, held = replay_permission(kind), tuple(grants)
+    if not is_entitled(tenant.tier, tenant.dedicated):
+        raise Problem(
+            "tier_required",
+            "exchange replay is there for the tiers high and business on dedicated infrastructure",
+            hint="ask the administrators of the platform",
+            tier=tenant.tier,
+            dedicated=tenant.dedicated,
+            permission=permission,
+        )
+    decision = decide(held, permission, place, now)
+    if not decision.allowed:
+        production = permission == "replay:execute:production"
+        code = "production_permission_required" if production else "permission_denied"
+        raise deny(permission, place, code)
+    if boundaries != "recorded" and not decide(held, "replay:live", place, now).allowed:
+        raise deny("replay:live", place, "live_permission_required")
+    return decision
+
+
+def check_source(source: Exchange, depth: int, most: int) -> None:
+    """Raises :class:`Problem` for what is never replayed."""
+    if source.not_replayable:
+        raise Problem(
+            "not_replayable", f"this exchange cannot be replayed: {source.not_replayable}"
+        )
+    if depth > most:
+        raise Problem(
+            "replay_depth",
+            f"this would be replay {depth} of a replay, and {most} is the most",
+            hint="replay the original",
+            depth=depth,
+        )
+
+
+def check_agent(agent: Any, source: Exchange, unfilled: tuple[str, ...], revision: str) -> Route:
+    """The route at ``agent`` that it would go through. Raises :class:`Problem`."""
+    routes = msgspec.json.decode(agent.routes, type=tuple[Route, ...])
+    capabilities = agent.capabilities.split()
+    route = next((one for one in routes if one.route_id == source.route_id), None)
+    if "replay" not in capabilities:
+        raise Problem("not_replayable", "this agent runs no replays", agentId=agent.agent_id)
+    if route is None:
+        raise Problem(
+            "not_replayable",
+            f"the agent has no route {source.route_id[:200]!r} any more",
+            agentId=agent.agent_id,
+        )
+    if unfilled and "credentials" not in capabilities:
+        raise Problem(
+            "not_replayable",
+            "values were removed from this payload before it was stored: "
+            + ", ".join(unfilled[:10]),
+            hint="give them with the replay, or give the agent a credentials hook",
+            paths=list(unfilled[:100]),
+        )
+    if revision == "same" and route.revision != source.revision:
+        raise Problem(
+            "revision_mismatch",
+            "the route has another revision than when this was recorded",
+            hint="replay it with the current one: revision current",
+            recorded=source.revision,
+            current=route.revision,
+        )
+    return route
+
+
+def readable_places(
+    grants: Iterable[Grant], permission: Permission, now: int
+) -> tuple[Place, ...] | None:
+    """Where somebody may look; None for everywhere."""
+    places = []
+    for grant in grants:
+        if permission in permissions_of(grant.what) and not 0 < grant.expires_at <= now:
+            if not grant.environment and not grant.app:
+                return None
+            places.append(Place(grant.environment or None, grant.app or None))
+    return tuple(places)

@@ -1,0 +1,187 @@
+"""What an ingest request holds, put into the database in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from reenact.audit.record import Actor
+from reenact.exchange.model import Exchange, ReplayOf
+from reenact.server.audit import actor_of
+from reenact.server.exchanges.completing import Judged, complete, judge
+from reenact.server.exchanges.documents import dense
+from reenact.server.exchanges.ingest_lines import Batch, Taken, Turned
+from reenact.server.exchanges.subjects import replay_subject
+from reenact.server.ports import Principal, Server
+from reenact.server.problems import Problem
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_agents import find_agent
+from reenact.server.storage.exchange_replays import find_replay
+from reenact.server.storage.exchange_rows import add_exchanges, digests_of
+
+__all__ = ["IngestResult", "store"]
+
+
+class IngestResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What became of one exchange."""
+
+    exchange_id: str
+    status: Literal["stored", "duplicate", "refused"]
+    code: str = ""
+    message: str = ""
+
+
+async def store(server: Server, principal: Principal, batch: Batch) -> tuple[IngestResult, ...]:
+    """Keep what can be kept. The blobs are on the disk before any exchange that names them."""
+    tenant = principal.tenant.id
+    for data in batch.blobs.values():
+        await server.blobs.put(tenant, data)
+    items = [await _with_recording(server, tenant, item, batch) for item in batch.exchanges]
+    judged = [await _judged(server, tenant, item) for item in items]
+    async with server.database.writing(tenant) as scope:
+        keeping = _Keeping(server, scope, principal)
+        results = await keeping.all(items, judged)
+    for replay_id in keeping.completed:
+        server.hints.give(replay_subject(tenant, replay_id))
+    return results
+
+
+async def _with_recording(
+    server: Server, tenant: str, item: Taken | Turned, batch: Batch
+) -> Taken | Turned:
+    """``item``, unless it names a recording that is not here."""
+    if isinstance(item, Turned) or item.exchange.recording is None:
+        return item
+    recording = item.exchange.recording
+    data = batch.blobs.get(recording.digest)
+    try:
+        data = data if data is not None else await server.blobs.get(tenant, recording.digest)
+    except Problem:
+        return Turned(item.exchange.exchange_id, "recording_missing", "its recording is not here")
+    if len(data) != recording.size:
+        return Turned(
+            item.exchange.exchange_id, "exchange_invalid", "its recording's size is wrong"
+        )
+    return item
+
+
+async def _judged(server: Server, tenant: str, item: Taken | Turned) -> Judged | None:
+    if isinstance(item, Turned) or item.exchange.replay is None:
+        return None
+    return await judge(server, tenant, item.exchange)
+
+
+class _Keeping:
+    """One transaction of an ingest request."""
+
+    def __init__(self, server: Server, scope: Scope, principal: Principal) -> None:
+        self._server = server
+        self._scope = scope
+        self._principal = principal
+        self._actor: Actor = actor_of(principal)
+        self._agents: dict[str, str] = {}
+        self.completed: list[str] = []
+
+    async def all(
+        self, items: Sequence[Taken | Turned], judged: Sequence[Judged | None]
+    ) -> tuple[IngestResult, ...]:
+        ids = [one.exchange.exchange_id for one in items if isinstance(one, Taken)]
+        known = await digests_of(self._scope, ids)
+        results: list[IngestResult] = []
+        rows: list[dict[str, Any]] = []
+        for item, verdict in zip(items, judged, strict=True):
+            result = await self._one(item, verdict, known)
+            if result.status == "stored" and isinstance(item, Taken):
+                known[item.exchange.exchange_id] = item.digest
+                rows.append(await self._row(item))
+            results.append(result)
+        await add_exchanges(self._scope, rows)
+        return tuple(results)
+
+    async def _one(
+        self, item: Taken | Turned, judged: Judged | None, known: dict[str, str]
+    ) -> IngestResult:
+        if isinstance(item, Turned):
+            return IngestResult(item.exchange_id, "refused", item.code, item.message)
+        exchange_id = item.exchange.exchange_id
+        before = known.get(exchange_id)
+        if before == item.digest:
+            return IngestResult(exchange_id, "duplicate")
+        if before is not None:
+            message = "another exchange is stored under this id"
+            return IngestResult(exchange_id, "refused", "exchange_conflict", message)
+        replay = item.exchange.replay
+        if replay is not None and not await self._completes(item, replay, judged):
+            message = f"no replay {replay.replay_id} of this agent is under way"
+            return IngestResult(exchange_id, "refused", "replay_unknown", message)
+        return IngestResult(exchange_id, "stored")
+
+    async def _completes(self, item: Taken, said: ReplayOf, judged: Judged | None) -> bool:
+        row = await find_replay(self._scope, said.replay_id)
+        if (
+            row is None
+            or judged is None
+            or (row.source_exchange_id, row.depth) != (said.source_exchange_id, said.depth)
+            or row.route_id != item.exchange.route_id
+            or item.exchange.agent_id not in ("", row.agent_id)
+            or await self._key_of(row.agent_id) != self._principal.credential
+        ):
+            return False
+        done = await complete(self._server, self._scope, row, item, judged, self._actor)
+        if done:
+            self.completed.append(said.replay_id)
+        return done
+
+    async def _key_of(self, agent_id: str) -> str:
+        row = await find_agent(self._scope, agent_id)
+        return "" if row is None else str(row.key_id)
+
+    async def _row(self, taken: Taken) -> dict[str, Any]:
+        """Tenant, app, environment and agent are what the key says, whatever the content does."""
+        return {
+            **_values(taken.exchange),
+            "digest": taken.digest,
+            "document": dense(taken.exchange),
+            "app": self._principal.app,
+            "environment": self._principal.environment,
+            "agent_id": await self._agent_of(taken.exchange),
+            "received_at": self._server.now(),
+        }
+
+    async def _agent_of(self, exchange: Exchange) -> str:
+        """The agent that it names, if that is one of this app and environment."""
+        named = exchange.agent_id
+        if named and named not in self._agents:
+            row = await find_agent(self._scope, named)
+            place = (self._principal.app, self._principal.environment)
+            ours = row is not None and (row.app, row.environment) == place
+            self._agents[named] = named if ours else ""
+        return self._agents.get(named, "")
+
+
+def _values(exchange: Exchange) -> dict[str, Any]:
+    trace, replay = exchange.trace, exchange.replay
+    error, recording = exchange.error, exchange.recording
+    return {
+        "exchange_id": exchange.exchange_id,
+        "route_id": exchange.route_id,
+        "revision": exchange.revision,
+        "kind": exchange.kind,
+        "status": exchange.status,
+        "started_at": exchange.started_at,
+        "duration": exchange.duration,
+        "not_replayable": exchange.not_replayable,
+        "replay_id": replay.replay_id if replay else "",
+        "source_exchange_id": replay.source_exchange_id if replay else "",
+        "depth": replay.depth if replay else 0,
+        "trace_id": trace.trace_id if trace else "",
+        "span_id": trace.span_id if trace else "",
+        "parent_span_id": trace.parent_span_id if trace else "",
+        "correlation_id": exchange.correlation_id,
+        "error_type": error.type if error else "",
+        "error_message": error.message if error else "",
+        "recording_digest": recording.digest if recording else "",
+        "recording_size": recording.size if recording else 0,
+    }

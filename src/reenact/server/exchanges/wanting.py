@@ -1,0 +1,156 @@
+"""What is asked for with a replay, and the payload that comes of it (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from reenact.errors import ReenactError, UsageError
+from reenact.exchange.document import check_payload, to_document
+from reenact.exchange.model import Body, Boundaries, Header, Id, Payload
+from reenact.exchange.patch import edit, read_patch
+from reenact.exchange.pointer import look_up, parse_pointer
+from reenact.format.canonical import exact
+from reenact.policy.redaction import Redactor
+from reenact.server.problems import Problem
+
+__all__ = ["Edit", "Modified", "ReplayRequest", "Target", "edited", "edits", "hidden", "unfilled"]
+
+Reason = Annotated[str, msgspec.Meta(max_length=2_000)]
+_SECTIONS: Final = ("headers", "body", "properties")
+
+
+class _Wanted(
+    msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True
+):
+    """A field that is misspelt would be a wish that is not heard."""
+
+
+class Modified(_Wanted, frozen=True):
+    """Whole sections of the payload; those that are not there stay as they were recorded."""
+
+    headers: tuple[Header, ...] | msgspec.UnsetType = msgspec.UNSET
+    body: Body | msgspec.UnsetType = msgspec.UNSET
+    properties: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Target(_Wanted, frozen=True):
+    """Where: an agent, or an environment; neither for the place that the source came from."""
+
+    agent_id: Id | None = None
+    environment: Id | None = None
+
+
+class ReplayRequest(_Wanted, frozen=True):
+    """The body of ``POST …/replays``."""
+
+    modified_payload: Modified | None = None
+    patch: list[Any] | None = None
+    target: Target = Target()
+    boundaries: Boundaries = "recorded"
+    strict: bool = False
+    revision: Literal["current", "same"] = "current"
+    reason: Reason = ""
+
+
+class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation of what was asked for, with the values that it is about."""
+
+    op: str
+    path: str
+    from_: str = msgspec.field(default="", name="from")
+    before: Any = msgspec.UNSET
+    after: Any = msgspec.UNSET
+
+
+def edited(start: Payload, wanted: ReplayRequest, most: int) -> Payload | None:
+    """The payload that is to be replayed; None when it is the one that was recorded. Raises
+    :class:`Problem` ``payload_invalid``; ``most`` is the size of a body."""
+    if wanted.patch is not None and wanted.modified_payload is not None:
+        raise _invalid("modifiedPayload and patch are both there", "give one or the other")
+    try:
+        if wanted.patch is not None:
+            made = edit(start, read_patch(wanted.patch))
+        elif wanted.modified_payload is not None:
+            made = _replaced(start, wanted.modified_payload)
+        else:
+            return None
+        check_payload(made)
+    except ReenactError as error:
+        raise _invalid(error.message, error.hint) from None
+    size = len(made.body.text.encode("utf-8", "surrogatepass")) + len(made.body.base64)
+    if size > most:
+        raise _invalid(f"the body has {size} bytes, more than {most}", "send a smaller one")
+    return made
+
+
+def _replaced(start: Payload, modified: Modified) -> Payload:
+    sections = {name: getattr(modified, name) for name in _SECTIONS}
+    given = {name: value for name, value in sections.items() if value is not msgspec.UNSET}
+    made: Payload = msgspec.structs.replace(start, **given)
+    if made.body.clipped is not None:
+        raise UsageError("a clipped body cannot be replayed", hint="send it whole")
+    return made
+
+
+def unfilled(start: Payload, payload: Payload, redacted: Sequence[str]) -> tuple[str, ...]:
+    """The places of ``redacted`` that still hold what redaction has left there."""
+    before, after = to_document(start), to_document(payload)
+    return tuple(path for path in redacted if _same(before, after, path))
+
+
+def _same(before: Any, after: Any, path: str) -> bool:
+    try:
+        tokens = parse_pointer(path)
+        return exact(look_up(before, tokens)) == exact(look_up(after, tokens))
+    except (LookupError, UsageError):  # what was taken away needs no value
+        return False
+
+
+def edits(start: Payload, payload: Payload, wanted: ReplayRequest) -> tuple[Edit, ...]:
+    """What was asked for, operation by operation, with the values before and after all of it."""
+    before, after = to_document(start), to_document(payload)
+    return tuple(
+        Edit(op, path, source, _at(before, path), _at(after, path))
+        for op, path, source in _operations(wanted)
+    )
+
+
+def _operations(wanted: ReplayRequest) -> Iterator[tuple[str, str, str]]:
+    if wanted.patch is not None:
+        for one in read_patch(wanted.patch):
+            yield one.op, one.path, one.from_ if isinstance(one.from_, str) else ""
+    elif wanted.modified_payload is not None:
+        for name in _SECTIONS:
+            if getattr(wanted.modified_payload, name) is not msgspec.UNSET:
+                yield "replace", f"/{name}", ""
+
+
+def _at(document: Any, path: str) -> Any:
+    try:
+        return look_up(document, parse_pointer(path))
+    except (LookupError, UsageError):
+        return msgspec.UNSET
+
+
+@cache
+def _redactor() -> Redactor:
+    return Redactor("default")
+
+
+def hidden(value: Any, path: str = "") -> Any:
+    """``value``, which stands at ``path``, without what looks like a secret, also by its names."""
+    tokens = parse_pointer(path)
+    for token in reversed(tokens):
+        value = {token: value}
+    value = _redactor().redact(value).value
+    for token in tokens:
+        value = value[token]
+    return value
+
+
+def _invalid(message: str, hint: str | None) -> Problem:
+    return Problem("payload_invalid", message, hint=hint or "")

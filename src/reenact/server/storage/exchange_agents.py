@@ -1,0 +1,80 @@
+"""Agents, as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row
+
+from reenact.server.access import Place
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_paging import Page, newest, within
+from reenact.server.storage.exchange_tables import AGENTS
+
+__all__ = [
+    "add_agent",
+    "change_agent",
+    "find_agent",
+    "list_agents",
+    "next_command",
+    "next_stream",
+    "online_agents",
+]
+
+_FRESH = {"gone_at": 0, "spooled": 0, "dropped": 0, "running": "[]", "last_command": 0, "stream": 0}
+
+
+async def find_agent(scope: Scope, agent_id: str) -> Row[Any] | None:
+    return await scope.one(scope.select(AGENTS).where(AGENTS.c.agent_id == agent_id))
+
+
+async def add_agent(scope: Scope, values: dict[str, Any]) -> None:
+    """One that was never here."""
+    await scope.add(AGENTS, {**_FRESH, **values})
+
+
+async def change_agent(scope: Scope, agent_id: str, values: dict[str, Any]) -> None:
+    await scope.run(scope.update(AGENTS).where(AGENTS.c.agent_id == agent_id).values(values))
+
+
+async def online_agents(scope: Scope, place: Place, since: int) -> Sequence[Row[Any]]:
+    """Those of an app in an environment that were heard after ``since``, the last one first."""
+    return await scope.all(
+        scope.select(AGENTS)
+        .where(
+            AGENTS.c.app == place.app,
+            AGENTS.c.environment == place.environment,
+            AGENTS.c.last_seen_at > since,
+            AGENTS.c.gone_at == 0,
+        )
+        .order_by(AGENTS.c.last_seen_at.desc(), AGENTS.c.agent_id)
+    )
+
+
+async def list_agents(
+    scope: Scope, places: Sequence[Place] | None, page: Page
+) -> Sequence[Row[Any]]:
+    """Those in ``places`` (None: everywhere), the one that was heard last first."""
+    chosen = scope.select(AGENTS).where(within(AGENTS, places))
+    return await scope.all(newest(chosen, AGENTS.c.registered_at, AGENTS.c.agent_id, page))
+
+
+async def next_command(scope: Scope, agent_id: str) -> int:
+    """The number of the next command for it, counted up."""
+    return await _count_up(scope, agent_id, "last_command")
+
+
+async def next_stream(scope: Scope, agent_id: str) -> int:
+    """The number of a stream that it opens now, counted up."""
+    return await _count_up(scope, agent_id, "stream")
+
+
+async def _count_up(scope: Scope, agent_id: str, name: str) -> int:
+    column = AGENTS.c[name]
+    await change_agent(scope, agent_id, {name: column + 1})
+    found = await scope.one(scope.select(AGENTS, column).where(AGENTS.c.agent_id == agent_id))
+    if found is None:
+        raise LookupError(f"there is no agent {agent_id}")
+    number: int = found[0]
+    return number

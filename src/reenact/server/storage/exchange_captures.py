@@ -1,0 +1,43 @@
+"""Captures of runs, as they are kept: the facts here, the content among the blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, or_
+
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_paging import Page, newest
+from reenact.server.storage.exchange_tables import CAPTURES
+
+__all__ = ["CaptureFilters", "add_capture", "find_capture", "list_captures"]
+
+
+class CaptureFilters(msgspec.Struct, frozen=True, kw_only=True):
+    text: str = ""
+    since: int = 0
+    until: int = 0
+
+
+async def add_capture(scope: Scope, values: dict[str, Any]) -> None:
+    await scope.add(CAPTURES, values)
+
+
+async def find_capture(scope: Scope, *, id: str = "", digest: str = "") -> Row[Any] | None:
+    wanted = CAPTURES.c.capture_id == id if id else CAPTURES.c.digest == digest
+    return await scope.one(scope.select(CAPTURES).where(wanted))
+
+
+async def list_captures(scope: Scope, filters: CaptureFilters, page: Page) -> Sequence[Row[Any]]:
+    columns = CAPTURES.c
+    chosen = scope.select(CAPTURES)
+    if filters.text:
+        words = (columns.capture_id, columns.name)
+        chosen = chosen.where(or_(*(one.contains(filters.text, autoescape=True) for one in words)))
+    if filters.since:
+        chosen = chosen.where(columns.created_at >= filters.since)
+    if filters.until:
+        chosen = chosen.where(columns.created_at < filters.until)
+    return await scope.all(newest(chosen, columns.created_at, columns.capture_id, page))

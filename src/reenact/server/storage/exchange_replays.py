@@ -1,0 +1,131 @@
+"""Replays, and the keys under which they were asked for, as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, Select, func, select
+
+from reenact.server.access import Place
+from reenact.server.storage.database import Platform, Scope
+from reenact.server.storage.exchange_paging import Page, newest, within
+from reenact.server.storage.exchange_tables import IDEMPOTENCY, REPLAYS
+
+__all__ = [
+    "ReplayFilters",
+    "add_replay",
+    "change_replay",
+    "count_replays",
+    "due_replays",
+    "find_replay",
+    "find_request",
+    "list_replays",
+    "remember_request",
+    "replays_of",
+    "verdicts_of",
+]
+
+_AT_ONCE: Final = 500
+
+
+class ReplayFilters(msgspec.Struct, frozen=True, kw_only=True):
+    exchange: str = ""
+    state: str = ""
+    since: int = 0
+    until: int = 0
+
+
+async def add_replay(scope: Scope, values: dict[str, Any]) -> None:
+    await scope.add(REPLAYS, values)
+
+
+async def find_replay(scope: Scope, replay_id: str) -> Row[Any] | None:
+    return await scope.one(scope.select(REPLAYS).where(REPLAYS.c.replay_id == replay_id))
+
+
+async def change_replay(scope: Scope, replay_id: str, before: str, values: dict[str, Any]) -> bool:
+    """False when its state is not ``before`` any more; nothing is changed then."""
+    changed = await scope.run(
+        scope.update(REPLAYS)
+        .where(REPLAYS.c.replay_id == replay_id, REPLAYS.c.state == before)
+        .values(values)
+    )
+    return changed.rowcount == 1
+
+
+async def list_replays(
+    scope: Scope, filters: ReplayFilters, places: Sequence[Place] | None, page: Page
+) -> Sequence[Row[Any]]:
+    chosen = _filtered(scope.select(REPLAYS), filters).where(within(REPLAYS, places))
+    return await scope.all(newest(chosen, REPLAYS.c.requested_at, REPLAYS.c.replay_id, page))
+
+
+async def replays_of(scope: Scope, exchange_id: str, most: int) -> Sequence[Row[Any]]:
+    """The newest replays of an exchange: their ids, states and verdicts."""
+    columns = (REPLAYS.c.replay_id, REPLAYS.c.state, REPLAYS.c.verdict, REPLAYS.c.exchange_id)
+    return await scope.all(
+        scope.select(REPLAYS, *columns)
+        .where(REPLAYS.c.source_exchange_id == exchange_id)
+        .order_by(REPLAYS.c.requested_at.desc())
+        .limit(most)
+    )
+
+
+async def verdicts_of(scope: Scope, ids: Sequence[str]) -> dict[str, str]:
+    """The verdicts of replays, by their ids."""
+    found: dict[str, str] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        some = REPLAYS.c.replay_id.in_(ids[start : start + _AT_ONCE])
+        columns = (REPLAYS.c.replay_id, REPLAYS.c.verdict)
+        for row in await scope.all(scope.select(REPLAYS, *columns).where(some)):
+            found[row.replay_id] = row.verdict
+    return found
+
+
+async def count_replays(scope: Scope, since: int) -> int:
+    """How many were asked for at ``since`` or later."""
+    row = await scope.one(
+        scope.select(REPLAYS, func.count()).where(REPLAYS.c.requested_at >= since)
+    )
+    return 0 if row is None else int(row[0])
+
+
+async def due_replays(platform: Platform, now: int, most: int) -> Sequence[Row[Any]]:
+    """Tenants and ids of replays whose state has lasted as long as it may."""
+    return await platform.all(
+        select(REPLAYS.c.tenant, REPLAYS.c.replay_id)
+        .where(REPLAYS.c.state.in_(("requested", "delivered", "running")), REPLAYS.c.due_at <= now)
+        .order_by(REPLAYS.c.due_at)
+        .limit(most)
+    )
+
+
+async def find_request(scope: Scope, principal: str, key: str) -> Row[Any] | None:
+    """What was asked for under this key before."""
+    return await scope.one(
+        scope.select(IDEMPOTENCY).where(
+            IDEMPOTENCY.c.principal == principal, IDEMPOTENCY.c.key == key
+        )
+    )
+
+
+async def remember_request(
+    scope: Scope, principal: str, key: str, digest: str, replay_id: str, at: int
+) -> None:
+    row = {"principal": principal, "key": key, "digest": digest, "replay_id": replay_id, "at": at}
+    await scope.add(IDEMPOTENCY, row)
+
+
+def _filtered(chosen: Select[Any], filters: ReplayFilters) -> Select[Any]:
+    columns = REPLAYS.c
+    if filters.exchange:
+        chosen = chosen.where(columns.source_exchange_id == filters.exchange)
+    if filters.state:
+        chosen = chosen.where(columns.state == filters.state)
+    if filters.since:
+        chosen = chosen.where(columns.requested_at >= filters.since)
+    if filters.until:
+        chosen = chosen.where(columns.requested_at < filters.until)
+    return chosen

@@ -1,0 +1,131 @@
+"""Exchanges, as they are kept: written once, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, Select, or_
+
+from reenact.server.access import Place
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_paging import Page, newest, within
+from reenact.server.storage.exchange_tables import EXCHANGES
+
+__all__ = [
+    "BRIEF",
+    "Filters",
+    "add_exchanges",
+    "digests_of",
+    "find_exchange",
+    "list_exchanges",
+    "of_correlation",
+    "of_sources",
+    "of_traces",
+]
+
+BRIEF: Final = tuple(one for one in EXCHANGES.c if one.name not in ("tenant", "document"))
+"""All but the content."""
+
+_AT_ONCE: Final = 500
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for. An empty text, 0 and None do not limit anything."""
+
+    app: str = ""
+    environment: str = ""
+    route: str = ""
+    status: str = ""
+    replay: bool | None = None
+    replayable: bool | None = None
+    since: int = 0
+    until: int = 0
+    trace_id: str = ""
+    correlation_id: str = ""
+    text: str = ""
+
+
+async def add_exchanges(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
+    await scope.add(EXCHANGES, *rows)
+
+
+async def digests_of(scope: Scope, ids: Sequence[str]) -> dict[str, str]:
+    """The digests of those that are here already."""
+    found: dict[str, str] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        some = EXCHANGES.c.exchange_id.in_(ids[start : start + _AT_ONCE])
+        columns = (EXCHANGES.c.exchange_id, EXCHANGES.c.digest)
+        for row in await scope.all(scope.select(EXCHANGES, *columns).where(some)):
+            found[row.exchange_id] = row.digest
+    return found
+
+
+async def find_exchange(scope: Scope, exchange_id: str) -> Row[Any] | None:
+    """With its content."""
+    return await scope.one(scope.select(EXCHANGES).where(EXCHANGES.c.exchange_id == exchange_id))
+
+
+async def list_exchanges(
+    scope: Scope, filters: Filters, places: Sequence[Place] | None, page: Page
+) -> Sequence[Row[Any]]:
+    chosen = _filtered(_brief(scope), filters).where(within(EXCHANGES, places))
+    return await scope.all(newest(chosen, EXCHANGES.c.started_at, EXCHANGES.c.exchange_id, page))
+
+
+async def of_traces(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
+    return await _related(scope, EXCHANGES.c.trace_id, ids, most)
+
+
+async def of_correlation(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
+    return await _related(scope, EXCHANGES.c.correlation_id, ids, most)
+
+
+async def of_sources(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
+    """Replays of any of ``ids``."""
+    return await _related(scope, EXCHANGES.c.source_exchange_id, ids, most)
+
+
+async def _related(scope: Scope, column: Any, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
+    if not ids:
+        return ()
+    chosen = _brief(scope).where(column.in_(list(ids)[:_AT_ONCE]))
+    return await scope.all(chosen.order_by(EXCHANGES.c.started_at).limit(most))
+
+
+def _brief(scope: Scope) -> Select[Any]:
+    return scope.select(EXCHANGES, *BRIEF)
+
+
+_EQUAL: Final = {
+    "app": "app",
+    "environment": "environment",
+    "route": "route_id",
+    "status": "status",
+    "trace_id": "trace_id",
+    "correlation_id": "correlation_id",
+}
+_TEXTS: Final = ("exchange_id", "route_id", "error_type", "error_message", "correlation_id")
+
+
+def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
+    columns = EXCHANGES.c
+    for name, column in _EQUAL.items():
+        value = getattr(filters, name)
+        if value:
+            chosen = chosen.where(columns[column] == value)
+    if filters.replay is not None:
+        empty = columns.replay_id == ""
+        chosen = chosen.where(~empty if filters.replay else empty)
+    if filters.replayable is not None:
+        empty = columns.not_replayable == ""
+        chosen = chosen.where(empty if filters.replayable else ~empty)
+    if filters.since:
+        chosen = chosen.where(columns.started_at >= filters.since)
+    if filters.until:
+        chosen = chosen.where(columns.started_at < filters.until)
+    if filters.text:
+        words = (columns[name].contains(filters.text, autoescape=True) for name in _TEXTS)
+        chosen = chosen.where(or_(*words))
+    return chosen
