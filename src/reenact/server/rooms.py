@@ -7,12 +7,23 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from reenact.server import health
+from reenact.server.agents import background
+from reenact.server.agents import endpoints as agents
+from reenact.server.captures import endpoints as captures
+from reenact.server.exchanges import endpoints as exchanges
 from reenact.server.ports import Server
 from reenact.server.routing import Endpoint
 
 __all__ = ["BACKGROUND", "ENDPOINTS"]
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*health.ENDPOINTS,)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *health.ENDPOINTS,
+    *exchanges.ENDPOINTS,
+    *agents.ENDPOINTS,
+    *captures.ENDPOINTS,
+)
 
-BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = ()
+BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (
+    background.run,
+)
 """Each is started with the server, and ends when its event is set."""
