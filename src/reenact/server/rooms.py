@@ -9,18 +9,24 @@ from typing import Final
 from reenact.server import health
 from reenact.server.agents import background
 from reenact.server.agents import endpoints as agents
+from reenact.server.auditing import endpoints as auditing
 from reenact.server.captures import endpoints as captures
 from reenact.server.exchanges import endpoints as exchanges
+from reenact.server.people import endpoints as people
 from reenact.server.ports import Server
 from reenact.server.routing import Endpoint
+from reenact.server.tenants import endpoints as tenants
 
 __all__ = ["BACKGROUND", "ENDPOINTS"]
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
-    *health.ENDPOINTS,
     *exchanges.ENDPOINTS,
     *agents.ENDPOINTS,
     *captures.ENDPOINTS,
+    *auditing.ENDPOINTS,
+    *people.ENDPOINTS,
+    *tenants.ENDPOINTS,
+    *health.ENDPOINTS,
 )
 
 BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import and_, or_
+from sqlalchemy import Table, and_, or_
 
 from reenact.audit.log import Appended, Log
 from reenact.audit.merkle import Frontier
@@ -23,11 +23,11 @@ __all__ = [
     "add_record",
     "add_value",
     "find_records",
+    "head_page",
+    "line_page",
     "read_end",
     "read_head",
-    "read_heads",
     "read_line",
-    "read_lines",
     "read_nodes",
     "read_value",
 ]
@@ -112,28 +112,20 @@ async def read_line(scope: Scope, seq: int) -> bytes | None:
     return None if row is None else bytes(row.line)
 
 
-async def read_lines(scope: Scope) -> AsyncIterator[bytes]:
-    """All records as they are stored, in the order of their numbers."""
-    async for row in _pages(scope, AUDIT_RECORDS, "seq"):
-        yield row.line
+async def line_page(scope: Scope, after: int) -> list[tuple[int, bytes]]:
+    """``(seq, line)`` of some of the records after ``after``, as they are stored; none at the end."""
+    return await _page(scope, AUDIT_RECORDS, "seq", "line", after)
 
 
-async def read_heads(scope: Scope) -> AsyncIterator[str]:
-    """The notes of all heads, the smallest first."""
-    async for row in _pages(scope, AUDIT_HEADS, "size"):
-        yield row.note
+async def head_page(scope: Scope, after: int) -> list[tuple[int, str]]:
+    """The same of heads: ``(size, note)``."""
+    return await _page(scope, AUDIT_HEADS, "size", "note", after)
 
 
-async def _pages(scope: Scope, table: Any, name: str) -> AsyncIterator[Any]:
-    column, last = table.c[name], -1
-    while True:
-        query = scope.select(table).where(column > last).order_by(column).limit(_PAGE)
-        rows = await scope.all(query)
-        for row in rows:
-            yield row
-        if len(rows) < _PAGE:
-            return
-        last = rows[-1]._mapping[name]
+async def _page(scope: Scope, table: Table, key: str, name: str, after: int) -> list[Any]:
+    column = table.c[key]
+    query = scope.select(table, column, table.c[name]).where(column > after)
+    return [tuple(row) for row in await scope.all(query.order_by(column).limit(_PAGE))]
 
 
 async def read_head(scope: Scope, size: int | None = None) -> str | None:

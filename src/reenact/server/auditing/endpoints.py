@@ -1,0 +1,159 @@
+"""The audit log over HTTP.
+
+Who looks into the log is in the log. Asking for records is written down once for the same question
+by the same credential within ten minutes, and not for each further page; exports always. Heads,
+keys and proofs say nothing that could not be published, and are not.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import PlainTextResponse, Response
+
+from reenact.audit.record import Record
+from reenact.errors import AuditInvalid
+from reenact.server.access import Permission
+from reenact.server.answering import Listed
+from reenact.server.asking import Ask
+from reenact.server.audit import actor_of
+from reenact.server.auditing.exports import FORMATS, send_export
+from reenact.server.problems import Problem
+from reenact.server.routing import Endpoint
+from reenact.server.storage import audit_rows
+from reenact.server.storage.audit_rows import RecordFilter
+from reenact.server.storage.database import Scope
+
+__all__ = ["ENDPOINTS"]
+
+_SAME: Final = 10 * 60 * 1000
+_ASKED: Final = {
+    "actor": "actor",
+    "action": "action",
+    "exchange": "exchange_id",
+    "replay": "replay_id",
+    "environment": "environment",
+    "outcome": "outcome",
+}
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    seq: int
+    record: msgspec.Raw
+
+
+class Growth(msgspec.Struct, frozen=True):
+    hashes: list[str]
+
+
+async def list_records(ask: Ask) -> Listed:
+    ask.require("audit:read")
+    wanted, limit = _filter(ask), ask.limit
+    if wanted.before is None:
+        await _record_reading(ask)
+    async with ask.server.database.reading(ask.tenant) as scope:
+        found = await audit_rows.find_records(scope, wanted, limit + 1)
+    more, found = len(found) > limit, found[:limit]
+    items: list[Any] = [Numbered(seq, msgspec.Raw(line)) for seq, line in found]
+    return Listed(items, str(found[-1][0]) if more else None)
+
+
+def _filter(ask: Ask) -> RecordFilter:
+    return RecordFilter(
+        **{field: ask.query(name) for name, field in _ASKED.items()},
+        since=ask.number("since", 0),
+        until=ask.number("until", 0),
+        before=ask.number("cursor", 0) if ask.query("cursor") else None,
+    )
+
+
+async def _record_reading(ask: Ask) -> None:
+    names = (*_ASKED, "since", "until")
+    details = {name: ask.query(name)[:200] for name in names if ask.query(name)}
+    async with ask.server.database.writing(ask.tenant) as scope:
+        if not await _was_recorded(ask, scope, details):
+            record = _read(ask, "audit.read", "audit:read", details)
+            await ask.server.auditor.write(scope, record)
+
+
+async def _was_recorded(ask: Ask, scope: Scope, details: dict[str, str]) -> bool:
+    since = ask.server.now() - _SAME
+    lately = RecordFilter(actor=ask.principal.id, action="audit.read", since=since)
+    for _, line in await audit_rows.find_records(scope, lately, 50):
+        record = msgspec.json.decode(line)
+        same = record["actor"].get("credential") == ask.principal.credential
+        if same and record.get("details", {}) == details:
+            return True
+    return False
+
+
+def _read(ask: Ask, action: str, permission: Permission, details: dict[str, str]) -> Record:
+    return Record(
+        tenant=ask.tenant,
+        actor=actor_of(ask.principal),
+        action=action,
+        permission=permission,
+        outcome="ok",
+        details=details,
+    )
+
+
+async def show_head(ask: Ask) -> Response:
+    ask.require("audit:read")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        note = await audit_rows.read_head(scope)
+    if note is None:
+        raise Problem("not_found", "the log has no records yet")
+    return PlainTextResponse(note)
+
+
+async def show_key(ask: Ask) -> Response:
+    ask.require("audit:read")
+    return PlainTextResponse(f"0 {ask.server.auditor.key(ask.tenant).to_text()}\n")
+
+
+async def show_proof(ask: Ask) -> Response:
+    ask.require("audit:read")
+    text = ask.path("seq")
+    if not (text.isascii() and text.isdigit() and len(text) < 17):
+        raise Problem("not_found", "there is no such record")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        proof = await ask.server.auditor.prove(scope, int(text))
+    return PlainTextResponse(proof.to_text())
+
+
+async def show_growth(ask: Ask) -> Growth:
+    ask.require("audit:read")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        size = (await audit_rows.read_end(scope, ask.server.auditor.origin(ask.tenant))).size
+        old, new = ask.number("from", 0), ask.number("to", size)
+        if new > size:
+            raise Problem("invalid", f"the log has only {size} records", field="to")
+        try:
+            hashes = await ask.server.auditor.prove_growth(scope, old, new)
+        except AuditInvalid as error:
+            raise Problem("invalid", error.message, hint=error.hint, field="from") from None
+    return Growth([b64encode(node).decode() for node in hashes])
+
+
+async def export(ask: Ask) -> Response:
+    ask.require("audit:export")
+    form = ask.query("format", "tar")
+    if form not in FORMATS:
+        raise Problem("invalid", f"format is one of {', '.join(FORMATS)}", field="format")
+    record = _read(ask, "audit.exported", "audit:export", {"format": form})
+    async with ask.server.database.writing(ask.tenant) as scope:
+        await ask.server.auditor.write(scope, record)
+    return await send_export(ask.server, ask.tenant, form)
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/v1/audit/records", "audit:read", list_records),
+    Endpoint("GET", "/api/v1/audit/head", "audit:read", show_head),
+    Endpoint("GET", "/api/v1/audit/key", "audit:read", show_key),
+    Endpoint("GET", "/api/v1/audit/proof/{seq}", "audit:read", show_proof),
+    Endpoint("GET", "/api/v1/audit/consistency", "audit:read", show_growth),
+    Endpoint("GET", "/api/v1/audit/export", "audit:export", export),
+)

@@ -1,0 +1,154 @@
+"""Accounts: the first one, invitations, passwords, and the end of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+
+from reenact.audit.record import Actor, Record, Subject
+from reenact.server.access import Grant
+from reenact.server.people.authenticating import address_of, agent_header_of
+from reenact.server.people.credentials import SECRET_SIZE, fits, hash_secret
+from reenact.server.people.emails import check_email
+from reenact.server.people.passwords import check_new
+from reenact.server.people.sessions import is_secure
+from reenact.server.people.shapes import Invited
+from reenact.server.ports import Server
+from reenact.server.problems import Problem
+from reenact.server.storage import people_rows, platform
+from reenact.server.storage.database import Scope
+from reenact.server.storage.people_rows import User
+from reenact.server.storage.setting_up import FIRST_TENANT
+
+__all__ = ["FIRST_ROLES", "accept_invite", "invite", "is_invited", "is_set_up", "link_to", "set_up"]
+
+FIRST_ROLES: Final = ("tenant admin", "platform admin", "replayer")
+"""Of whoever follows the set-up link. Replaying in production is granted by itself."""
+_HOST: Final = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]+)?|\[[0-9a-fA-F:.]+\](:[0-9]+)?")
+
+
+def link_to(request: Request, page: str, token: str) -> str:
+    """A link for a browser; without the host when the request has none that can be trusted to be
+    one."""
+    host = request.headers.get("host", "")
+    scheme = "https" if is_secure(request) else "http"
+    return f"{f'{scheme}://{host}' if _HOST.fullmatch(host) else ''}{page}?token={token}"
+
+
+async def is_set_up(server: Server, token: str) -> bool:
+    """False while ``token`` is that of a set-up link nobody has used."""
+    async with server.database.platform() as transaction:
+        return not fits(token, await platform.setup_hash(transaction))
+
+
+async def set_up(server: Server, request: Request, token: str, email: str, password: str) -> User:
+    """The first account, once. Raises :class:`Problem`."""
+    if await is_set_up(server, token):
+        raise _used()
+    user = await _new_user(server, FIRST_TENANT, check_email(email), password)
+    actor = Actor("user", user.id, "setup", "", address_of(request), agent_header_of(request))
+    async with server.database.platform(write=True) as transaction:
+        if not fits(token, await platform.setup_hash(transaction)):
+            raise _used()
+        await platform.clear_setup(transaction)
+        scope = transaction.scope(FIRST_TENANT)
+        await people_rows.add_user(scope, user)
+        await server.auditor.write(scope, _done(actor, "user.created", user, "setup"))
+        for role in FIRST_ROLES:
+            grant = Grant(role, id=server.new_id("grt"))
+            await people_rows.add_grant(scope, "user", user.id, grant, server.now(), user.id)
+            record = _done(actor, "role.granted", user, "setup", what=role)
+            await server.auditor.write(scope, record)
+    return user
+
+
+def _used() -> Problem:
+    return Problem(
+        "setup_done",
+        "this set-up link is not good: it was used, or another start made a newer one",
+        hint="sign in; or look at what the server printed when it was last started",
+    )
+
+
+async def _new_user(server: Server, tenant: str, email: str, password: str) -> User:
+    check_new(password)
+    return User(
+        tenant=tenant,
+        id=server.new_id("usr"),
+        email=email,
+        password=await server.passwords.hash(password),
+        invite_hash="",
+        invite_expires_at=0,
+        created_at=server.now(),
+    )
+
+
+async def invite(
+    server: Server, scope: Scope, request: Request, email: str, user: User | None = None
+) -> Invited:
+    """A user who has no password yet, or none any more, and the link to choose one. Raises
+    :class:`Problem` when a new one is there already."""
+    now = server.now()
+    token = server.secret(SECRET_SIZE).hex()
+    expires = now + int(server.timings.invitation * 1000)
+    kept = hash_secret(token)
+    if user is None:
+        plain = check_email(email)
+        if await people_rows.find_user(scope, email=plain) is not None:
+            raise Problem("conflict", "there is an account with this address already")
+        user = User(scope.tenant, server.new_id("usr"), plain, "", kept, expires, now)
+        await people_rows.add_user(scope, user)
+    else:
+        await people_rows.set_password(
+            scope, user.id, password="", invite_hash=kept, invite_expires_at=expires
+        )
+    link = link_to(request, "/invite", token)
+    return Invited(id=user.id, email=user.email, link=link, expires_at=expires)
+
+
+async def is_invited(server: Server, token: str) -> User | None:
+    """Whose link it is, if it is good."""
+    async with server.database.platform() as transaction:
+        user = await platform.find_invited(transaction, hash_secret(token))
+    good = user is not None and server.now() < user.invite_expires_at
+    return user if good else None
+
+
+async def accept_invite(server: Server, request: Request, token: str, password: str) -> User:
+    """Choose a password, once. Raises :class:`Problem`."""
+    check_new(password)
+    if await is_invited(server, token) is None:
+        raise _void()
+    kept = await server.passwords.hash(password)
+    async with server.database.platform(write=True) as transaction:
+        user = await platform.find_invited(transaction, hash_secret(token))
+        if user is None:
+            raise _void()
+        scope = transaction.scope(user.tenant)
+        await people_rows.set_password(scope, user.id, password=kept)
+        actor = Actor("user", user.id, "invite", "", address_of(request), agent_header_of(request))
+        await server.auditor.write(scope, _done(actor, "user.changed", user, "invite"))
+    return msgspec.structs.replace(user, password=kept, invite_hash="")
+
+
+def _void() -> Problem:
+    return Problem(
+        "gone",
+        "this invitation is not good: it was used, or is too old",
+        hint="ask a tenant administrator for another one",
+    )
+
+
+def _done(actor: Actor, action: str, user: User, permission: str, **details: str) -> Record:
+    return Record(
+        tenant=user.tenant,
+        actor=actor,
+        action=action,
+        subject=Subject("user", user.id),
+        permission=permission,
+        outcome="ok",
+        details=details,
+    )

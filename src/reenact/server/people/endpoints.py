@@ -1,0 +1,202 @@
+"""Sessions, users and their grants over HTTP."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from reenact.server.answering import Listed, answer, listed
+from reenact.server.asking import Ask
+from reenact.server.changing import changed
+from reenact.server.people import accounts, keys, pages
+from reenact.server.people.csrf import check_site
+from reenact.server.people.granting import check_keeps_an_admin, check_may_manage, grant_of
+from reenact.server.people.sessions import clear_cookie, set_cookie
+from reenact.server.people.shapes import (
+    GrantAsked,
+    InviteTaken,
+    InviteUsed,
+    SessionShown,
+    SetupAsked,
+    SignInAsked,
+    UserAsked,
+    WhereShown,
+    WhoShown,
+    show_grant,
+    show_user,
+)
+from reenact.server.people.signing_in import sign_in, sign_out
+from reenact.server.ports import Principal
+from reenact.server.problems import Problem
+from reenact.server.routing import Endpoint
+from reenact.server.storage import people_rows, platform
+from reenact.server.storage.database import Scope
+from reenact.server.storage.people_rows import User
+
+__all__ = ["ENDPOINTS"]
+
+
+async def set_up(ask: Ask) -> Response:
+    asked = await ask.json(SetupAsked)
+    user = await accounts.set_up(ask.server, ask.request, asked.token, asked.email, asked.password)
+    return answer(InviteUsed(id=user.id, email=user.email, tenant=user.tenant), 201)
+
+
+async def accept_invite(ask: Ask) -> Response:
+    asked = await ask.json(InviteTaken)
+    user = await accounts.accept_invite(ask.server, ask.request, asked.token, asked.password)
+    return answer(InviteUsed(id=user.id, email=user.email, tenant=user.tenant), 201)
+
+
+async def open_session(ask: Ask) -> Response:
+    check_site(ask.request)
+    asked = await ask.json(SignInAsked)
+    found = await sign_in(ask.server, ask.request, asked.email, asked.password, asked.tenant)
+    user = found.user
+    async with ask.server.database.platform() as transaction:
+        tenant = await platform.tenant_by_id(transaction, user.tenant)
+        grants = await people_rows.grants_of(transaction.scope(user.tenant), "user", user.id)
+    if tenant is None:
+        raise Problem("not_found", "this tenant is gone")
+    shown = SessionShown(
+        actor=WhoShown(type="user", id=user.id, name=user.email),
+        tenant=WhereShown(id=tenant.id, name=tenant.name),
+        tier=tenant.tier,
+        grants=list(map(show_grant, grants)),
+        csrf_token=found.opened.csrf,
+    )
+    response = answer(shown, 201)
+    set_cookie(ask.request, response, found.opened.secret)
+    return response
+
+
+async def show_session(ask: Ask) -> SessionShown:
+    return _show(ask.principal)
+
+
+def _show(principal: Principal) -> SessionShown:
+    return SessionShown(
+        actor=WhoShown(type=principal.type, id=principal.id, name=principal.name),
+        tenant=WhereShown(id=principal.tenant.id, name=principal.tenant.name),
+        tier=principal.tenant.tier,
+        grants=list(map(show_grant, principal.grants)),
+        csrf_token=principal.csrf,
+    )
+
+
+async def close_session(ask: Ask) -> Response:
+    await sign_out(ask.server, ask.request, ask.principal)
+    response = Response(status_code=204)
+    clear_cookie(ask.request, response)
+    return response
+
+
+async def list_users(ask: Ask) -> Listed:
+    ask.require("tenant:admin")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        found = await people_rows.users(scope, ask.query("cursor"), ask.limit)
+        grants = await people_rows.grants_of_all(scope, "user", [user.id for user in found])
+    items = [show_user(user, grants[user.id]) for user in found]
+    return listed(items, ask.limit, items[-1].id if items else "")
+
+
+async def add_user(ask: Ask) -> Response:
+    ask.require("tenant:admin")
+    asked = await ask.json(UserAsked)
+    async with ask.server.database.writing(ask.tenant) as scope:
+        invited = await accounts.invite(ask.server, scope, ask.request, asked.email)
+        record = changed(ask.principal, "user.created", "user", invited.id, "tenant:admin")
+        await ask.server.auditor.write(scope, record)
+    return answer(invited, 201)
+
+
+async def invite_again(ask: Ask) -> Response:
+    ask.require("tenant:admin")
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await check_may_manage(ask, scope, user.id)
+        invited = await accounts.invite(ask.server, scope, ask.request, user.email, user)
+        record = changed(
+            ask.principal, "user.changed", "user", user.id, "tenant:admin", what="invite"
+        )
+        await ask.server.auditor.write(scope, record)
+    return answer(invited, 201)
+
+
+async def remove_user(ask: Ask) -> None:
+    ask.require("tenant:admin")
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await check_may_manage(ask, scope, user.id)
+        admin = user.id in await people_rows.users_with(scope, "tenant:admin")
+        await people_rows.remove_user(scope, user.id, ask.server.now())
+        if admin:
+            await check_keeps_an_admin(scope)
+        record = changed(ask.principal, "user.removed", "user", user.id, "tenant:admin")
+        await ask.server.auditor.write(scope, record)
+
+
+async def add_grant(ask: Ask) -> Response:
+    ask.require("tenant:admin")
+    grant = grant_of(ask, await ask.json(GrantAsked))
+    now, by = ask.server.now(), ask.principal.id
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await people_rows.add_grant(scope, "user", user.id, grant, now, by)
+        record = changed(
+            ask.principal,
+            "role.granted",
+            "user",
+            user.id,
+            "tenant:admin",
+            grant=grant.id,
+            what=grant.what,
+            environment=grant.environment,
+            app=grant.app,
+            expiresAt=str(grant.expires_at or ""),
+        )
+        await ask.server.auditor.write(scope, record)
+    return answer(show_grant(grant), 201)
+
+
+async def remove_grant(ask: Ask) -> None:
+    ask.require("tenant:admin")
+    grant = ask.path("grant")
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await check_may_manage(ask, scope, user.id)
+        admin = user.id in await people_rows.users_with(scope, "tenant:admin")
+        what = await people_rows.remove_grant(scope, user.id, grant)
+        if what is None:
+            raise Problem("not_found", "there is no such grant")
+        if admin:
+            await check_keeps_an_admin(scope)
+        record = changed(
+            ask.principal, "role.revoked", "user", user.id, "tenant:admin", grant=grant, what=what
+        )
+        await ask.server.auditor.write(scope, record)
+
+
+async def _user(ask: Ask, scope: Scope) -> User:
+    user = await people_rows.find_user(scope, id=ask.path("id"))
+    if user is None:
+        raise Problem("not_found", "there is no such user")
+    return user
+
+
+ENDPOINTS: Final = (
+    Endpoint("POST", "/api/v1/setup", "open", set_up),
+    Endpoint("POST", "/api/v1/invite", "open", accept_invite),
+    Endpoint("POST", "/api/v1/session", "open", open_session),
+    Endpoint("GET", "/api/v1/session", "known", show_session),
+    Endpoint("DELETE", "/api/v1/session", "known", close_session),
+    Endpoint("GET", "/api/v1/users", "tenant:admin", list_users),
+    Endpoint("POST", "/api/v1/users", "tenant:admin", add_user),
+    Endpoint("DELETE", "/api/v1/users/{id}", "tenant:admin", remove_user),
+    Endpoint("POST", "/api/v1/users/{id}/invite", "tenant:admin", invite_again),
+    Endpoint("POST", "/api/v1/users/{id}/grants", "tenant:admin", add_grant),
+    Endpoint("DELETE", "/api/v1/users/{id}/grants/{grant}", "tenant:admin", remove_grant),
+    *keys.ENDPOINTS,
+    *pages.ENDPOINTS,
+)

@@ -1,0 +1,167 @@
+"""Tenants, for platform administrators, and the environments of one's own tenant."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from reenact.server.access import EnvironmentKind, Grant, Tier
+from reenact.server.answering import Listed, answer
+from reenact.server.asking import Ask
+from reenact.server.changing import changed
+from reenact.server.people import accounts
+from reenact.server.people.shapes import Invited
+from reenact.server.ports import TenantFacts
+from reenact.server.problems import Problem
+from reenact.server.routing import Endpoint
+from reenact.server.storage import people_rows, platform
+from reenact.server.storage.database import Platform, Scope
+from reenact.server.storage.people_rows import Environment
+
+__all__ = ["ENDPOINTS"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+_ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class TenantAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``admin`` is the e-mail address of its first administrator."""
+
+    name: str
+    tier: Tier = "low"
+    dedicated: bool = False
+    admin: str = ""
+
+
+class TenantChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tier: Tier | msgspec.UnsetType = msgspec.UNSET
+    dedicated: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class TenantMade(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    tier: Tier
+    dedicated: bool
+    admin: Invited | None
+
+
+class EnvironmentAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: EnvironmentKind
+
+
+async def list_tenants(ask: Ask) -> Listed:
+    ask.require("platform:admin")
+    async with ask.server.database.platform() as transaction:
+        return Listed(list(await platform.tenants(transaction)))
+
+
+async def add_tenant(ask: Ask) -> Response:
+    ask.require("platform:admin")
+    asked = await ask.json(TenantAsked)
+    if not _NAME.fullmatch(asked.name):
+        raise Problem("invalid", "a tenant's name is letters, digits and . _ -", field="name")
+    tenant = TenantFacts(ask.server.new_id("tnt"), asked.name, asked.tier, asked.dedicated)
+    async with ask.server.database.platform(write=True) as transaction:
+        await platform.add_tenant(transaction, tenant, ask.server.now())
+        await _record(ask, transaction, tenant, "tenant.created")
+        scope = transaction.scope(tenant.id)
+        invited = await _first_admin(ask, scope, asked.admin) if asked.admin else None
+    made = TenantMade(tenant.id, tenant.name, tenant.tier, tenant.dedicated, invited)
+    return answer(made, 201)
+
+
+async def _first_admin(ask: Ask, scope: Scope, email: str) -> Invited:
+    invited = await accounts.invite(ask.server, scope, ask.request, email)
+    grant = Grant("tenant admin", id=ask.server.new_id("grt"))
+    now, by = ask.server.now(), ask.principal.id
+    await people_rows.add_grant(scope, "user", invited.id, grant, now, by)
+    for action in ("user.created", "role.granted"):
+        record = changed(
+            ask.principal,
+            action,
+            "user",
+            invited.id,
+            "platform:admin",
+            tenant=scope.tenant,
+            what=grant.what if action == "role.granted" else "",
+        )
+        await ask.server.auditor.write(scope, record)
+    return invited
+
+
+async def change_tenant(ask: Ask) -> TenantFacts:
+    ask.require("platform:admin")
+    asked = await ask.json(TenantChange)
+    async with ask.server.database.platform(write=True) as transaction:
+        before = await platform.tenant_by_id(transaction, ask.path("id"))
+        if before is None:
+            raise Problem("not_found", "there is no such tenant")
+        after = TenantFacts(
+            before.id,
+            before.name,
+            before.tier if asked.tier is msgspec.UNSET else asked.tier,
+            before.dedicated if asked.dedicated is msgspec.UNSET else asked.dedicated,
+        )
+        await platform.change_tenant(transaction, after.id, after.tier, after.dedicated)
+        if after.tier != before.tier:
+            await _record(ask, transaction, after, "tier.changed", before=before.tier)
+        if after.dedicated != before.dedicated:
+            await _record(ask, transaction, after, "tenant.changed")
+    return after
+
+
+async def _record(
+    ask: Ask, transaction: Platform, tenant: TenantFacts, action: str, **details: str
+) -> None:
+    """In the tenant's own log, and in that of whoever did it."""
+    for log in dict.fromkeys((tenant.id, ask.tenant)):
+        record = changed(
+            ask.principal,
+            action,
+            "tenant",
+            tenant.id,
+            "platform:admin",
+            tenant=log,
+            tier=tenant.tier,
+            dedicated="yes" if tenant.dedicated else "no",
+            **details,
+        )
+        await ask.server.auditor.write(transaction.scope(log), record)
+
+
+async def list_environments(ask: Ask) -> Listed:
+    async with ask.server.database.reading(ask.tenant) as scope:
+        return Listed(list(await people_rows.environments(scope)))
+
+
+async def set_environment(ask: Ask) -> Environment:
+    ask.require("tenant:admin")
+    name = ask.path("name")
+    if not _ENVIRONMENT.fullmatch(name):
+        raise Problem("invalid", "an environment's name is letters, digits and . _ -", field="name")
+    environment = Environment(name, (await ask.json(EnvironmentAsked)).kind)
+    async with ask.server.database.writing(ask.tenant) as scope:
+        await people_rows.set_environment(scope, environment)
+        record = changed(
+            ask.principal,
+            "environment.changed",
+            "environment",
+            name,
+            "tenant:admin",
+            kind=environment.kind,
+        )
+        await ask.server.auditor.write(scope, record)
+    return environment
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/v1/environments", "agent:read", list_environments),
+    Endpoint("PUT", "/api/v1/environments/{name}", "tenant:admin", set_environment),
+    Endpoint("GET", "/api/v1/tenants", "platform:admin", list_tenants),
+    Endpoint("POST", "/api/v1/tenants", "platform:admin", add_tenant),
+    Endpoint("PATCH", "/api/v1/tenants/{id}", "platform:admin", change_tenant),
+)
