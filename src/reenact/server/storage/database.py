@@ -39,7 +39,7 @@ _BUSY: Final = 10_000
 
 def to_value(row: Row[Any], kind: type[T]) -> T:
     """A row as a struct whose fields are called as its columns."""
-    return msgspec.convert(dict(row._mapping), kind)
+    return msgspec.convert({str(name): value for name, value in row._mapping.items()}, kind)
 
 
 class Handle:
