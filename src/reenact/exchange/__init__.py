@@ -1,1 +1,57 @@
-"""An app's side of exchange replay, and what it shares with the server: the words they speak."""
+"""An app's side of exchange replay: recorded requests and jobs that can be run again.
+
+The names below are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from reenact.exchange.agent import Agent
+    from reenact.exchange.flow import correlation, is_replay
+    from reenact.exchange.loops import aloop, choice, loop, split
+    from reenact.exchange.message import Headers, Message
+    from reenact.exchange.steps import step
+
+_HOME = {
+    "Agent": "agent",
+    "Headers": "message",
+    "Message": "message",
+    "aloop": "loops",
+    "choice": "loops",
+    "correlation": "flow",
+    "is_replay": "flow",
+    "loop": "loops",
+    "split": "loops",
+    "step": "steps",
+}
+
+__all__ = [
+    "Agent",
+    "Headers",
+    "Message",
+    "aloop",
+    "choice",
+    "correlation",
+    "is_replay",
+    "loop",
+    "split",
+    "step",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'reenact.exchange' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"reenact.exchange.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

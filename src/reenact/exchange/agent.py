@@ -1,0 +1,299 @@
+"""``Agent``: what an app sets up to have its exchanges recorded, seen and replayed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+from weakref import WeakSet
+
+import msgspec
+
+from reenact._system import start_clock
+from reenact.errors import UsageError
+from reenact.exchange.carrying import Folder
+from reenact.exchange.desk import Desk, Limits, Sample
+from reenact.exchange.doors import Door
+from reenact.exchange.homes import Home
+from reenact.exchange.link.ports import Carrier, LinkStatus
+from reenact.exchange.model import PROTOCOL, Registration
+from reenact.exchange.redacting import Cleaner
+from reenact.exchange.routing import make_route
+from reenact.exchange.running import AppRunner, Credentials
+from reenact.exchange.steps import Handler
+from reenact.exchange.tasks import make_task
+from reenact.exchange.ways import Ways
+from reenact.policy.known import SHORTEST_DECLARED
+from reenact.policy.places import FOLDER, find_root
+from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.rules import Policy
+from reenact.store.recording import default_profile
+from reenact.store.warning import Warn, print_warning
+
+__all__ = ["Agent"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_AT_EXIT: Final = 5.0
+"""Seconds that an app that ends gives to what was not sent yet. What is left is sent later."""
+
+
+def _wall_clock() -> int:
+    """Read anew each time: an app runs for months."""
+    return start_clock()()
+
+
+class Agent:
+    """Records the exchanges of an app and, asked by its server, replays them.
+
+    ``server`` and ``key`` say where they go; without a server they stay in ``data``, a folder
+    (``.reenact/exchange`` of the project unless it says otherwise) that is also where they wait
+    while the server is away. ``app`` and ``environment`` must be those that the key is for.
+
+    ``sample`` is the part of the exchanges whose calls are recorded, 0 to 1, or a function from the
+    id of a route to that. Bodies of more than ``max_body`` bytes, and calls that take more than
+    ``max_recording``, are not kept, and the exchange says so. ``redaction`` is a profile or a ready
+    redactor. ``credentials`` gets the JSON pointer of a value that was never recorded, and gives
+    it for a replay. Replays of replays go ``depth`` deep. ``version`` is that of the app's code, and
+    a part of every route's revision.
+
+    It starts with the first exchange, or with :meth:`start`, and ends with :meth:`close`, as a
+    context manager, or with the process.
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        key: str | None = None,
+        *,
+        app: str,
+        environment: str,
+        name: str = "",
+        version: str = "",
+        data: str | Path | None = None,
+        sample: Sample = 1.0,
+        max_body: int = 1_048_576,
+        max_recording: int = 16_777_216,
+        redaction: Profile | Redactor | None = None,
+        credentials: Credentials | None = None,
+        depth: int = 5,
+        policy: str | Policy | None = None,
+        command_key: str | None = None,
+        warn: Warn = print_warning,
+    ) -> None:
+        if (server is None) != (key is None):
+            raise UsageError(
+                "an agent has a server and a key, or neither",
+                hint="Agent('https://…', key=…, app=…, environment=…)",
+            )
+        self._facts = Registration(
+            protocol=PROTOCOL,
+            agent_id="agent",
+            app=app,
+            environment=environment,
+            name=name,
+            version=version,
+            capabilities=("replay", "cancel"),
+        )
+        self._redaction = redaction
+        self._doors: list[Door] = []
+        self._home = Home()
+        self._lock = threading.Lock()
+        self._carrier: Carrier | None = None
+        self._agent_id = ""
+        self._is_closed = False
+        self._desk = Desk(
+            self._carrying,
+            self._cleaner(()),
+            now=_wall_clock,
+            warn=warn,
+            sample=sample,
+            limits=Limits(max_body, max_recording),
+            policy=policy,
+            version=version,
+            agent_id=self._own_id,
+        )
+        self.runner = AppRunner(
+            self._desk,
+            self._doors,
+            credentials=credentials,
+            clean_with=self._cleaner,
+            depth=depth,
+            warn=warn,
+        )
+        self._make_carrier = self._maker(server, key, data, command_key, warn)
+        self._ways = Ways(self._desk, self._home)
+        self._doors.append(self._ways)
+        _AGENTS.add(self)
+
+    # Its life
+
+    def start(self) -> Self:
+        """Register, and be ready for commands. Twice is once."""
+        self._carrying()
+        return self
+
+    def close(self, timeout: float = _AT_EXIT) -> None:
+        """Send what can be sent within ``timeout`` seconds, and end. What is left is sent by the
+        next process of the app."""
+        with self._lock:
+            carrier, self._is_closed = self._carrier, True
+        self._desk.close()
+        if carrier is not None:
+            carrier.close(timeout)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def status(self) -> LinkStatus:
+        """How it is doing, for people."""
+        with self._lock:
+            carrier = self._carrier
+        return LinkStatus() if carrier is None else carrier.status()
+
+    @property
+    def kept(self) -> Folder:
+        """The folder of an agent without a server. Raises :class:`UsageError` for another."""
+        carrier = self._carrying()
+        if not isinstance(carrier, Folder):
+            raise UsageError("the exchanges of this agent are at its server")
+        return carrier
+
+    def registration(self) -> Registration:
+        """What the app is now."""
+        return msgspec.structs.replace(self._facts, routes=self.runner.routes())
+
+    def _maker(
+        self,
+        server: str | None,
+        key: str | None,
+        data: str | Path | None,
+        command_key: str | None,
+        warn: Warn,
+    ) -> Callable[[], Carrier]:
+        folder = Path(data) if data is not None else None
+
+        def make() -> Carrier:
+            place = folder or find_root(Path.cwd(), os.environ) / FOLDER / "exchange"
+            if server is None or key is None:
+                return Folder(place, warn)
+            from reenact.exchange.link.link import Link
+
+            return Link(
+                server,
+                key,
+                self.registration,
+                self.runner,
+                place,
+                command_key=command_key,
+                warn=warn,
+            )
+
+        return make
+
+    def _carrying(self) -> Carrier:
+        with self._lock:
+            if self._carrier is None:
+                self._carrier = self._make_carrier()
+            carrier = self._carrier
+        carrier.start()
+        return carrier
+
+    def _own_id(self) -> str:
+        if not self._agent_id:
+            self._agent_id = self._carrying().status().agent_id
+        return self._agent_id
+
+    def _cleaner(self, secrets: Iterable[str]) -> Cleaner:
+        """With ``secrets`` also hiding these."""
+        if isinstance(self._redaction, Redactor):
+            return Cleaner(self._redaction)
+        declared = [one for one in secrets if len(one) >= SHORTEST_DECLARED]
+        profile = self._redaction or default_profile()
+        return Cleaner(Redactor(profile, environ=dict(os.environ), declared=declared))
+
+    def _after_fork(self) -> None:
+        """The child has none of the threads, and is an agent of its own."""
+        self._lock = threading.Lock()
+        self._agent_id = ""
+        self._home.afresh()
+        self._desk.after_fork()
+        if self._carrier is not None:
+            self._carrier.after_fork()
+
+    # The ways in
+
+    def route(
+        self, route_id: str, *, on_error: Handler | None = None
+    ) -> Callable[[F], Callable[..., Any]]:
+        """``@agent.route("orders")`` over a function of one :class:`Message`.
+
+        Call it as ``orders(body, headers=…, properties=…)``: it is an exchange, and what the
+        function returns is its result, or else the body of the message. ``on_error`` gets the
+        exception and the message, and gives the result in its stead.
+        """
+
+        def decorate(function: F) -> Callable[..., Any]:
+            return make_route(self._ways, function, route_id, on_error)
+
+        return decorate
+
+    def task(self, given: Any = None, /) -> Any:
+        """``@agent.task`` or ``@agent.task("invoices")``, under ``@app.task`` of Celery or over any
+        function: each call is an exchange whose body is ``{"args": […], "kwargs": {…}}``."""
+        if callable(given):
+            return make_task(self._ways, given, _name_of(given))
+
+        def decorate(function: F) -> Callable[..., Any]:
+            return make_task(self._ways, function, given or _name_of(function))
+
+        return decorate
+
+    def asgi(self, app: Any) -> Any:
+        """ASGI middleware: ``app.add_middleware(agent.asgi)``, or ``agent.asgi(app)``."""
+        from reenact.exchange.asgi import AsgiDoor
+
+        door = AsgiDoor(app, self._desk, self._home, self.start)
+        self._doors.append(door)
+        return door
+
+    def wsgi(self, app: Any) -> Any:
+        """WSGI middleware: ``app.wsgi_app = agent.wsgi(app.wsgi_app)``, or ``agent.wsgi(app)``."""
+        from reenact.exchange.wsgi import WsgiDoor
+
+        door = WsgiDoor(app, self._desk)
+        self._doors.append(door)
+        return door
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+_AGENTS: Final[WeakSet[Agent]] = WeakSet()
+
+
+def _close_all() -> None:
+    for agent in tuple(_AGENTS):
+        agent.close()
+
+
+def _in_child() -> None:
+    for agent in tuple(_AGENTS):
+        agent._after_fork()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,239 @@
+"""Where exchanges of an app begin and end: sampled, recorded, and handed to the carrier."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from reenact._system import Now
+from reenact.errors import UsageError
+from reenact.exchange.bodies import clipped
+from reenact.exchange.flow import here
+from reenact.exchange.link.ports import Carrier, ReplayJob
+from reenact.exchange.model import Exchange, Header, Kind, Payload, ReplayOf
+from reenact.exchange.passage import Begun, Notes, Outcome, Passage, new_id
+from reenact.exchange.redacting import Cleaner
+from reenact.exchange.revision import Definition
+from reenact.exchange.tracing import correlation_of, follow, new_trace, outgoing
+from reenact.policy.rules import Policy
+from reenact.scope import session
+from reenact.store.warning import Warn
+
+if TYPE_CHECKING:
+    from reenact.engine.session import Session
+
+__all__ = ["Desk", "Limits", "Sample"]
+
+Sample = float | Callable[[str], float]
+"""Which part of the exchanges, or of those of a route, is recorded with its calls: 0 to 1."""
+
+_TRACE_SPACE: Final = 1 << 56
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """In bytes; ``max_body`` of one body, ``max_recording`` of the calls of one exchange."""
+
+    max_body: int = 1_048_576
+    max_recording: int = 16_777_216
+
+
+class Desk:
+    """Shared by all doors of an app. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        carrier: Callable[[], Carrier],
+        cleaner: Cleaner,
+        *,
+        now: Now,
+        warn: Warn,
+        sample: Sample = 1.0,
+        limits: Limits | None = None,
+        policy: str | Policy | None = None,
+        version: str = "",
+        agent_id: Callable[[], str],
+    ) -> None:
+        self.limits = limits or Limits()
+        self.version = version
+        self.cleaner = cleaner
+        self._carrier = carrier
+        self._now = now
+        self._warn = warn
+        self._sample = sample
+        self._policy = policy
+        self._agent_id = agent_id
+        self._places: dict[str, Path] = {}
+        self._warned = False
+        self._lock = threading.Lock()
+        self._release: Callable[[], None] | None = None
+        """Takes away what the first session has installed, and the next ones need again."""
+
+    # Recording
+
+    def passage(
+        self, route_id: str, kind: Kind, headers: Sequence[Header], correlation_id: str = ""
+    ) -> Passage:
+        """A new exchange, which is not open yet."""
+        trace, said = follow(headers), correlation_id or correlation_of(headers)
+        outer = here()
+        if outer is not None and not trace.parent_span_id:
+            trace = follow(tuple(outgoing(outer.flow.trace, "").items()))
+            said = said or outer.flow.correlation_id
+        begun = Begun(
+            route_id=route_id,
+            kind=kind,
+            trace=trace,
+            correlation_id=said[:512],
+            exchange_id=new_id(self._now),
+            unsampled=self._unsampled(route_id, trace.trace_id),
+        )
+        return Passage(begun, self.cleaner, self._now, self._recording(begun.exchange_id))
+
+    def bounded(self, payload: Payload) -> tuple[Payload, str]:
+        """``payload`` without a body that is too large, and then the reason why it is no start."""
+        body, most = payload.body, self.limits.max_body
+        size = max(len(body.base64) * 3 // 4, len(body.text))
+        if size * 4 > most:  # it may be: characters are up to four bytes
+            size = max(len(body.base64) * 3 // 4, len(body.text.encode("utf-8", "surrogatepass")))
+        if size <= most:
+            return payload, ""
+        small = msgspec.structs.replace(payload, body=clipped(size, body.content_type))
+        return small, f"its body has {size:,} bytes, and no more than {most:,} are kept"
+
+    def finish(self, passage: Passage, outcome: Outcome, definition: Definition) -> None:
+        """It has ended. Never raises."""
+        try:
+            self._finish(passage, outcome, definition)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the app goes on
+            if not self._warned:
+                self._warned = True
+                self._warn(f"an exchange was lost: {type(error).__name__}")
+
+    def _finish(self, passage: Passage, outcome: Outcome, definition: Definition) -> None:
+        place = self._places.pop(passage.begun.exchange_id, None)
+        inside_replay = passage.flow.is_replay
+        exchange = passage.close(outcome)
+        capture = None if passage.session is None else place
+        if capture is not None and not capture.is_dir():
+            capture = None
+        if capture is not None:
+            exchange, capture = self._bounded(exchange, capture)
+        if not inside_replay:
+            self._carrier().offer(self._signed(exchange, definition), capture)
+
+    def _bounded(self, exchange: Exchange, capture: Path) -> tuple[Exchange, Path | None]:
+        size = sum(path.stat().st_size for path in capture.rglob("*") if path.is_file())
+        if size <= self.limits.max_recording and not exchange.not_replayable:
+            return exchange, capture
+        shutil.rmtree(capture, ignore_errors=True)
+        if exchange.not_replayable:
+            return exchange, None
+        most = self.limits.max_recording
+        reason = f"its calls take {size:,} bytes, and no more than {most:,} are kept"
+        return msgspec.structs.replace(exchange, not_replayable=reason), None
+
+    def _signed(self, exchange: Exchange, definition: Definition) -> Exchange:
+        return msgspec.structs.replace(
+            exchange,
+            revision=definition.revision,
+            code_version=self.version,
+            agent_id=self._agent_id(),
+        )
+
+    def _unsampled(self, route_id: str, trace_id: str) -> str:
+        rate = self._sample(route_id) if callable(self._sample) else self._sample
+        if rate >= 1 or int(trace_id[-14:], 16) < rate * _TRACE_SPACE:
+            return ""
+        return f"its calls were not recorded: of its kind {rate:g} are sampled"
+
+    def _recording(self, exchange_id: str) -> Callable[[Notes], Session]:
+        def open_session(notes: Notes) -> Session:
+            place = self._places[exchange_id] = self._carrier().place()
+            return self._session(notes, self.cleaner, capture=place, mode="record")
+
+        return open_session
+
+    def _session(self, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
+        opened = session(
+            policy=self._policy,
+            match="lane",
+            redaction=cleaner.redactor,
+            seal=False,  # what is secret stays in the app, sealed or not
+            warn=notes,
+            **how,
+        ).__enter__()
+        with self._lock:
+            if self._release is None:
+                self._release = opened.keep_patches()
+        return opened
+
+    def close(self) -> None:
+        """No exchange comes any more."""
+        with self._lock:
+            release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def after_fork(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._lock = threading.Lock()
+
+    # Replaying
+
+    def replay(
+        self,
+        job: ReplayJob,
+        kind: Kind,
+        cleaner: Cleaner,
+        filled: tuple[str, ...],
+        check: Callable[[], None],
+    ) -> Passage:
+        """The passage of a replay, which is not open yet."""
+        command = job.command
+        begun = Begun(
+            route_id=command.route_id,
+            kind=kind,
+            trace=new_trace(command.trace_parent),
+            correlation_id=correlation_of(job.payload.headers),
+            exchange_id=new_id(self._now),
+            replay=ReplayOf(
+                replay_id=command.replay_id,
+                source_exchange_id=command.source_exchange_id,
+                depth=max(1, command.depth),
+                boundaries=command.boundaries,
+            ),
+            check=check,
+            filled=filled,
+        )
+        return Passage(begun, cleaner, self._now, lambda notes: self._again(job, cleaner, notes))
+
+    def replayed(self, exchange: Exchange, definition: Definition) -> Exchange:
+        """The exchange of a replay as it is sent."""
+        return self._signed(exchange, definition)
+
+    def _again(self, job: ReplayJob, cleaner: Cleaner, notes: Notes) -> Session:
+        command, into = job.command, job.into
+        into.parent.mkdir(parents=True, exist_ok=True)
+        if command.boundaries == "recorded":
+            if job.capture is None:
+                raise UsageError("the calls of this exchange were not recorded")
+            return self._session(
+                notes,
+                cleaner,
+                capture=job.capture,
+                mode="replay",
+                strict=command.strict,
+                unused="warn",
+                into=into,
+            )
+        if command.boundaries == "live" or job.capture is None:
+            return self._session(notes, cleaner, capture=into, mode="record")
+        shutil.copytree(job.capture, into)
+        return self._session(
+            notes, cleaner, capture=into, mode="record_missing", strict=command.strict
+        )

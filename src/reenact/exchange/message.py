@@ -1,0 +1,151 @@
+"""What goes through a route and is changed by its steps: headers, a body, properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from reenact.exchange.bodies import bytes_of
+from reenact.exchange.document import body_value
+from reenact.exchange.headers import to_object
+from reenact.exchange.model import Body, BodyType, Header, Payload
+from reenact.exchange.style import Style, print_json
+from reenact.exchange.values import encoded, is_plain, shown
+
+__all__ = ["Headers", "Message", "body_from", "payload_from"]
+
+
+class Headers:
+    """Ordered pairs that are found whatever the case of their names. A name may stand twice."""
+
+    def __init__(self, pairs: Iterable[Header] | Mapping[str, str] = ()) -> None:
+        items = pairs.items() if isinstance(pairs, Mapping) else pairs
+        self._pairs: list[Header] = [(str(name), str(value)) for name, value in items]
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """The first value of ``name``."""
+        return next((value for key, value in self._pairs if key.lower() == name.lower()), default)
+
+    def all(self, name: str) -> list[str]:
+        """Every value of ``name``, in order."""
+        return [value for key, value in self._pairs if key.lower() == name.lower()]
+
+    def add(self, name: str, value: str) -> None:
+        """One more, at the end."""
+        self._pairs.append((str(name), str(value)))
+
+    def pairs(self) -> tuple[Header, ...]:
+        """All of them, in order."""
+        return tuple(self._pairs)
+
+    def __getitem__(self, name: str) -> str:
+        value = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __setitem__(self, name: str, value: str) -> None:
+        """In the place and spelling of the first one, if there is one; the others go."""
+        found = [i for i, (key, _) in enumerate(self._pairs) if key.lower() == name.lower()]
+        if not found:
+            self.add(name, value)
+            return
+        self._pairs[found[0]] = (self._pairs[found[0]][0], str(value))
+        for index in reversed(found[1:]):
+            del self._pairs[index]
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self._pairs = [pair for pair in self._pairs if pair[0].lower() != name.lower()]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(to_object(self._pairs))
+
+    def __len__(self) -> int:
+        return len(to_object(self._pairs))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Headers) and self._pairs == other._pairs
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Headers {', '.join(self)}>"  # names only: values may be secret
+
+
+class Message:
+    """``body`` is a value: what JSON gives, a string, bytes, or None. ``properties`` hold what goes
+    along and is not sent: JSON values, as far as they are to be replayed."""
+
+    def __init__(
+        self,
+        body: Any = None,
+        headers: Headers | Iterable[Header] | Mapping[str, str] = (),
+        properties: Mapping[str, Any] | None = None,
+        *,
+        json: bool = False,
+    ) -> None:
+        self.headers = headers if isinstance(headers, Headers) else Headers(headers)
+        self.body = body
+        self.properties: dict[str, Any] = dict(properties or {})
+        self._json = json
+        """Is a string in the body a JSON value?"""
+
+    @classmethod
+    def of(cls, payload: Payload) -> Message:
+        """The message that begins with ``payload``."""
+        body = payload.body
+        value = bytes_of(body) if body.type == "bytes" else body_value(body)
+        return cls(value, payload.headers, payload.properties, json=body.type == "json")
+
+    def document(self) -> dict[str, Any]:
+        """What changes are seen in. A snapshot; never raises."""
+        return {
+            "headers": to_object(self.headers.pairs()),
+            "body": shown(self.body),
+            "properties": shown(self.properties),
+        }
+
+    def payload(self) -> Payload:
+        """As it is now. A body or property that JSON cannot hold is told as well as can be."""
+        return Payload(
+            headers=self.headers.pairs(),
+            body=body_from(self.body, json=self._json),
+            properties=encoded(shown(self.properties)),
+        )
+
+    def unfit(self) -> str:
+        """Why this could not be the start of a replay; empty where it could."""
+        if not isinstance(self.body, bytes) and not is_plain(self.body):
+            return f"its body is a {type(self.body).__name__}, or holds one, which JSON cannot hold"
+        for name, value in self.properties.items():
+            if not is_plain(value):
+                return f"its property {name} is no JSON value"
+        return ""
+
+    def __repr__(self) -> str:
+        return f"<Message {type(self.body).__name__}>"
+
+
+def body_from(value: Any, *, json: bool = False) -> Body:
+    """The body that a value of the program is sent as."""
+    if value is None and not json:
+        return Body()
+    if isinstance(value, (bytes, bytearray)):
+        from base64 import b64encode
+
+        return Body(type="bytes", base64=b64encode(value).decode())
+    kind: BodyType = "text" if isinstance(value, str) and not json else "json"
+    if kind == "text":
+        return Body(type="text", text=str(value))
+    plain = value if is_plain(value) else encoded(shown(value))
+    return Body(type="json", text=print_json(plain, Style()))
+
+
+def payload_from(value: Any) -> Payload:
+    """What came out of a route or a task."""
+    return value.payload() if isinstance(value, Message) else Payload(body=body_from(value))

@@ -1,0 +1,165 @@
+"""Taking the secrets out of an exchange before any of it leaves the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from reenact.errors import ReenactError
+from reenact.exchange.bodies import bytes_of
+from reenact.exchange.document import from_document, to_document
+from reenact.exchange.model import Change, ErrorFacts, Payload, Processor
+from reenact.exchange.pointer import look_up, parse_pointer, spell_pointer
+from reenact.exchange.values import encoded, shown
+from reenact.format.paths import parse
+from reenact.policy.redaction import PLACEHOLDER, Redacted, Redactor
+
+__all__ = ["Cleaned", "Cleaner", "fill", "unfilled"]
+
+_MARK = "***REDACTED"
+_LONGEST = 4_000
+_BYTES = "$bytes"
+
+
+class Cleaned(msgspec.Struct, frozen=True):
+    """A payload without its secrets. ``pointers`` say where they were; ``lost`` why nothing of it
+    can be kept, and is empty as a rule."""
+
+    payload: Payload
+    pointers: tuple[str, ...] = ()
+    lost: str = ""
+
+
+class Cleaner:
+    """Redaction of exchanges. Safe to share between threads."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
+
+    def payload(self, payload: Payload, filled: Iterable[str] = ()) -> Cleaned:
+        """``payload`` as it may be kept. What stands at ``filled`` is secret whatever it is."""
+        document = to_document(payload)
+        if payload.body.type == "bytes" and payload.body.clipped is None:
+            document["body"] = bytes_of(payload.body)
+        found = self.redactor.redact(document)
+        pointers = {spell_pointer(parse(mark.path)): None for mark in found.marks}
+        clean = _covered(encoded(found.value), filled, pointers)
+        kept = from_document(clean, payload) if pointers else payload
+        survivors = self.redactor.survivors(msgspec.json.encode(kept))
+        if survivors:
+            return Cleaned(Payload(), lost=f"a secret cannot be taken out ({survivors[0]})")
+        return Cleaned(kept, tuple(pointers))
+
+    def error(self, error: BaseException) -> ErrorFacts:
+        """What is told of ``error``."""
+        kind = type(error)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else _dotted(kind)
+        try:
+            text = str(error)
+        except Exception:  # noqa: BLE001 - code of the program, which may fail in any way
+            text = ""
+        return ErrorFacts(type=name[:_LONGEST], message=self.text(text))
+
+    def text(self, text: str) -> str:
+        """``text`` without its secrets, cut to what a message may have."""
+        clean = self.redactor.text(text)
+        return clean if len(clean) <= _LONGEST else clean[: _LONGEST - 1] + "…"
+
+    def processors(self, processors: Sequence[Processor]) -> tuple[Processor, ...]:
+        """The same, without secrets, and made of JSON."""
+        return tuple(map(self._processor, processors))
+
+    def _processor(self, one: Processor) -> Processor:
+        found = msgspec.structs.replace(
+            one,
+            changes=tuple(map(self._change, one.changes)),
+            input=self._if_set(one.input),
+            output=self._if_set(one.output),
+        )
+        if self.redactor.survivors(msgspec.json.encode(found)):
+            unset = msgspec.UNSET
+            return msgspec.structs.replace(found, changes=(), input=unset, output=unset)
+        return found
+
+    def value(self, value: Any) -> Any:
+        """A value of the program, without its secrets, made of JSON, and bounded."""
+        return encoded(self.redactor.redact(shown(value)).value)
+
+    def _if_set(self, value: Any) -> Any:
+        return value if value is msgspec.UNSET else self.value(value)
+
+    def _change(self, change: Change) -> Change:
+        tokens = parse_pointer(change.path)
+        return msgspec.structs.replace(
+            change,
+            before=self._at(tokens, change.before),
+            after=self._at(tokens, change.after),
+        )
+
+    def _at(self, tokens: tuple[str, ...], value: Any) -> Any:
+        """``value`` as what stands at ``tokens``: the names on the way decide over it."""
+        if value is msgspec.UNSET:
+            return value
+        whole: Any = value
+        for token in reversed(tokens):
+            whole = {token: whole}
+        found: Redacted = self.redactor.redact(whole)
+        inner = found.value
+        for token in tokens:
+            inner = inner[token]
+        return encoded(shown(inner))
+
+
+def _dotted(kind: type[BaseException]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _covered(document: Any, filled: Iterable[str], pointers: dict[str, None]) -> Any:
+    """``document`` with the placeholder at each of ``filled`` that it has."""
+    for pointer in filled:
+        tokens = parse_pointer(pointer)
+        try:
+            value = look_up(document, tokens)
+        except LookupError:
+            continue  # edited away
+        if isinstance(value, str) and _MARK in value:
+            continue
+        owner = look_up(document, tokens[:-1])
+        mark: Any = {_BYTES: ""} if _is_bytes(value) else PLACEHOLDER
+        owner[tokens[-1] if isinstance(owner, dict) else int(tokens[-1])] = mark
+        pointers[pointer] = None
+    return document
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {_BYTES}
+
+
+def unfilled(payload: Payload, redacted: Iterable[str]) -> tuple[str, ...]:
+    """Those of ``redacted`` where a placeholder still stands."""
+    document = to_document(payload)
+    if payload.body.type == "bytes" and payload.body.clipped is None:
+        document["body"] = bytes_of(payload.body).decode("utf-8", "replace")
+    return tuple(pointer for pointer in redacted if _has_mark(document, pointer))
+
+
+def _has_mark(document: Any, pointer: str) -> bool:
+    try:
+        value = look_up(document, parse_pointer(pointer))
+    except (LookupError, ReenactError):
+        return False
+    return isinstance(value, str) and _MARK in value
+
+
+def fill(payload: Payload, values: dict[str, Any]) -> Payload:
+    """``payload`` with ``values`` at their pointers. Raises :class:`UsageError` for values that
+    cannot stand there."""
+    document = to_document(payload)
+    for pointer, value in values.items():
+        tokens = parse_pointer(pointer)
+        owner = look_up(document, tokens[:-1])
+        fitting = encoded(value)
+        owner[tokens[-1] if isinstance(owner, dict) else int(tokens[-1])] = fitting
+    return from_document(document, payload)

@@ -1,0 +1,195 @@
+"""Routes and tasks: functions that an exchange goes through, called by the app itself."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from reenact.errors import UsageError
+from reenact.exchange.desk import Desk
+from reenact.exchange.flow import Place
+from reenact.exchange.homes import Home, in_thread
+from reenact.exchange.message import Message, payload_from
+from reenact.exchange.model import Exchange, Kind, Payload, Route
+from reenact.exchange.passage import Outcome, Passage
+from reenact.exchange.revision import Definition, define
+from reenact.exchange.steps import Handler, Handling
+
+__all__ = ["Way", "Ways"]
+
+
+class Way:
+    """One route. ``handler`` gets the message; ``objection`` says of one why it cannot."""
+
+    def __init__(
+        self,
+        route_id: str,
+        kind: Kind,
+        function: Callable[..., Any],
+        handler: Callable[[Message], Any],
+        *,
+        on_error: Handler | None = None,
+        objection: Callable[[Message], str] = lambda message: "",
+    ) -> None:
+        self.route_id = route_id
+        self.kind: Kind = kind
+        self.function = function
+        self.handler = handler
+        self.on_error = on_error
+        self.objection = objection
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._definition: Definition | None = None
+
+    def definition(self, version: str) -> Definition:
+        """As its code is."""
+        if self._definition is None:
+            handlers = (self.function,) if self.on_error is None else (self.function, self.on_error)
+            self._definition = define(self.route_id, self.kind, version, handlers)
+        return self._definition
+
+
+class Ways:
+    """The door of all routes and tasks of an app."""
+
+    def __init__(self, desk: Desk, home: Home) -> None:
+        self._desk = desk
+        self._home = home
+        self._ways: dict[str, Way] = {}
+
+    def add(self, way: Way) -> None:
+        """Raises :class:`UsageError` for an id that another function has."""
+        before = self._ways.get(way.route_id)
+        if before is not None and before.function is not way.function:
+            raise UsageError(
+                f"the route {way.route_id!r} is there already", hint="give it an id of its own"
+            )
+        self._ways[way.route_id] = way
+
+    # Going through, for the first time
+
+    def go(
+        self, way: Way, message: Message, run: Callable[[], Any], correlation_id: str = ""
+    ) -> Any:
+        """Run ``run`` as the exchange that begins with ``message``; its result."""
+        first = _First(self._desk, way, message, correlation_id)
+        first.passage.open()
+        try:
+            result = _guarded(way, first.passage, message, run)
+        except BaseException as error:
+            first.failed(error)
+            raise
+        first.ended(result)
+        return result
+
+    async def go_async(
+        self, way: Way, message: Message, run: Callable[[], Any], correlation_id: str = ""
+    ) -> Any:
+        """The same for a coroutine function."""
+        self._home.remember()
+        first = _First(self._desk, way, message, correlation_id)
+        first.passage.open()
+        try:
+            result = await _guarded_async(way, first.passage, message, run)
+        except BaseException as error:
+            first.failed(error)
+            raise
+        first.ended(result)
+        return result
+
+    # As a door
+
+    def routes(self) -> tuple[Route, ...]:
+        """See :class:`reenact.exchange.doors.Door`."""
+        return tuple(map(self._route, tuple(self._ways.values())))
+
+    def _route(self, way: Way) -> Route:
+        found = way.definition(self._desk.version)
+        return Route(
+            route_id=way.route_id,
+            revision=found.revision,
+            kind=way.kind,
+            processors=found.processors,
+        )
+
+    def definition(self, route_id: str) -> Definition:
+        """See :class:`reenact.exchange.doors.Door`."""
+        return self._ways[route_id].definition(self._desk.version)
+
+    def objection(self, route_id: str, payload: Payload) -> str:
+        """See :class:`reenact.exchange.doors.Door`."""
+        return self._ways[route_id].objection(Message.of(payload))
+
+    def enter(
+        self, passage: Passage, route_id: str, payload: Payload, cancelled: threading.Event
+    ) -> Exchange:
+        """See :class:`reenact.exchange.doors.Door`."""
+        way = self._ways[route_id]
+        if way.is_async:
+            return self._home.run(lambda: self._enter_async(way, passage, payload), cancelled)
+        return in_thread(lambda: self._enter(way, passage, payload), cancelled)
+
+    def _enter(self, way: Way, passage: Passage, payload: Payload) -> Exchange:
+        message = Message.of(payload)
+        passage.open()
+        try:
+            result = _guarded(way, passage, message, lambda: way.handler(message))
+        except BaseException as error:  # noqa: BLE001 - whatever it did is what the replay shows
+            return passage.close(Outcome(start=payload, error=error))
+        return passage.close(Outcome(start=payload, result=self._result(result)))
+
+    async def _enter_async(self, way: Way, passage: Passage, payload: Payload) -> Exchange:
+        message = Message.of(payload)
+        passage.open()
+        try:
+            result = await _guarded_async(way, passage, message, lambda: way.handler(message))
+        except BaseException as error:  # noqa: BLE001 - whatever it did is what the replay shows
+            return passage.close(Outcome(start=payload, error=error))
+        return passage.close(Outcome(start=payload, result=self._result(result)))
+
+    def _result(self, value: Any) -> Payload:
+        return self._desk.bounded(payload_from(value))[0]
+
+
+class _First:
+    """An exchange that happens for the first time."""
+
+    def __init__(self, desk: Desk, way: Way, message: Message, correlation_id: str) -> None:
+        self._desk = desk
+        self._way = way
+        self._start, too_large = desk.bounded(message.payload())
+        self._unfit = message.unfit() or way.objection(message) or too_large
+        headers = message.headers.pairs()
+        self.passage = desk.passage(way.route_id, way.kind, headers, correlation_id)
+
+    def ended(self, result: Any) -> None:
+        found, _ = self._desk.bounded(payload_from(result))
+        self._finish(Outcome(start=self._start, result=found, unfit=self._unfit))
+
+    def failed(self, error: BaseException) -> None:
+        self._finish(Outcome(start=self._start, error=error, unfit=self._unfit))
+
+    def _finish(self, outcome: Outcome) -> None:
+        self._desk.finish(self.passage, outcome, self._way.definition(self._desk.version))
+
+
+def _guarded(way: Way, passage: Passage, message: Message, run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as error:
+        if way.on_error is None:
+            raise
+        return Handling(way.on_error, Place(passage.flow)).call(error, (message,), {})
+
+
+async def _guarded_async(
+    way: Way, passage: Passage, message: Message, run: Callable[[], Any]
+) -> Any:
+    try:
+        return await run()
+    except Exception as error:
+        if way.on_error is None:
+            raise
+        handling = Handling(way.on_error, Place(passage.flow))
+        return await handling.call_async(error, (message,), {})
