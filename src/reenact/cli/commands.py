@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
+from reenact.cli.command import Command
+from reenact.cli.server_commands import SERVER_COMMANDS
+
 __all__ = ["ABOUT", "COMMANDS", "Command", "overview"]
 
 ABOUT = "Record everything that crosses the edge of a program, and re-enact it later."
-
-
-class Command:
-    """One command. ``run`` is ``module:function`` below ``reenact.cli``, loaded when it is used.
-
-    A command with others ``under`` it does nothing by itself.
-    """
-
-    __slots__ = ("description", "example", "name", "run", "summary", "under")
-
-    def __init__(
-        self,
-        name: str,
-        run: str,
-        summary: str,
-        description: str,
-        example: str,
-        *,
-        under: tuple[Command, ...] = (),
-    ) -> None:
-        self.name = name
-        self.run = run
-        self.summary = summary
-        self.description = description
-        self.example = example
-        self.under = under
 
 
 COMMANDS = (
@@ -293,6 +270,7 @@ COMMANDS = (
             ),
         ),
     ),
+    *SERVER_COMMANDS,
     Command(
         "capabilities",
         "capabilities:capabilities",

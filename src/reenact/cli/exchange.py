@@ -1,0 +1,162 @@
+"""``exchange ls``, ``show``, ``diff``, ``cancel``, ``learn`` and ``prove``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from reenact.cli.client import Client, part, signed_in_client
+from reenact.cli.comparison_text import ComparisonPrinter
+from reenact.cli.exchange_text import ExchangePrinter
+from reenact.cli.listing import Column, print_table, since_and_until, told, when
+from reenact.cli.parsing import columns
+from reenact.cli.render import count, json_line, safe
+from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
+from reenact.errors import UsageError
+
+__all__ = ["cancel", "diff", "learn", "ls", "prove", "show"]
+
+_TABLE: tuple[Column, ...] = (
+    ("started", when("startedAt")),
+    ("exchange", told("exchangeId")),
+    ("app", told("app")),
+    ("environment", told("environment")),
+    ("route", told("routeId")),
+    ("status", told("status")),
+    ("ms", lambda one: f"{one.get('duration') or 0:,.1f}"),
+    ("", lambda one: _remark(one)),
+)
+
+
+def _remark(one: dict[str, Any]) -> str:
+    if one.get("replayId"):
+        return f"replay of {one.get('sourceExchangeId') or '?'}"
+    if one.get("notReplayable"):
+        return f"not replayable: {one['notReplayable']}"
+    return str(one.get("errorType") or "")
+
+
+def ls(args: argparse.Namespace) -> int:
+    """The command ``exchange ls``."""
+    query = {
+        "app": args.app,
+        "environment": args.environment,
+        "route": args.route,
+        "status": args.status,
+        "replay": _yes_or_no(args.replays),
+        "replayable": "true" if args.replayable else None,
+        "traceId": args.trace,
+        "correlationId": args.correlation,
+        "text": args.text,
+        **since_and_until(args),
+    }
+    found = signed_in_client().items("/api/v1/exchanges", query, args.limit)
+    print_table(args, found, _TABLE, "no such exchange")
+    return 0
+
+
+def _yes_or_no(which: str | None) -> str | None:
+    return {"only": "true", "none": "false"}.get(which or "")
+
+
+def show(args: argparse.Namespace) -> int:
+    """The command ``exchange show``."""
+    client = signed_in_client()
+    path = f"/api/v1/exchanges/{part(args.id)}"
+    found = client.get(path)
+    calls = client.get(f"{path}/calls")["items"] if args.calls else []
+    if args.json:
+        print(json_line({**found, "calls": calls} if args.calls else found))
+    else:
+        ExchangePrinter(_width(args)).print(found, calls)
+    return 0
+
+
+def _width(args: argparse.Namespace) -> int:
+    return columns() if args.width is None else int(args.width)
+
+
+def diff(args: argparse.Namespace) -> int:
+    """The command ``exchange diff``."""
+    client = signed_in_client()
+    if args.other is None:
+        found = _with_its_source(client, args.one)
+    else:
+        found = client.get(f"/api/v1/exchanges/{part(args.one)}/diff/{part(args.other)}")
+    return print_comparison(args, found)
+
+
+def _with_its_source(client: Client, name: str) -> Any:
+    """Of a replay, or of an exchange that is one."""
+    if not name.startswith("rpl_"):
+        replay = client.get(f"/api/v1/exchanges/{part(name)}").get("replay")
+        if not replay:
+            raise UsageError(
+                f"exchange {safe(name)} is no replay",
+                hint=f"reenact exchange diff {safe(name)} OTHER",
+            )
+        name = replay["replayId"]
+    return client.get(f"/api/v1/replays/{part(name)}/diff")
+
+
+def print_comparison(args: argparse.Namespace, found: dict[str, Any]) -> int:
+    """As text or JSON; the exit code is that of the verdict."""
+    if args.json:
+        print(json_line(found))
+    else:
+        ComparisonPrinter(_width(args)).print(found)
+    return exit_code(found.get("verdict", ""))
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """The command ``exchange cancel``."""
+    found = signed_in_client().send("POST", f"/api/v1/replays/{part(args.id)}/cancel")
+    if args.json:
+        print(json_line(found))
+    else:
+        print(f"replay {safe(args.id)}: {safe(str(found.get('state')))}")
+    return 0
+
+
+def learn(args: argparse.Namespace) -> int:
+    """The command ``exchange learn``."""
+    client = signed_in_client()
+    replays = []
+    for _ in range(2):
+        asked = ask_for_replay(client, args.id, {"reason": args.reason} if args.reason else {})
+        done = wait_for(client, asked)
+        if done["state"] != "completed":
+            raise UsageError(
+                f"replay {done['replayId']} is {done['state']}: {done.get('message') or ''}",
+                hint="nothing was learnt; noise is learnt from two replays that were completed",
+            )
+        replays.append(done["replayId"])
+    found = client.send("POST", "/api/v1/noise/learn", {"replays": replays})
+    if args.json:
+        print(json_line(found))
+        return 0
+    rules = found.get("rules") or []
+    route = f"{found.get('app')} {found.get('route')}"
+    print(f"{safe(route)}: {count(len(rules), 'noise rule')} now")
+    for rule in rules:
+        print(f"  {safe(str(rule.get('kind', 'ignore'))):<10} {safe(str(rule.get('path')))}")
+    return 0
+
+
+def prove(args: argparse.Namespace) -> int:
+    """The command ``exchange prove``."""
+    data = signed_in_client().text(f"/api/v1/replays/{part(args.id)}/proof")
+    if args.output == "-":
+        sys.stdout.buffer.write(data)
+        return 0
+    target = Path(args.output)
+    target.write_bytes(data)
+    if args.json:
+        print(json_line({"path": str(target), "size": len(data)}))
+    else:
+        print(
+            f"wrote {safe(str(target))}; verify it with: reenact audit verify {safe(str(target))}"
+        )
+    return 0

@@ -1,0 +1,149 @@
+"""One exchange on a screen: what came in, the steps it took as a tree over time, what came out."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from reenact.cli.render import clip, count, preview, safe
+from reenact.search.moments import moment
+
+__all__ = ["ExchangePrinter", "milliseconds"]
+
+_VALUE = 200
+_SHOWN_CHANGES = 6
+_DEEPEST = 12
+_MARKS = {"completed": " ", "failed": "!", "handled": "~"}
+
+
+def milliseconds(duration: Any) -> str:
+    """``12.3 ms``, ``4.56 s``."""
+    if not isinstance(duration, (int, float)):
+        return "-"
+    return f"{duration:,.1f} ms" if duration < 10_000 else f"{duration / 1000:,.2f} s"
+
+
+class ExchangePrinter:
+    """Prints exchanges, in lines of at most ``width`` cells; 0 means as long as they are."""
+
+    def __init__(self, width: int, out: TextIO | None = None) -> None:
+        self._width = width
+        self._out = out or sys.stdout
+
+    def print(self, exchange: dict[str, Any], calls: Sequence[dict[str, Any]] = ()) -> None:
+        """The whole of it."""
+        for line in self._lines(exchange, calls):
+            print(clip(line, self._width).rstrip(), file=self._out)
+
+    def _lines(self, exchange: dict[str, Any], calls: Sequence[dict[str, Any]]) -> Iterator[str]:
+        yield from _head(exchange)
+        yield ""
+        yield from _payload("start", exchange.get("start") or {})
+        processors = exchange.get("processors") or []
+        if processors:
+            yield ""
+            yield count(len(processors), "processor")
+            yield from _tree(processors)
+        if calls:
+            yield ""
+            yield count(len(calls), "call")
+            yield from map(_call, calls)
+        yield ""
+        error = exchange.get("error")
+        if error:
+            yield f"error   {safe(str(error.get('type')))}: {safe(str(error.get('message', '')))}"
+        if exchange.get("result"):
+            yield from _payload("result", exchange["result"])
+        for one in exchange.get("replays") or []:
+            verdict = f", {one['verdict']}" if one.get("verdict") else ""
+            yield f"replay  {safe(str(one.get('replayId')))}  {safe(str(one.get('state')))}{verdict}"
+
+
+def _head(exchange: dict[str, Any]) -> Iterator[str]:
+    status = exchange.get("status") or "completed"
+    took = milliseconds(exchange.get("duration") or 0.0)
+    yield f"{safe(str(exchange.get('exchangeId')))}  {safe(status)} in {took}"
+    place = "/".join(filter(None, (exchange.get("app"), exchange.get("environment"))))
+    facts = (
+        ("route", f"{exchange.get('routeId')}  {exchange.get('revision') or ''}"),
+        ("where", f"{place}  {exchange.get('agentId') or ''}"),
+        ("when", moment(exchange.get("startedAt") or 0)),
+        ("trace", (exchange.get("trace") or {}).get("traceId", "")),
+        ("correlation", exchange.get("correlationId") or ""),
+        ("replay of", (exchange.get("replay") or {}).get("sourceExchangeId", "")),
+        ("not replayable", exchange.get("notReplayable") or ""),
+    )
+    for name, value in facts:
+        if value.strip():
+            yield f"  {name:<14} {safe(value.strip())}"
+
+
+def _payload(name: str, payload: dict[str, Any]) -> Iterator[str]:
+    properties = payload.get("properties") or {}
+    words = [
+        str(properties[key])
+        for key in ("http.method", "http.path", "http.status")
+        if key in properties
+    ]
+    yield f"{name:<7} {safe(' '.join(words))}".rstrip()
+    for header, value in payload.get("headers") or []:
+        yield f"  {safe(str(header))}: {safe(str(value))}"
+    for key, value in properties.items():
+        if not key.startswith("http."):
+            yield f"  {safe(key)} = {preview(value, _VALUE)}"
+    body = payload.get("body") or {}
+    if body.get("clipped") is not None:
+        yield f"  body of {body['clipped']:,} bytes, too large to be kept"
+    elif body.get("type", "none") != "none":
+        yield f"  {clip(safe(body.get('text') or body.get('base64') or ''), _VALUE * 5)}"
+
+
+def _tree(processors: Sequence[dict[str, Any]]) -> Iterator[str]:
+    below: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+    known = {one.get("seq") for one in processors}
+    for one in sorted(processors, key=lambda one: one.get("seq", 0)):
+        parent = one.get("parentSeq") or 0
+        below[parent if parent in known and parent < one.get("seq", 0) else 0].append(one)
+    waiting = [(one, 0) for one in reversed(below[0])]
+    while waiting:
+        one, depth = waiting.pop()
+        yield from _processor(one, min(depth, _DEEPEST))
+        waiting += [(child, depth + 1) for child in reversed(below[one.get("seq", 0)])]
+
+
+def _processor(one: dict[str, Any], depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    mark = _MARKS.get(one.get("status") or "completed", "?")
+    iteration = one.get("iteration")
+    name = safe(str(one.get("processorId"))) + ("" if iteration is None else f"[{iteration}]")
+    kind = "" if one.get("kind", "step") == "step" else f" ({safe(one['kind'])})"
+    branch = f" -> {safe(one['branch'])}" if one.get("branch") else ""
+    took = milliseconds(one.get("duration") or 0.0)
+    yield f"{mark} {one.get('seq', 0):>4}  {indent}{name}{kind}{branch}  {took}"
+    space = f"        {indent}  "
+    if one.get("error"):
+        error = one["error"]
+        yield f"{space}{safe(str(error.get('type')))}: {safe(str(error.get('message', '')))}"
+    changes = one.get("changes") or []
+    for change in changes[:_SHOWN_CHANGES]:
+        yield f"{space}{_change(change)}"
+    if len(changes) > _SHOWN_CHANGES:
+        yield f"{space}and {count(len(changes) - _SHOWN_CHANGES, 'more change')}"
+
+
+def _change(change: dict[str, Any]) -> str:
+    path = safe(str(change.get("path")))
+    if change.get("op") == "remove":
+        return f"- {path}"
+    sign = "+" if change.get("op") == "add" else "~"
+    return f"{sign} {path} = {preview(change.get('after'), _VALUE)}"
+
+
+def _call(call: dict[str, Any]) -> str:
+    response, error = call.get("response"), call.get("error")
+    status = response.get("status") if isinstance(response, dict) else None
+    end = f" -> {status}" if status is not None else " failed" if error else ""
+    owner = f"  by {call['processorSeq']}" if call.get("processorSeq") else ""
+    return f"  {call.get('seq', 0):>4}  {safe(str(call.get('operation')))}{safe(end)}{owner}"

@@ -1,0 +1,143 @@
+"""``login`` and ``logout``: a key of one's own for the command line."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from reenact.cli.client import Client
+from reenact.cli.refusals import ServerRefused, ServerUnusable
+from reenact.cli.render import json_line, safe
+from reenact.cli.signed_in import SERVER, Login, forget, keep, login_path, read_login
+from reenact.errors import UsageError
+from reenact.exchange.link.address import Secret, parse_address
+
+__all__ = ["login", "logout"]
+
+_LONGEST = 4_096
+
+
+def login(args: argparse.Namespace) -> int:
+    """The command ``login``."""
+    url, token = _asked_for(args.url)
+    client = Client(parse_address(_base(url) if token else url))
+    if not client.address.is_private:
+        raise UsageError(
+            f"{client.address} would get the password in plain text", hint="use https://"
+        )
+    invited = bool(token) and urlsplit(url).path.endswith("/invite")
+    email = "" if invited else args.email or _asked("E-mail: ")
+    password = _password(args, again=bool(token))
+    if invited:
+        made = client.send("POST", "/api/v1/invite", {"token": token, "password": password})
+        email = str(made.get("email", ""))
+    elif token:
+        asked = {"token": token, "email": email, "password": password}
+        client.send("POST", "/api/v1/setup", asked)
+    kept = _own_key(client, email, password, args)
+    path = keep(kept, os.environ)
+    if args.json:
+        print(json_line({"server": kept.server, "who": email, "keyId": kept.key_id}))
+    else:
+        print(f"signed in to {safe(kept.server)} as {safe(email)}; the key is in {safe(str(path))}")
+    return 0
+
+
+def _asked_for(url: str | None) -> tuple[str, str]:
+    """The address without its query and, out of a link for set-up or an invitation, the token."""
+    if url is None:
+        known = read_login(os.environ)
+        url = os.environ.get(SERVER) or (known.server if known is not None else "")
+    if not url:
+        raise UsageError("which server?", hint="reenact login https://reenact.example")
+    try:
+        parts = urlsplit(url)
+        given = {**parse_qs(parts.query), **parse_qs(parts.fragment)}
+    except ValueError:
+        raise UsageError("the link cannot be read", hint="copy it whole") from None
+    return url.partition("?")[0].partition("#")[0], next(iter(given.get("token", [])), "")
+
+
+def _base(link: str) -> str:
+    """The server of a link: without its last part, ``setup`` or ``invite``."""
+    return link.rstrip("/").rpartition("/")[0]
+
+
+def _asked(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here", hint="--email EMAIL --password-stdin")
+    print(prompt, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def _password(args: argparse.Namespace, *, again: bool) -> str:
+    if args.password_stdin:
+        return sys.stdin.readline(_LONGEST).rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked for the password here", hint="--password-stdin")
+    password = getpass.getpass("Password: ", stream=sys.stderr)
+    if again and getpass.getpass("Once more: ", stream=sys.stderr) != password:
+        raise UsageError("the two are not the same", hint="try again")
+    return password
+
+
+def _own_key(client: Client, email: str, password: str, args: argparse.Namespace) -> Login:
+    """Open a session, make a key in it, and close it again."""
+    asked = {"email": email, "password": password}
+    if args.tenant:
+        asked["tenant"] = args.tenant
+    session, headers = client.answered("POST", "/api/v1/session", asked)
+    own = {
+        "Cookie": _cookie(headers.get("set-cookie", "")),
+        "X-CSRF-Token": str(session.get("csrfToken", "")),
+        "Sec-Fetch-Site": "same-origin",
+    }
+    try:
+        made = client.send("POST", "/api/v1/keys/own", {"name": args.name}, own)
+    finally:
+        client.send("DELETE", "/api/v1/session", headers=own)
+    key = made.get("key") if isinstance(made, dict) else None
+    if not isinstance(key, str):
+        raise ServerUnusable(
+            f"{client.address} gave no key", hint="is it a Reenact server of this version?"
+        )
+    return Login("reenact-login/1", str(client.address), key, str(made.get("id", "")), email)
+
+
+def _cookie(text: str) -> str:
+    try:
+        found = SimpleCookie(text)
+    except CookieError:
+        found = SimpleCookie()
+    return "; ".join(f"{name}={one.value}" for name, one in found.items())
+
+
+def logout(args: argparse.Namespace) -> int:
+    """The command ``logout``."""
+    known = read_login(os.environ)
+    revoked = known is not None and _revoke(known)
+    forget(os.environ)
+    said: dict[str, Any] = {"signedOut": known is not None, "revoked": revoked}
+    if args.json:
+        print(json_line(said))
+    elif known is None:
+        print(f"nobody was signed in: there is no {safe(str(login_path(os.environ)))}")
+    else:
+        how = "the key is revoked" if revoked else "the key is forgotten here; it is still valid"
+        print(f"signed out of {safe(known.server)}: {how}")
+    return 0
+
+
+def _revoke(known: Login) -> bool:
+    """The server may be away, or not know the key any more: then it is only forgotten."""
+    try:
+        client = Client(parse_address(known.server), Secret(known.key))
+        client.send("DELETE", "/api/v1/keys/own")
+    except (ServerRefused, ServerUnusable):
+        return False
+    return True

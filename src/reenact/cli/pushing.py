@@ -1,0 +1,68 @@
+"""``push`` and ``pull``: recordings of runs to a server, and back."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from reenact.cli.client import part, signed_in_client
+from reenact.cli.places import PACKED, recording_at
+from reenact.cli.render import count, json_line, safe, size
+from reenact.errors import RecordingDamaged
+from reenact.store.pack import pack, unpack
+
+__all__ = ["pull", "push"]
+
+
+def push(args: argparse.Namespace) -> int:
+    """The command ``push``."""
+    path = recording_at(args.path)
+    client = signed_in_client()
+    with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
+        packed = Path(folder) / f"run{PACKED}"
+        report = pack(path, packed)
+        found = client.upload("/api/v1/captures", packed)
+        large = packed.stat().st_size
+    _compare(
+        str(found.get("contentHash", "")), report.manifest.integrity.content_hash, "the server"
+    )
+    if args.json:
+        print(json_line(found))
+    else:
+        events = count(report.manifest.event_count, "event")
+        print(f"{safe(str(found.get('captureId')))}: {events}, {size(large)}")
+    return 0
+
+
+def pull(args: argparse.Namespace) -> int:
+    """The command ``pull``."""
+    client = signed_in_client()
+    target = Path(args.output) if args.output else Path(args.id)
+    with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
+        packed = Path(folder) / f"run{PACKED}"
+        client.download(f"/api/v1/captures/{part(args.id)}", packed)
+        report = unpack(packed, target)
+    if args.json:
+        manifest = report.manifest
+        print(
+            json_line(
+                {
+                    "path": str(target),
+                    "events": manifest.event_count,
+                    "contentHash": manifest.integrity.content_hash,
+                }
+            )
+        )
+    else:
+        print(f"{safe(str(target))}: {count(report.manifest.event_count, 'event')}, verified")
+    return 0
+
+
+def _compare(found: str, expected: str, who: str) -> None:
+    if found != expected:
+        raise RecordingDamaged(
+            f"{who} has something else than was sent: {found[:80]}",
+            place="contentHash",
+            hint="push it again",
+        )

@@ -1,0 +1,33 @@
+"""``serve``: the server, in this process, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from reenact.errors import ExtraMissing
+
+__all__ = ["serve"]
+
+_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "cryptography")
+
+
+def serve(args: argparse.Namespace) -> int:
+    """The command ``serve``."""
+    try:
+        from reenact.server.serving import ServeOptions
+        from reenact.server.serving import serve as run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in _NEEDED:
+            raise ExtraMissing("the server", "server") from None
+        raise
+    return run(
+        ServeOptions(
+            host=args.host,
+            port=args.port,
+            data=Path(args.data),
+            name=args.name,
+            insecure=args.insecure,
+            forwarded=args.forwarded,
+        )
+    )

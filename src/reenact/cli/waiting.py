@@ -1,0 +1,121 @@
+"""Asking for a replay, and following it until it has ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+
+from reenact._system import entropy, pause
+from reenact.cli.client import Client, part
+from reenact.cli.refusals import ServerRefused, ServerUnusable
+from reenact.cli.render import safe
+from reenact.errors import ReenactError
+from reenact.exchange.model import TERMINAL
+
+__all__ = ["ask_for_replay", "exit_code", "not_completed", "wait_for"]
+
+_AGAIN = 1.0
+_TRIES = 5
+_GOOD = ("identical", "equivalent", "fixed")
+
+
+def exit_code(verdict: str) -> int:
+    """0 for what is as it was, or better; 1 for the rest."""
+    return 0 if verdict in _GOOD else 1
+
+
+def ask_for_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Ask for a replay of ``exchange_id``. Asked again when the line breaks, with the same key, and
+    so it is still one replay."""
+    key = {"Idempotency-Key": entropy(16).hex()}
+    path = f"/api/v1/exchanges/{part(exchange_id)}/replays"
+    for _ in range(_TRIES - 1):
+        try:
+            return _replay(client.send("POST", path, wanted, key))
+        except ServerUnusable as error:
+            if error.fields.get("status") is not None:
+                raise
+            pause(_AGAIN)
+    return _replay(client.send("POST", path, wanted, key))
+
+
+def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> dict[str, Any]:
+    """The replay as it is once it has ended. Each state is said on stderr."""
+    path = f"/api/v1/replays/{part(replay['replayId'])}"
+    said = ""
+    failures = 0
+    try:
+        while True:
+            if not quiet and replay["state"] != said:
+                said = replay["state"]
+                print(f"reenact: replay {safe(replay['replayId'])} {said}", file=sys.stderr)
+            if replay["state"] in TERMINAL:
+                return replay
+            try:
+                replay, failures = _next(client, path, replay), 0
+            except ServerUnusable:
+                failures += 1
+                if failures == _TRIES:
+                    raise
+                pause(_AGAIN)
+    except KeyboardInterrupt:
+        name = safe(replay["replayId"])
+        print(
+            f"\nreenact: the replay goes on; end it: reenact exchange cancel {name}",
+            file=sys.stderr,
+        )
+        raise
+
+
+def _next(client: Client, path: str, replay: dict[str, Any]) -> dict[str, Any]:
+    """The replay in its next state. A stream that ends before that is no matter."""
+    for sent in client.events(f"{path}/events"):
+        if sent.event == "state":
+            found = _replay(_decoded(sent.data))
+            if found["state"] != replay["state"]:
+                return found
+    found = _replay(client.get(path))
+    if found["state"] == replay["state"]:
+        pause(_AGAIN)
+    return found
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _replay(found: Any) -> dict[str, Any]:
+    if isinstance(found, dict) and isinstance(found.get("replayId"), str):
+        return {"state": "requested", **found}
+    raise ServerUnusable("the server's answer is no replay", hint="is it of this version?")
+
+
+def not_completed(replay: dict[str, Any]) -> ReenactError:
+    """The error for a replay that came to no end of its own."""
+    state, code = replay["state"], replay.get("code") or ""
+    message = replay.get("message") or ""
+    words = f"replay {replay['replayId']} is {state}"
+    kind: type[ReenactError] = (
+        ServerRefused if state in ("refused", "cancelled") else ServerUnusable
+    )
+    return kind(
+        ": ".join(filter(None, (words, code, message))),
+        hint=_WAYS_OUT.get(code, "see the agents: reenact agents"),
+        problem=code or state,
+        replayId=replay["replayId"],
+    )
+
+
+_WAYS_OUT = {
+    "not_replayable": "give what is missing with --set, or credentials to the agent",
+    "revision_mismatch": "replay through the route as it is now: --revision current",
+    "route_unknown": "the app has no such route any more; choose another agent: --agent",
+    "busy": "wait until its other replays have ended",
+    "depth": "replay the original instead",
+    "agent_restarted": "ask for it again",
+}
