@@ -18,6 +18,7 @@ __all__ = [
     "add_tenant",
     "add_user",
     "grant",
+    "invite",
     "ls_environments",
     "ls_keys",
     "ls_tenants",
@@ -93,9 +94,16 @@ def ls_tenants(args: argparse.Namespace) -> int:
 
 def add_tenant(args: argparse.Namespace) -> int:
     """The command ``tenant add``."""
-    asked = {"name": args.name, "tier": args.tier, "dedicated": args.dedicated}
+    asked = {
+        "name": args.name,
+        "tier": args.tier,
+        "dedicated": args.dedicated,
+        "admin": args.admin,
+    }
     found = signed_in_client().send("POST", "/api/v1/tenants", asked)
-    return _done(args, found, f"tenant {found.get('id')}: {args.name}, {args.tier}")
+    if not args.json:
+        print(f"tenant {safe(str(found.get('id')))}", file=sys.stderr)
+    return _invited(args, found, found.get("admin") or {})
 
 
 def set_tenant(args: argparse.Namespace) -> int:
@@ -125,9 +133,21 @@ def add_user(args: argparse.Namespace) -> int:
     found = client.send("POST", "/api/v1/users", {"email": args.email})
     for role in args.role:
         client.send("POST", f"/api/v1/users/{part(found['id'])}/grants", {"role": role})
+    return _invited(args, found, found)
+
+
+def invite(args: argparse.Namespace) -> int:
+    """The command ``user invite``."""
+    client = signed_in_client()
+    found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/invite")
+    return _invited(args, found, found)
+
+
+def _invited(args: argparse.Namespace, found: Any, user: dict[str, Any]) -> int:
     if not args.json:
-        print("a link for the password, for this person alone, once:", file=sys.stderr)
-    return _done(args, found, str(found.get("link")))
+        who = safe(str(user.get("email")))
+        print(f"a link to set the password with, for {who} alone, once:", file=sys.stderr)
+    return _done(args, found, str(user.get("link")))
 
 
 def remove_user(args: argparse.Namespace) -> int:

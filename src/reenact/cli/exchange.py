@@ -15,6 +15,7 @@ from reenact.cli.parsing import columns
 from reenact.cli.render import count, json_line, safe
 from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
 from reenact.errors import UsageError
+from reenact.exchange.model import TERMINAL
 
 __all__ = ["cancel", "diff", "learn", "ls", "prove", "show"]
 
@@ -116,7 +117,9 @@ def cancel(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line(found))
     else:
-        print(f"replay {safe(args.id)}: {safe(str(found.get('state')))}")
+        state = str(found.get("state"))
+        told = "" if state in TERMINAL else ", and was told to end"
+        print(f"replay {safe(args.id)} is {safe(state)}{told}")
     return 0
 
 

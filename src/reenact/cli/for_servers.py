@@ -252,6 +252,7 @@ def _tenant_ls(parser: Parser) -> None:
 def _tenant_add(parser: Parser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="what it is called")
+    add("--admin", metavar="EMAIL", required=True, help="its first administrator")
     add("--tier", choices=_TIERS, default="low", help="what it has paid for")
     add("--dedicated", action="store_true", help="it has machines of its own")
     json_flag(parser, "the tenant as JSON")
@@ -279,6 +280,11 @@ def _user_add(parser: Parser) -> None:
         metavar="ROLE",
         help="a role, or a permission, everywhere (repeatable)",
     )
+    json_flag(parser, "the user, with the link, as JSON")
+
+
+def _user_invite(parser: Parser) -> None:
+    parser.add_argument("user", metavar="USER", help="the user, by id or e-mail address")
     json_flag(parser, "the user, with the link, as JSON")
 
 
@@ -381,6 +387,7 @@ ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "tenant set": _tenant_set,
     "user ls": _user_ls,
     "user add": _user_add,
+    "user invite": _user_invite,
     "user rm": _user_rm,
     "user grant": _user_grant,
     "user revoke": _user_revoke,

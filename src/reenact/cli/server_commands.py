@@ -128,8 +128,8 @@ _TENANT = (
         "add",
         "administration:add_tenant",
         "make a tenant",
-        "Makes a tenant. Exchange replay is there for the tiers high and business on dedicated machines.",
-        "reenact tenant add acme --tier business --dedicated",
+        "Makes a tenant, and prints the link for its first administrator. Exchange replay is there for the tiers high and business on dedicated machines.",
+        "reenact tenant add acme --admin ann@acme.example --tier business --dedicated",
     ),
     Command(
         "set",
@@ -154,6 +154,13 @@ _USER = (
         "invite somebody",
         "Makes a user and prints a link, for this person alone and once, with which to set the password.",
         "reenact user add ann@acme.example --role viewer",
+    ),
+    Command(
+        "invite",
+        "administration:invite",
+        "another link for the password",
+        "Prints another link to set the password with. The password so far, and all sessions, end.",
+        "reenact user invite ann@acme.example",
     ),
     Command(
         "rm",
