@@ -146,12 +146,17 @@ class ProtocolServer:
 
     # Commands
 
-    def send(self, event: str, data: str = "{}", agent: str = "") -> None:
-        """Put an event into every stream, or into that of ``agent``."""
+    def send(self, event: str, data: str = "{}") -> None:
+        """Put an event into every stream."""
         with self.changed:
             self._number += 1
             self._outbox.append((str(self._number), event, data))
             self.changed.notify_all()
+
+    def forget_all(self) -> None:
+        """Commands that were given are not given again."""
+        with self.changed:
+            self._outbox.clear()
 
     def order(self, agent: str, replay: str, **changes: Any) -> Command:
         """A signed command to replay ``replay``, whose source is known here."""

@@ -73,6 +73,7 @@ class Journal:
         self._fd = -1
         self._size = 0
         self._lines = 0
+        self._enough = many
         self._nonces: dict[str, tuple[str, int]] = {}
         self._replays: dict[str, Known] = {}
 
@@ -164,7 +165,7 @@ class Journal:
 
     def _add(self, line: _Line, now: int) -> None:
         with self._lock:
-            if self._lines >= self._many + 2 * (len(self._nonces) + len(self._replays)):
+            if self._lines >= self._enough:
                 self._write_anew(now)
             data = _encode(line) + b"\n"
             write_whole(self._fd, data, self._size)
@@ -186,6 +187,7 @@ class Journal:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._size, self._lines = fd, len(data), len(lines)
+        self._enough = self._many + 2 * len(lines)
         self._nonces, self._replays = nonces, replays
 
 
