@@ -170,7 +170,7 @@ class Replays:
         if monotonic() - order.since > self._limits.turn_within:
             return Done("refused", "busy", "other replays took too long")
         into = self._spool.place()
-        folder = self._folder / into.parent.name
+        folder = self._folder / into.name
         try:
             folder.mkdir(parents=True)
             return self._run(order, folder, into)
@@ -184,7 +184,7 @@ class Replays:
             return Done("failed", "internal", type(error).__name__)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            shutil.rmtree(into.parent, ignore_errors=True)
+            shutil.rmtree(into, ignore_errors=True)
 
     def _run(self, order: Order, folder: Path, into: Path) -> Done:
         command = order.command

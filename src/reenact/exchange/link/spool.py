@@ -70,20 +70,20 @@ class Spool:
     # The app's side
 
     def place(self) -> Path:
-        """Where a capture may be written, to be offered later: its folder is made."""
-        entry = self._folder / _MAKING / entropy(8).hex()
+        """Where a capture may be written, to be offered later, or not."""
+        making = self._folder / _MAKING
         try:
-            entry.mkdir(parents=True)
+            making.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             self._notices.warn("spool", self._unwritable(error))
-        return entry / CAPTURE
+        return making / entropy(8).hex()
 
     def offer(self, exchange: Exchange, capture: Path | None) -> bool:
         """Take it, and the folder ``capture``. False when it had to be dropped."""
-        folder = self._folder_of(capture)
+        folder = self._folder / _MAKING / entropy(8).hex()
         try:
-            data = msgspec.json.encode(exchange)
             self._gather(folder, capture)
+            data = msgspec.json.encode(exchange)
             size = _size_of(folder) + len(data)
             if not self._has_room(size):
                 return self._drop(folder, f"{self._max_bytes} bytes of them wait to be sent")
@@ -96,14 +96,10 @@ class Spool:
         self._offered()
         return True
 
-    def _folder_of(self, capture: Path | None) -> Path:
-        if capture is not None and capture.parent.parent == self._folder / _MAKING:
-            return capture.parent
-        return self._folder / _MAKING / entropy(8).hex()
-
-    def _gather(self, folder: Path, capture: Path | None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        if capture is not None and capture.parent != folder and capture.exists():
+    @staticmethod
+    def _gather(folder: Path, capture: Path | None) -> None:
+        folder.mkdir(parents=True)
+        if capture is not None and capture.exists():
             shutil.move(capture, folder / CAPTURE)
 
     def _has_room(self, size: int) -> bool:

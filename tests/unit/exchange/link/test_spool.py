@@ -100,14 +100,16 @@ def test_a_folder_that_vanishes_is_no_reason_to_raise(tmp_path: Path) -> None:
 def test_what_was_being_made_is_taken_or_set_aside(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     offered, recorded, empty, torn = (kept.spool.place() for _ in range(4))
-    a_capture(offered)
-    (offered.parent / "exchange.json").write_bytes(_json(an_exchange("ex-1")))
+    a_capture(offered / "capture")
+    (offered / "exchange.json").write_bytes(_json(an_exchange("ex-1")))
     a_capture(recorded)
-    (torn.parent / "exchange.json").write_bytes(b'{"exchangeId": "ex')
+    empty.mkdir()
+    torn.mkdir()
+    (torn / "exchange.json").write_bytes(b'{"exchangeId": "ex')
     again = Kept(tmp_path)
     assert again.names() == ["ex-1"]
     assert not list((tmp_path / "slot" / "making").iterdir())
-    assert not empty.parent.exists()
+    assert not empty.exists()
     reasons = [
         json.loads(path.read_bytes())["reason"] for path in tmp_path.glob("refused/*/reason.json")
     ]
