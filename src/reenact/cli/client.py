@@ -201,6 +201,8 @@ class Client:
                 yield piece
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from None
+        if response.length:
+            raise self._unreachable(EOFError("its answer breaks off"))
 
     def _unreachable(self, error: Exception) -> ServerUnusable:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__

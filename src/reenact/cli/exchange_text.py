@@ -57,7 +57,7 @@ class ExchangePrinter:
         if exchange.get("result"):
             yield from _payload("result", exchange["result"])
         for one in exchange.get("replays") or []:
-            verdict = f", {one['verdict']}" if one.get("verdict") else ""
+            verdict = f", {safe(str(one['verdict']))}" if one.get("verdict") else ""
             yield f"replay  {safe(str(one.get('replayId')))}  {safe(str(one.get('state')))}{verdict}"
 
 

@@ -32,10 +32,16 @@ def print_table(
     if not listed:
         print(f"reenact: {none}", file=sys.stderr)
         return
-    body = [tuple(clip(safe(cell(one)), _WIDEST) for _, cell in table) for one in listed]
+    body = [_row(one, table) for one in listed]
     width = columns() if sys.stdout.isatty() else 0
     for line in rows([tuple(heading for heading, _ in table), *body]):
         print(clip(line, width) if width and cells(line) > width else line)
+
+
+def _row(item: dict[str, Any], table: Sequence[Column]) -> tuple[str, ...]:
+    """The last column has as much room as it needs."""
+    *front, last = (safe(cell(item)) for _, cell in table)
+    return (*(clip(cell, _WIDEST) for cell in front), last)
 
 
 def told(name: str, *others: str) -> Callable[[dict[str, Any]], str]:

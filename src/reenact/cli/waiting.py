@@ -31,14 +31,17 @@ def ask_for_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> 
     so it is still one replay."""
     key = {"Idempotency-Key": entropy(16).hex()}
     path = f"/api/v1/exchanges/{part(exchange_id)}/replays"
-    for _ in range(_TRIES - 1):
+    left = _TRIES
+    while True:
+        left -= 1
         try:
-            return _replay(client.send("POST", path, wanted, key))
+            found = client.send("POST", path, wanted, key)
+            break
         except ServerUnusable as error:
-            if error.fields.get("status") is not None:
+            if error.fields.get("status") is not None or not left:
                 raise
             pause(_AGAIN)
-    return _replay(client.send("POST", path, wanted, key))
+    return _replay(found)
 
 
 def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""``reenact tenant``, ``user``, ``key`` and ``environment``, against a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.server.house import House, running
+
+ANN = "ann@acme.example"
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    with running(tmp_path / "data") as house:
+        monkeypatch.setenv("REENACT_SERVER", house.url)
+        monkeypatch.setenv("REENACT_API_KEY", house.key("tenant admin", "platform admin"))
+        yield house
+
+
+def test_people_come_get_grants_and_go(house: House, run: Run) -> None:
+    ran = run("user", "add", ANN, "--role", "viewer")
+    assert ran.code == 0
+    assert ran.out.startswith(f"{house.url}/invite?token=")
+    assert "once" in ran.err
+    again = run("user", "invite", ANN)
+    assert again.out.startswith(f"{house.url}/invite?token=")
+    assert again.out != ran.out
+    ran = run("user", "grant", ANN, "replayer", "--environment", "staging", "--app", "shop")
+    assert ran.out.startswith(f"{ANN} has replayer (shop in staging) [grt_")
+    (user,) = (one for one in run("user", "ls", "--json").json_lines() if one["email"] == ANN)
+    assert sorted(one["role"] for one in user["grants"]) == ["replayer", "viewer"]
+    assert "replayer (shop in staging)" in run("user", "ls").out
+    for grant in user["grants"]:
+        assert run("user", "revoke", user["id"], grant["id"]).code == 0
+    assert run("user", "rm", ANN).out == f"user {ANN} is removed\n"
+    ran = run("user", "rm", ANN)
+    assert (ran.code, ran.hint) == (2, "see who there is: reenact user ls")
+
+
+def test_roles_that_are_none_are_misuse(house: House, run: Run) -> None:
+    run("user", "add", ANN)
+    ran = run("user", "grant", ANN, "everything", "--json")
+    assert ran.code == 2
+    assert ran.json()["error"]["fields"]["problem"] == "invalid"
+
+
+def test_keys_are_shown_once_and_revoked(house: House, run: Run) -> None:
+    ran = run("key", "add", "shop-staging", "--app", "shop", "--environment", "staging")
+    assert ran.code == 0
+    key = ran.out.strip()
+    assert key.startswith("rnk_agent_")
+    assert key not in ran.err
+    made = run("key", "add", "ci", "--kind", "user", "--role", "viewer", "--json").json()
+    assert house.client(made["key"]).get("/api/v1/session").status_code == 200
+    ran = run("key", "ls")
+    assert key not in ran.out
+    assert made["key"] not in ran.out
+    assert made["id"] in ran.out
+    assert run("key", "rm", made["id"]).out == f"key {made['id']} is revoked\n"
+    assert house.client(made["key"]).get("/api/v1/session").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "words, hint",
+    [
+        (["--kind", "user"], "--role viewer"),
+        ([], "--app APP --environment NAME"),
+        (["--app", "a", "--environment", "e", "--role", "viewer"], "--app APP --environment NAME"),
+    ],
+)
+def test_keys_that_make_no_sense_are_not_asked_for(
+    words: list[str], hint: str, house: House, run: Run
+) -> None:
+    ran = run("key", "add", "x", *words)
+    assert (ran.code, ran.hint) == (2, hint)
+
+
+def test_environments(house: House, run: Run) -> None:
+    assert run("environment", "set", "staging", "non-production").code == 0
+    (line,) = run("environment", "ls", "--json").json_lines()
+    assert line == {"name": "staging", "kind": "non-production"}
+    assert run("environment", "set", "staging", "sometimes").code == 2
+
+
+def test_tenants(house: House, run: Run) -> None:
+    made = run("tenant", "add", "other", "--admin", "boss@other.example", "--tier", "mid", "--json")
+    tenant = made.json()
+    assert tenant["admin"]["link"].startswith(f"{house.url}/invite?token=")
+    ran = run("tenant", "set", tenant["id"], "--tier", "business", "--dedicated", "yes")
+    assert ran.code == 0
+    rows = {one["id"]: one for one in run("tenant", "ls", "--json").json_lines()}
+    assert (rows[tenant["id"]]["tier"], rows[tenant["id"]]["dedicated"]) == ("business", True)
+    assert "business" in run("tenant", "ls").out
+    ran = run("tenant", "set", tenant["id"])
+    assert (ran.code, ran.hint) == (2, "--tier TIER, --dedicated yes|no")
+
+
+def test_who_is_no_administrator_is_told_what_is_missing(
+    house: House, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REENACT_API_KEY", house.key("viewer"))
+    for words in (["user", "ls"], ["key", "ls"], ["tenant", "ls"]):
+        ran = run(*words)
+        assert (ran.code, ran.out) == (4, "")
+        assert "admin" in ran.err

@@ -1,0 +1,139 @@
+"""Exchanges and comparisons on a screen: whatever they hold, it is shown and not obeyed."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from reenact.cli.comparison_text import ComparisonPrinter
+from reenact.cli.exchange_text import ExchangePrinter, milliseconds
+from tests.cli.samples import HOSTILE
+
+
+def _shown(exchange: dict[str, Any], width: int = 0, **more: Any) -> str:
+    out = io.StringIO()
+    ExchangePrinter(width, out).print(exchange, **more)
+    return out.getvalue()
+
+
+def _compared(found: dict[str, Any], width: int = 0) -> str:
+    out = io.StringIO()
+    ComparisonPrinter(width, out).print(found)
+    return out.getvalue()
+
+
+def _hostile(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _hostile(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [*map(_hostile, value)]
+    return HOSTILE if isinstance(value, str) else value
+
+
+EXCHANGE: dict[str, Any] = {
+    "exchangeId": "x",
+    "routeId": "r",
+    "revision": "v",
+    "app": "a",
+    "environment": "e",
+    "agentId": "g",
+    "startedAt": 1,
+    "status": "failed",
+    "error": {"type": "t", "message": "m"},
+    "correlationId": "c",
+    "notReplayable": "n",
+    "trace": {"traceId": "t"},
+    "replay": {"sourceExchangeId": "s"},
+    "start": {
+        "headers": [["h", "v"]],
+        "properties": {"http.method": "GET", "other": "x"},
+        "body": {"type": "text", "text": "b"},
+    },
+    "result": {"body": {"type": "bytes", "base64": "AAA="}, "properties": {"http.status": 200}},
+    "processors": [
+        {
+            "processorId": "p",
+            "seq": 1,
+            "kind": "choice",
+            "branch": "b",
+            "error": {"type": "t", "message": "m"},
+            "changes": [{"op": "add", "path": "/a", "after": "x"}, {"op": "remove", "path": "/b"}],
+        }
+    ],
+    "replays": [{"replayId": "r", "state": "completed", "verdict": "fixed"}],
+}
+CALLS = [{"seq": 3, "operation": "GET x", "response": {"status": 200}, "processorSeq": 1}]
+COMPARISON: dict[str, Any] = {
+    "verdict": "diverged",
+    "first": "f",
+    "status": {"before": "a", "after": "b"},
+    "revision": {"before": "a", "after": "b"},
+    "duration": {"before": 1.0, "after": 20_000.0},
+    "start": [{"op": "replace", "path": "/a", "before": "one two", "after": "one three"}],
+    "result": [{"op": "add", "path": "/b", "after": {"x": "y"}, "noise": True}],
+    "processors": [
+        {"path": "p", "state": "changed", "changes": [{"op": "remove", "path": "/x", "before": 1}]},
+        {"path": "q", "state": "same", "changes": []},
+    ],
+    "calls": [{"operation": "GET x", "state": "added", "changes": [], "noise": True}],
+    "divergences": [{"code": "c"}],
+    "counts": {"changed": 2, "added": 0, "removed": 0, "noise": 1},
+}
+
+
+def test_nothing_in_an_exchange_is_obeyed() -> None:
+    text = _shown(_hostile(EXCHANGE), calls=_hostile(CALLS))
+    assert [line for line in text.splitlines() if not line.isprintable()] == []
+    assert "owned" in text
+
+
+def test_nothing_in_a_comparison_is_obeyed() -> None:
+    hostile = _hostile({**COMPARISON})
+    text = _compared(hostile)
+    assert [line for line in text.splitlines() if not line.isprintable()] == []
+
+
+@pytest.mark.parametrize("width", [20, 60])
+def test_no_line_is_wider_than_the_screen(width: int) -> None:
+    text = _shown(EXCHANGE, width, calls=CALLS) + _compared(COMPARISON, width)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_comparison_says_what_counts_first() -> None:
+    lines = _compared(COMPARISON).splitlines()
+    assert lines[:5] == [
+        "diverged: 2 changed, 1 noise",
+        "  first   f",
+        "  status  a -> b",
+        "  route   a -> b",
+        "  took    1.0 ms -> 20.00 s",
+    ]
+    assert "    one [-two-]{+three+}" in "\n".join(lines)
+    assert "  + /b  (noise)" in lines
+    assert "2 processors, 1 the same" in lines
+    assert "  ~ p" in lines
+    assert "  + GET x  (noise)" in lines
+
+
+def test_parents_that_cannot_be_are_drawn_at_the_top() -> None:
+    strange = [
+        {"processorId": "ring", "seq": 2, "parentSeq": 2},
+        {"processorId": "lost", "seq": 1, "parentSeq": 9},
+    ]
+    lines = _shown({"exchangeId": "x", "processors": strange}).splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("     ")] == ["lost", "ring"]
+
+
+def test_deep_nesting_neither_fails_nor_runs_off_the_screen() -> None:
+    deep = [{"processorId": "p", "seq": n, "parentSeq": n - 1} for n in range(1, 3_000)]
+    lines = _shown({"exchangeId": "x", "processors": deep}).splitlines()
+    assert len(lines) > 2_999
+    assert max(map(len, lines)) < 80
+
+
+def test_many_changes_are_counted() -> None:
+    changes = [{"op": "replace", "path": f"/{n}", "before": 1, "after": 2} for n in range(100)]
+    assert "  and 80 more places" in _compared({"verdict": "diverged", "result": changes})
+    assert milliseconds(None) == "-"
