@@ -59,7 +59,7 @@ class AsgiDoor:
         start = start_of(scope)
         route_id = self._table.route_of(start)
         passage = self._desk.passage(route_id, "http", start.headers)
-        tap = Tap(receive, send, self._desk.limits.max_body)
+        tap = Tap(receive, send, self._desk.limits.max_body, scope["method"])
         passage.open()
         try:
             await self.app(scope, tap.receive, tap.send)
@@ -95,7 +95,7 @@ class AsgiDoor:
         scope, body = scope_of(payload)
         for name, value in self._surroundings.items():
             scope[name] = dict(value) if name == "state" else value
-        tap = Tap(_Sent(body).receive, _drop, self._desk.limits.max_body)
+        tap = Tap(_Sent(body).receive, _drop, self._desk.limits.max_body, scope["method"])
         passage.open()
         try:
             await self.app(scope, tap.receive, tap.send)
@@ -126,11 +126,11 @@ async def _drop(message: MutableMapping[str, Any]) -> None:
 class Tap:
     """Copies what passes between server and app."""
 
-    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
+    def __init__(self, receive: Receive, send: Send, limit: int, method: str) -> None:
         self._receive = receive
         self._send = send
         self._request = Buffer(limit)
-        self._response = Response(limit)
+        self._response = Response(limit, method)
         self._has_more = True
 
     async def receive(self) -> MutableMapping[str, Any]:

@@ -56,8 +56,9 @@ class Buffer:
 class Response:
     """An answer that passes."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, method: str = "GET") -> None:
         self.status = 0
+        self._has_body = method != "HEAD"  # some send one, and servers keep it back
         self.is_whole = False
         self._headers: list[Header] = []
         self._body = Buffer(limit)
@@ -67,7 +68,8 @@ class Response:
         self._headers = headers
 
     def add(self, data: bytes, *, last: bool = False) -> None:
-        self._body.add(data)
+        if self._has_body:
+            self._body.add(data)
         self.is_whole = self.is_whole or last
 
     def payload(self) -> Payload | None:

@@ -154,7 +154,7 @@ class Tap:
 
     def __init__(self, environ: Environ, limit: int) -> None:
         self._request = Buffer(limit)
-        self.response = Response(limit)
+        self.response = Response(limit, environ.get("REQUEST_METHOD", "GET"))
         self._input = environ.get("wsgi.input")
         if self._input is not None:
             environ["wsgi.input"] = Reader(self._input, self._request)
@@ -198,6 +198,11 @@ class Reader:
     def read(self, *args: Any) -> bytes:
         return self._seen(self._source.read(*args))
 
+    def readinto(self, target: Any) -> int:
+        data = self.read(len(memoryview(target).cast("B")))
+        memoryview(target).cast("B")[: len(data)] = data
+        return len(data)
+
     def readline(self, *args: Any) -> bytes:
         return self._seen(self._source.readline(*args))
 
@@ -207,8 +212,8 @@ class Reader:
     def __iter__(self) -> Iterator[bytes]:
         return map(self._seen, self._source)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
+    def close(self) -> None:
+        self._source.close()
 
     def _seen(self, data: bytes) -> bytes:
         self._buffer.add(data)
