@@ -10,7 +10,7 @@ from typing import Any
 
 from reenact.exchange.link.limits import Limits
 from reenact.exchange.link.link import Link
-from reenact.exchange.link.ports import Finished, Refusal, ReplayJob
+from reenact.exchange.link.ports import Finished, LinkStatus, Refusal, ReplayJob
 from reenact.exchange.model import (
     Body,
     Command,
@@ -84,6 +84,16 @@ class CountingRunner:
         )
         exchange = an_exchange(f"ex-of-{job.command.replay_id}", start=job.payload, replay=replay)
         return Finished(exchange, a_capture(job.into))
+
+
+def until_status(link: Link, holds: Callable[[LinkStatus], Any]) -> None:
+    """Asked again until it is so: a link signals nobody."""
+    pause = threading.Event()
+    for _ in range(int(PATIENCE * 100)):
+        if holds(link.status()):
+            return
+        pause.wait(0.01)
+    raise AssertionError(link.status())
 
 
 def has_started(runner: CountingRunner) -> None:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import socket
+import ssl
 import threading
 from base64 import b64decode
 from collections import defaultdict, deque
@@ -44,7 +45,8 @@ class Fault:
 class ProtocolServer:
     """Started and stopped with ``with``. What came is in its lists; wait for it with ``until``."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.changed = threading.Condition()
         self.faults: dict[str, deque[Fault]] = defaultdict(deque)
         self.requests: list[tuple[str, str]] = []
@@ -87,13 +89,17 @@ class ProtocolServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """On the port that it had before, if it had one."""
         self.closing = False
         self._http = _Http(("127.0.0.1", self.port), self)
         self.port = self._http.server_address[1]
+        if self._tls is not None:
+            self._http.socket = self._tls.wrap_socket(
+                self._http.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
         self._thread.start()
 

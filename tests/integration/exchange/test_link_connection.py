@@ -22,6 +22,7 @@ from tests.integration.exchange.linking import (
     limits,
     linked,
     registration,
+    until_status,
 )
 from tests.integration.exchange.protocol_server import KEY, Fault, ProtocolServer
 
@@ -31,16 +32,6 @@ RUNNER = CountingRunner()
 def connected(server: ProtocolServer, times: int = 1) -> str:
     server.until(lambda: len(server.last_event_ids) >= times)
     return str(server.registrations[0]["agentId"])
-
-
-def has_ended(link: Link, state: str) -> None:
-    """The state is set by a thread of the link, which signals nobody."""
-    ended = threading.Event()
-    for _ in range(3_000):
-        if link.status().state == state:
-            return
-        ended.wait(0.01)
-    pytest.fail(f"it is still {link.status()}")
 
 
 def test_an_agent_says_what_it_is(tmp_path: Path) -> None:
@@ -55,7 +46,7 @@ def test_an_agent_says_what_it_is(tmp_path: Path) -> None:
                 "routes": [{"routeId": "orders", "revision": "r1"}],
             }
         ]
-        has_ended(link, "connected")
+        until_status(link, lambda now: now.state == "connected")
     with ProtocolServer() as server, linked(server, tmp_path):
         assert connected(server) == agent
 
@@ -146,7 +137,7 @@ def test_an_agent_that_is_superseded_is_quiet(tmp_path: Path, how: str) -> None:
             if how == "event":
                 connected(server)
                 server.send("superseded")
-            has_ended(link, "superseded")
+            until_status(link, lambda now: now.state == "superseded")
             link.offer(an_exchange(), None)  # it still sends what it has
             server.until(lambda: server.exchanges)
     assert len(server.registrations) == 1
@@ -301,3 +292,14 @@ def test_a_key_that_anybody_can_read_on_its_way_is_warned_about(tmp_path: Path) 
         link.offer(an_exchange(), None)
     assert len(warnings) == 1
     assert "https" in warnings[0]
+
+
+def test_a_report_that_is_never_taken_does_not_silence_the_agent(tmp_path: Path) -> None:
+    with ProtocolServer() as server:
+        server.heartbeat_seconds = 0.05
+        server.fail("state", *[Fault(500)] * 10_000)
+        with linked(server, tmp_path, timeout=0.5):
+            server.give(server.order(connected(server), "rp-1"))
+            server.until(lambda: [path for _, path in server.requests if path.endswith("/state")])
+            beats = len(server.heartbeats)
+            server.until(lambda: len(server.heartbeats) > beats + 3)

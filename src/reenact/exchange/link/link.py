@@ -140,18 +140,22 @@ class Link:
                     self._works = Works.open(self._plan)
                     self._plan.notices.well("folder")
                     self._say_if_open_to_all()
-                if self._starts and not self._started:
-                    self._started = True
-                    self._works.start()
             except OSError as error:
                 self._plan.notices.warn(
                     "folder",
                     f"exchanges are not recorded: {self._plan.folder} cannot be used "
                     f"({error.strerror or error})",
                 )
-            except RuntimeError as error:  # Python is ending, and starts no threads any more
-                self._plan.notices.note("threads", str(error))
+            if self._works is not None and self._starts and not self._started:
+                self._started = True
+                self._start(self._works)
             return self._works
+
+    def _start(self, works: Works) -> None:
+        try:
+            works.start()
+        except RuntimeError as error:  # Python is ending, and starts no threads any more
+            self._plan.notices.note("threads", str(error))
 
     def _say_if_open_to_all(self) -> None:
         if not self._plan.address.is_private:

@@ -42,7 +42,7 @@ class Slot:
 
 def claim_slot(parent: Path) -> Slot:
     """The first slot that nobody has. Raises OSError."""
-    parent.mkdir(parents=True, exist_ok=True)
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(1, _MOST):
         folder = parent / str(number)
         folder.mkdir(exist_ok=True)

@@ -115,10 +115,10 @@ class Supervisor:
         try:
             if post is None:
                 return self._register()
-            if self._reports:
-                return self._report(post)
             if monotonic() >= self._next_beat:
                 return self._beat(post)
+            if self._reports:
+                return self._report(post)
         except Unreachable as error:
             self._notices.note("server", f"{self._server} cannot be reached: {error}")
             return self._back_off.failed()
@@ -184,6 +184,7 @@ class Supervisor:
         answer = self._post(path, msgspec.structs.replace(report, epoch=post.epoch))
         fault = fault_of(answer) if answer.status >= 300 else None
         if fault is not None and _comes_later(answer, fault):
+            self._reports.rotate(-1)  # others may be luckier
             return self._not_now(answer, post)
         self._reports.popleft()  # it is known, or never will be
         self._said(replay_id, report)
