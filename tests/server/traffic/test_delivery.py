@@ -80,7 +80,6 @@ def test_a_newer_registration_supersedes_the_older_one(house: House, agent: Pupp
 def test_a_stream_ends_when_its_key_is_revoked(house: House, agent: Puppet) -> None:
     with agent.stream() as stream:
         house.run(_revoke(house, agent.key))
-        house.server.hints.give("agent:default:agent-1")
         with pytest.raises(StopIteration):
             stream.next()
     assert agent.heartbeat().status_code == 401

@@ -186,6 +186,11 @@ def test_two_unchanged_replays_teach_the_noise_of_a_route(
             if len(ids) == 2:
                 learnt = operator.post("/api/v1/noise/learn", json={"replays": ids})
                 assert learnt.status_code == 200, learnt.text
+    edited = ask_for(operator, patch=EDIT)
+    again = operator.post("/api/v1/noise/learn", json={"replays": [ids[0], ids[0]]})
+    assert again.status_code == 422
+    open_one = {"replays": [ids[0], edited.json()["replayId"]]}
+    assert operator.post("/api/v1/noise/learn", json=open_one).status_code == 409
     verdicts = [operator.get(f"/api/v1/replays/{one}").json()["verdict"] for one in ids]
     assert verdicts == ["diverged", "diverged", "equivalent"]
     rules = operator.get("/api/v1/noise", params={"app": "shop"}).json()["items"]

@@ -8,11 +8,13 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from reenact.errors import ReenactError
 from reenact.exchange.model import TERMINAL
 from reenact.server.audit import SYSTEM
 from reenact.server.exchanges.finishing import advance
 from reenact.server.exchanges.subjects import replay_subject
 from reenact.server.ports import Server
+from reenact.server.problems import Problem
 from reenact.server.storage.exchange_replays import due_replays, find_replay
 
 __all__ = ["run", "sweep"]
@@ -45,7 +47,10 @@ async def sweep(server: Server) -> int:
         due = await due_replays(platform, server.now(), _AT_ONCE)
     ended = 0
     for row in due:
-        ended += await _expire(server, row.tenant, row.replay_id)
+        try:
+            ended += await _expire(server, row.tenant, row.replay_id)
+        except (ReenactError, Problem):  # one that cannot be ended must not keep the others
+            _LOG.exception("the replay %s could not be ended", row.replay_id)
     return ended
 
 

@@ -16,7 +16,7 @@ from reenact.server.access import Place
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.exchanges.completing import side_by_side
-from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.documents import exchange_of, loose
 from reenact.server.exchanges.history import get_exchange, places_of
 from reenact.server.exchanges.replays import get_replay
 from reenact.server.problems import Problem
@@ -100,6 +100,8 @@ def _check_pair(one: Row[Any], other: Row[Any]) -> None:
     for row in (one, other):
         if row.state != "completed":
             raise Problem("conflict", f"the replay {row.replay_id} is {row.state}, not completed")
+        if loose(row.patch, list):
+            raise Problem("invalid", f"the replay {row.replay_id} was edited", field="replays")
 
 
 def _may_change(ask: Ask, app: str) -> None:

@@ -104,7 +104,7 @@ def plan(ask: Ask, source: Row[Any], wanted: ReplayRequest, goal: Goal) -> Plan:
     made = edited(exchange.start, wanted, server.limits.payload)
     payload = exchange.start if made is None else made
     missing = unfilled(exchange.start, payload, exchange.redacted)
-    route = check_agent(goal.agent, exchange, missing, wanted.revision)
+    route = check_agent(goal.agent, source, exchange, missing, wanted.revision)
     return Plan(
         source=source,
         exchange=exchange,

@@ -43,16 +43,18 @@ async def request_replay(ask: Ask) -> Response:
         if source is None:
             raise Problem("not_found", "there is no such exchange")
         goal: Goal | None = None
+        before: Row[Any] | None = None
         refused: Problem | None = None
         try:
             goal = await aim(ask, scope, source, wanted)
             before = await key.before(scope)
-            planned = None if before is not None else plan(ask, source, wanted, goal)
+            if before is None:
+                planned = plan(ask, source, wanted, goal)
         except Problem as problem:
             refused = problem
     if refused is not None:
         raise await _denied(ask, source, wanted, goal, refused)
-    if planned is None:
+    if before is not None:
         return _answer(before)
     try:
         row = await _commit(ask, planned, key)
@@ -115,7 +117,10 @@ class _Key:
                 "something else was asked for under this Idempotency-Key",
                 hint="use a new key for a new replay",
             )
-        return await find_replay(scope, found.replay_id)
+        row = await find_replay(scope, found.replay_id)
+        if row is None:
+            raise Problem("gone", "the replay that was asked for under this key is gone")
+        return row
 
     async def remember(self, scope: Scope, replay_id: str) -> None:
         if self._text:
@@ -124,9 +129,7 @@ class _Key:
             )
 
 
-def _answer(row: Row[Any] | None) -> Response:
-    if row is None:
-        raise Problem("gone", "the replay that was asked for under this key is gone")
+def _answer(row: Row[Any]) -> Response:
     headers = {"Location": f"/api/v1/replays/{row.replay_id}"}
     body = msgspec.json.encode(ReplayView.of(row))
     return Response(body, 202, headers, "application/json")

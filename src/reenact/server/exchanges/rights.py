@@ -70,17 +70,19 @@ def check_source(source: Exchange, depth: int, most: int) -> None:
         )
 
 
-def check_agent(agent: Any, source: Exchange, unfilled: tuple[str, ...], revision: str) -> Route:
-    """The route at ``agent`` that it would go through. Raises :class:`Problem`."""
-    routes = msgspec.json.decode(agent.routes, type=tuple[Route, ...])
+def check_agent(
+    agent: Any, source: Any, exchange: Exchange, unfilled: tuple[str, ...], revision: str
+) -> Route:
+    """The route at ``agent`` that ``exchange``, kept as ``source``, would go through. Raises
+    :class:`Problem`."""
     capabilities = agent.capabilities.split()
-    route = next((one for one in routes if one.route_id == source.route_id), None)
     if "replay" not in capabilities:
         raise Problem("not_replayable", "this agent runs no replays", agentId=agent.agent_id)
+    route = _route_at(agent, source)
     if route is None:
         raise Problem(
             "not_replayable",
-            f"the agent has no route {source.route_id[:200]!r} any more",
+            f"the agent has no route {exchange.route_id[:200]!r} any more",
             agentId=agent.agent_id,
         )
     if unfilled and "credentials" not in capabilities:
@@ -91,15 +93,26 @@ def check_agent(agent: Any, source: Exchange, unfilled: tuple[str, ...], revisio
             hint="give them with the replay, or give the agent a credentials hook",
             paths=list(unfilled[:100]),
         )
-    if revision == "same" and route.revision != source.revision:
+    if revision == "same" and route.revision != exchange.revision:
         raise Problem(
             "revision_mismatch",
             "the route has another revision than when this was recorded",
             hint="replay it with the current one: revision current",
-            recorded=source.revision,
+            recorded=exchange.revision,
             current=route.revision,
         )
     return route
+
+
+def _route_at(agent: Any, source: Any) -> Route | None:
+    """As the agent registered it. What has come from the agent since then went through a route that
+    it has, and will register with its next heartbeat."""
+    for route in msgspec.json.decode(agent.routes, type=tuple[Route, ...]):
+        if route.route_id == source.route_id:
+            return route
+    if source.agent_id == agent.agent_id and source.received_at >= agent.registered_at:
+        return Route(route_id=source.route_id, revision=source.revision)
+    return None
 
 
 def readable_places(

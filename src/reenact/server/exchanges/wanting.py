@@ -11,7 +11,7 @@ import msgspec
 from reenact.errors import ReenactError, UsageError
 from reenact.exchange.document import check_payload, to_document
 from reenact.exchange.model import Body, Boundaries, Header, Id, Payload
-from reenact.exchange.patch import edit, read_patch
+from reenact.exchange.patch import Op, edit, read_patch
 from reenact.exchange.pointer import look_up, parse_pointer
 from reenact.format.canonical import exact
 from reenact.policy.redaction import Redactor
@@ -113,20 +113,25 @@ def _same(before: Any, after: Any, path: str) -> bool:
 def edits(start: Payload, payload: Payload, wanted: ReplayRequest) -> tuple[Edit, ...]:
     """What was asked for, operation by operation, with the values before and after all of it."""
     before, after = to_document(start), to_document(payload)
-    return tuple(
-        Edit(op, path, source, _at(before, path), _at(after, path))
-        for op, path, source in _operations(wanted)
-    )
+    return tuple(_edit(one, before, after) for one in _operations(wanted))
 
 
-def _operations(wanted: ReplayRequest) -> Iterator[tuple[str, str, str]]:
+def _operations(wanted: ReplayRequest) -> Iterator[Op]:
     if wanted.patch is not None:
-        for one in read_patch(wanted.patch):
-            yield one.op, one.path, one.from_ if isinstance(one.from_, str) else ""
+        yield from read_patch(wanted.patch)
     elif wanted.modified_payload is not None:
         for name in _SECTIONS:
             if getattr(wanted.modified_payload, name) is not msgspec.UNSET:
-                yield "replace", f"/{name}", ""
+                yield Op(op="replace", path=f"/{name}")
+
+
+def _edit(one: Op, before: Any, after: Any) -> Edit:
+    """What a later operation took away, or what is at the end of a list, is known by its value."""
+    now = _at(after, one.path)
+    source = one.from_ if isinstance(one.from_, str) else ""
+    return Edit(
+        one.op, one.path, source, _at(before, one.path), one.value if now is msgspec.UNSET else now
+    )
 
 
 def _at(document: Any, path: str) -> Any:

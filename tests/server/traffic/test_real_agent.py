@@ -1,0 +1,143 @@
+"""A FastAPI app with its agent, and the server: recorded, edited, replayed, proven."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from fastapi import FastAPI, Request
+
+from reenact._system import monotonic, start_clock
+from reenact.audit.replay_proof import check_replay_proof
+from reenact.exchange import Agent, step
+from tests.integration.exchange.apps import Upstream
+from tests.server.house import House
+from tests.server.traffic.puppet import ask_for
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    server = Upstream()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def real(house: House, tmp_path: Path) -> Iterator[Agent]:
+    house.clock.at = start_clock()()  # the agent has the time of this machine
+    said: list[str] = []
+    agent = Agent(
+        house.url,
+        house.agent_key("shop", "staging"),
+        app="shop",
+        environment="staging",
+        data=tmp_path / "agent",
+        warn=said.append,
+    )
+    with agent:
+        yield agent
+    assert said == []
+
+
+@pytest.fixture
+def shop(real: Agent, upstream: Upstream) -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(real.asgi)
+
+    @step("price")
+    async def price(amount: int) -> int:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.get(f"{upstream.url}/price")
+        return int(answer.json()["n"]) * amount
+
+    @app.post("/orders/{order}")
+    async def post_order(order: str, request: Request) -> dict[str, Any]:
+        body = await request.json()
+        return {"order": order, "total": await price(body["amount"])}
+
+    return app
+
+
+def _post(app: FastAPI, path: str, **request: Any) -> httpx.Response:
+    async def main() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://shop.test") as client:
+            return await client.post(path, **request)
+
+    return asyncio.run(main())
+
+
+def _until(look: Callable[[], list[dict[str, Any]]]) -> dict[str, Any]:
+    """What is there once it is: an agent sends when it likes, and tells nobody."""
+    deadline = monotonic() + 60
+    while monotonic() < deadline:
+        found = look()
+        if found:
+            return found[0]
+    raise AssertionError("it never came")
+
+
+def _items(client: httpx.Client, path: str) -> Callable[[], list[dict[str, Any]]]:
+    def look() -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = client.get(path).json()["items"]
+        return items
+
+    return look
+
+
+def test_an_order_is_recorded_edited_replayed_and_proven(
+    house: House, operator: httpx.Client, shop: FastAPI, upstream: Upstream
+) -> None:
+    assert _post(shop, "/orders/7", json={"amount": 5}).json() == {"order": "7", "total": 5}
+    found = _until(_items(operator, "/api/v1/exchanges"))
+    assert (found["routeId"], found["app"]) == ("POST /orders/{order}", "shop")
+    exchange_id = found["exchangeId"]
+    (call,) = operator.get(f"/api/v1/exchanges/{exchange_id}/calls").json()["items"]
+    assert call["operation"] == f"GET {upstream.url}/price"
+
+    patch = [{"op": "replace", "path": "/body/amount", "value": 8}]
+    _until(_items(operator, "/api/v1/agents"))
+    asked = ask_for(operator, exchange_id, patch=patch)
+    assert asked.status_code == 202, asked.text
+    replay_id = asked.json()["replayId"]
+    with operator.stream("GET", f"/api/v1/replays/{replay_id}/events") as events:
+        last = [line[6:] for line in events.iter_lines() if line.startswith("data: ")][-1]
+    replay = msgspec.json.decode(last)
+    assert (replay["state"], replay["code"], replay["message"]) == ("completed", "", "")
+    assert upstream.asked == ["/price"]  # once: the replay was served from the recording
+
+    diff = operator.get(f"/api/v1/replays/{replay_id}/diff").json()
+    assert [(one["path"], one["before"], one["after"]) for one in diff["start"]] == [
+        ("/body/amount", 5, 8)
+    ]
+    assert ("/body/total", 5, 8) in [
+        (one["path"], one["before"], one["after"]) for one in diff["result"]
+    ]
+    assert {one["state"] for one in diff["calls"]} == {"same"}
+    proof = operator.get(f"/api/v1/replays/{replay_id}/proof").content
+    shown = check_replay_proof(proof, [house.server.auditor.key("default")])
+    assert shown.finished is not None
+    assert shown.finished.outcome == "ok"
+    assert [one["action"] for one in house.records() if one.get("replayId") == replay_id] == [
+        "replay.requested",
+        "replay.finished",
+    ]
+
+
+def test_a_replay_without_changes_is_identical(
+    house: House, operator: httpx.Client, shop: FastAPI
+) -> None:
+    _post(shop, "/orders/7", json={"amount": 5})
+    exchange_id = _until(_items(operator, "/api/v1/exchanges"))["exchangeId"]
+    replay_id = ask_for(operator, exchange_id, strict=True).json()["replayId"]
+    with operator.stream("GET", f"/api/v1/replays/{replay_id}/events") as events:
+        last = [line[6:] for line in events.iter_lines() if line.startswith("data: ")][-1]
+    replay = msgspec.json.decode(last)
+    assert (replay["state"], replay["message"]) == ("completed", "")
+    diff = operator.get(f"/api/v1/replays/{replay_id}/diff").json()
+    assert (replay["verdict"], diff["first"]) == ("identical", "")
