@@ -25,6 +25,7 @@ __all__ = ["ServeOptions", "Uvicorn", "bind", "serve", "url_of"]
 
 _GRACE: Final = 10
 """Seconds that requests have to end when the server stops."""
+_BACKLOG: Final = 512
 _LINES: Final = 64 << 10
 """Bytes of a request's head."""
 
@@ -106,14 +107,27 @@ def _is_loopback(host: str) -> bool:
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises :class:`UsageError`. Port 0 is any that is free."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        return socket.create_server(address, family=family, backlog=512)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        family, kind, protocol, _, address = found[0]
+        # Said to be TCP: asyncio sends small answers at once only then.
+        sock = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UsageError(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            hint="another program may use the port: choose one with --port",
-        ) from None
+        raise _cannot_listen(host, port, error) from None
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(_BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise _cannot_listen(host, port, error) from None
+    return sock
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot listen on {host}:{port}: {error.strerror}",
+        hint="another program may use the port: choose one with --port",
+    )
 
 
 def url_of(sock: socket.socket) -> str:
