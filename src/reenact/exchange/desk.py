@@ -118,9 +118,7 @@ class Desk:
         place = self._places.pop(passage.begun.exchange_id, None)
         inside_replay = passage.flow.is_replay
         exchange = passage.close(outcome)
-        capture = None if passage.session is None else place
-        if capture is not None and not capture.is_dir():
-            capture = None
+        capture = place if place is not None and place.is_dir() else None
         if capture is not None:
             exchange, capture = self._bounded(exchange, capture)
         if not inside_replay:

@@ -44,30 +44,29 @@ class Called:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._owner: Any = None
-        """The task object that it is bound to, when it is and was called."""
 
     def message(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Message, str]:
         """The start payload of a call, and what the queue calls it."""
         task = _celery_task(args)
-        given = args
-        if task is not None and args and args[0] is task:
-            self._owner, given = task, args[1:]
+        is_bound = task is not None and bool(args) and args[0] is task
+        given = args[1:] if is_bound else args
         request = getattr(task, "request", None)
         body = {"args": list(given), "kwargs": dict(kwargs)}
         if request is None or not getattr(request, "id", None):
             return Message(body), ""
-        properties = {
+        properties: dict[str, Any] = {
             "task.id": str(request.id),
             "task.name": str(getattr(task, "name", "")),
             "task.retries": int(getattr(request, "retries", 0) or 0),
         }
+        if is_bound:
+            properties["task.bound"] = True
         said = str(getattr(request, "correlation_id", None) or request.id)
         return Message(body, _headers_of(request), properties), said
 
     def again(self, message: Message) -> Any:
         """The call that ``message`` is the payload of."""
-        owner = () if self._owner is None else (self._owner,)
+        owner = (_registered(message),) if message.properties.get("task.bound") else ()
         return self._function(*owner, *message.body["args"], **message.body["kwargs"])
 
     def objection(self, message: Message) -> str:
@@ -80,7 +79,17 @@ class Called:
             or set(body) != {"args", "kwargs"}
         ):
             return "the body of a task has args, a list, and kwargs, an object"
+        if message.properties.get("task.bound") and _registered(message) is None:
+            return "the task that it is bound to is not in this process"
         return ""
+
+
+def _registered(message: Message) -> Any:
+    """The task object of Celery that a bound task gets."""
+    celery = sys.modules.get("celery")
+    if celery is None:
+        return None
+    return celery.current_app.tasks.get(message.properties.get("task.name"))
 
 
 def _celery_task(args: tuple[Any, ...]) -> Any:

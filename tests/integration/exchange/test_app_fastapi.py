@@ -10,6 +10,7 @@ import pytest
 from fastapi import BackgroundTasks, FastAPI, Request
 from fastapi.responses import StreamingResponse
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
@@ -306,6 +307,47 @@ def test_mounted_apps_and_heads(agent):
     assert found.route_id == "HEAD /api/{version}/items/{id:int}"
     assert found.result is not None
     assert found.result.body.type == "none"
+
+
+def test_a_client_that_hangs_up(agent):
+    async def read(request):
+        return Response(await request.body())
+
+    app = agent.asgi(Starlette(routes=[Route("/read", read, methods=["POST"])]))
+    came = [
+        {"type": "http.request", "body": b"half", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive():
+        return came.pop(0)
+
+    async def send(message):
+        """Nobody is there."""
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/read",
+        "headers": [(b"content-length", b"8")],
+        "query_string": b"",
+    }
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(app(scope, receive, send))
+    found = only(agent)
+    assert found.status == "failed"
+    assert found.not_replayable == "the app read 4 bytes of its body, and not the rest"
+
+
+def test_web_sockets_pass(agent):
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope["type"])
+
+    asyncio.run(agent.asgi(app)({"type": "websocket"}, None, None))
+    assert seen == ["websocket"]
+    assert agent.kept.exchanges() == []
 
 
 def test_an_app_that_no_framework_made(agent, tmp_path):
