@@ -222,7 +222,9 @@ def ask_for(client: httpx.Client, exchange_id: str = "ex-1", **wanted: Any) -> h
     """``POST …/replays``; ``key`` is the Idempotency-Key."""
     key = wanted.pop("key", "")
     headers = {"Idempotency-Key": key} if key else {}
-    return client.post(f"/api/v1/exchanges/{exchange_id}/replays", json=wanted, headers=headers)
+    headers["Content-Type"] = "application/json"
+    data = msgspec.json.encode(wanted)
+    return client.post(f"/api/v1/exchanges/{exchange_id}/replays", content=data, headers=headers)
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from reenact.exchange.model import Body, Payload
@@ -200,8 +202,9 @@ def test_the_same_revision_is_refused_when_the_route_has_changed(
         {"modifiedPayload": {"body": {"type": "text", "text": "x" * ((1 << 20) + 1)}}},
         {"modifiedPayload": {"body": {"type": "text", "clipped": 1}}},
         {"modifiedPayload": {"headers": [["a b", "c"]]}},
+        {"patch": [{"op": "add", "path": "/body", "value": msgspec.Raw(b"[" * 200 + b"]" * 200)}]},
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_payloads_that_cannot_be(
     house: House, agent: Puppet, operator: httpx.Client, wanted: dict[str, Any]
@@ -256,6 +259,26 @@ def test_the_same_idempotency_key_gives_the_same_replay(
     assert ask_for(other, key="k-1", reason="x").json()["replayId"] != one.json()["replayId"]
     assert len(house.records("replay.requested")) == 2
     assert ask_for(operator, key="two words").status_code == 422
+
+
+def test_the_same_key_twice_at_once_is_one_replay(
+    house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: ask_for(operator, key="k-1"), range(4)))
+    assert {one.status_code for one in answers} == {202}
+    assert len({one.json()["replayId"] for one in answers}) == 1
+    assert len(house.records("replay.requested")) == 1
+
+
+def test_a_key_is_forgotten_after_a_day(
+    house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    first = ask_for(operator, key="k-1").json()["replayId"]
+    house.clock.move(86_401)
+    agent.heartbeat()
+    ask_for(operator, key="k-2")
+    assert ask_for(operator, key="k-1").json()["replayId"] != first
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from reenact.exchange.document import check_payload, to_document
 from reenact.exchange.model import Body, Boundaries, Header, Id, Payload
 from reenact.exchange.patch import Op, edit, read_patch
 from reenact.exchange.pointer import look_up, parse_pointer
-from reenact.format.canonical import exact
+from reenact.format.canonical import exact, jcs
 from reenact.policy.redaction import Redactor
 from reenact.server.problems import Problem
 
@@ -79,6 +79,7 @@ def edited(start: Payload, wanted: ReplayRequest, most: int) -> Payload | None:
         else:
             return None
         check_payload(made)
+        jcs([to_document(made)])  # nothing in it is deeper than what can be kept
     except ReenactError as error:
         raise _invalid(error.message, error.hint) from None
     size = len(made.body.text.encode("utf-8", "surrogatepass")) + len(made.body.base64)

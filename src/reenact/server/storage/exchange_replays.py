@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _AT_ONCE: Final = 500
+_DAY: Final = 86_400_000
 
 
 class ReplayFilters(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +115,8 @@ async def find_request(scope: Scope, principal: str, key: str) -> Row[Any] | Non
 async def remember_request(
     scope: Scope, principal: str, key: str, digest: str, replay_id: str, at: int
 ) -> None:
+    """Keys are remembered for a day."""
+    await scope.run(scope.delete(IDEMPOTENCY).where(IDEMPOTENCY.c.at < at - _DAY))
     row = {"principal": principal, "key": key, "digest": digest, "replay_id": replay_id, "at": at}
     await scope.add(IDEMPOTENCY, row)
 
