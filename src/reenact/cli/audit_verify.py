@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -118,7 +117,7 @@ def _print_report(report: Report, seen: Seen | None) -> None:
         print(f"  the first bad record is {report.first_bad}")
     _print_proven(report.proven, report.not_proven)
     if seen == "first":
-        print("  its head is kept: from now on this log has to grow from it", file=sys.stderr)
+        print("  its head is kept: from now on this log has to grow from it")
 
 
 def _print_proven(proven: tuple[str, ...], not_proven: tuple[str, ...]) -> None:
