@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,12 @@ def test_other_machines_are_not_let_in_over_plain_http(run: Run, tmp_path: Path)
     assert ran.code == 2
     assert "--insecure" in ran.hint
     assert not (tmp_path / "data").exists()
+
+
+def test_what_is_not_installed_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "reenact.server.serving", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    ran = run("serve", "--data", tmp_path / "data")
+    assert (ran.code, ran.hint) == (2, "pip install 'reenact[server]'")

@@ -10,7 +10,6 @@ from importlib import import_module
 
 from reenact.cli.commands import ABOUT, COMMANDS, Command, overview
 from reenact.cli.parsing import USUAL, Help, Parser, broken, columns
-from reenact.cli.server_commands import SERVER_COMMANDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,8 @@ _FILES = {
     "programs": ("run", "fork", "regress"),
     "looking": ("show", "view", "diff", "search", "explain", "stats"),
     "projects": ("policy", "cassettes", "capabilities", "completion"),
-    "servers": tuple(command.name for command in SERVER_COMMANDS),
+    "servers": ("serve", "login", "logout", "exchange", "agents", "push", "pull"),
+    "administration": ("audit", "tenant", "user", "key", "environment"),
 }
 
 

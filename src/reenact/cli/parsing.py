@@ -25,6 +25,8 @@ __all__ = [
     "root",
     "rules",
     "seconds",
+    "table",
+    "times",
 ]
 
 USUAL = 100
@@ -161,3 +163,18 @@ def rules(parser: Parser) -> None:
 def root(parser: Parser, otherwise: str) -> None:
     """The folder of the project; ``otherwise`` says where that is if nobody says it."""
     parser.add_argument("--root", metavar="DIR", help=f"the folder with .reenact; else {otherwise}")
+
+
+def table(parser: Parser, what: str) -> None:
+    """A list that a server has, of which so many are shown."""
+    parser.add_argument(
+        "--limit", type=positive, default=50, metavar="N", help="at most so many (default: 50)"
+    )
+    json_flag(parser, f"{what} as JSON, one line each")
+
+
+def times(parser: Parser) -> None:
+    """From when, and until when."""
+    when = "2026-11-01, 2026-11-01T09:30, 2h (ago), yesterday"
+    parser.add_argument("--since", metavar="TIME", help=when)
+    parser.add_argument("--until", metavar="TIME", help="the same; a day is included")
