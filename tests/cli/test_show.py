@@ -206,6 +206,13 @@ def test_events_of_any_shape_have_a_line(run: Run, tmp_path: Path) -> None:
             assert isinstance(summary(kind, dict.fromkeys(names, value)), str)
 
 
+def test_a_call_without_an_answer_has_none() -> None:
+    asked = {"op": "ask", "source": "network", "request": {"city": "Bern"}}
+    assert summary("nondeterministic", asked) == 'ask({"city": "Bern"})'
+    answered = summary("nondeterministic", {**asked, "response": None})
+    assert answered == 'ask({"city": "Bern"}) -> null'
+
+
 def test_empty_recording(run: Run, tmp_path: Path) -> None:
     ran = run("show", record(tmp_path / "run", 0))
     assert (ran.code, ran.out, ran.err) == (0, "", "the recording is empty\n")

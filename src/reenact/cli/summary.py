@@ -136,7 +136,9 @@ def _answer(data: Data) -> str:
     if "error" in data:
         return _error(data)
     unanswered = [word for word in ("cancelled", "unfinished") if data.get(word) is True]
-    return _words(*unanswered) or preview(data.get("response"), _LIMIT)
+    if unanswered or "response" not in data:
+        return _words(*unanswered)
+    return preview(data["response"], _LIMIT)
 
 
 def _cut_off(data: Data) -> str:

@@ -114,8 +114,18 @@ def _rising(pairs: list[_Match]) -> list[_Match]:
 def _fewest(
     one: Sequence[Hashable], other: Sequence[Hashable], a: int, a_end: int, b: int, b_end: int
 ) -> list[_Match]:
-    """The matches of the shortest way from one to the other (Myers); none when it is too long."""
-    rows, columns = a_end - a, b_end - b
+    """The matches of the shortest way from one to the other; none when it is too long. Items that
+    only one side has are on no way, and left out before it is looked for."""
+    shared = set(one[a:a_end]).intersection(other[b:b_end])
+    lefts = [index for index in range(a, a_end) if one[index] in shared]
+    rights = [index for index in range(b, b_end) if other[index] in shared]
+    way = _shortest([one[index] for index in lefts], [other[index] for index in rights])
+    return [(lefts[row], rights[column]) for row, column in way]
+
+
+def _shortest(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[_Match]:
+    """Myers: on the way with the fewest edits, what stays."""
+    rows, columns = len(one), len(other)
     furthest = {1: 0}
     """How far ``one`` is done, by how much further it is than ``other``."""
     ways: list[dict[int, int]] = []
@@ -123,11 +133,11 @@ def _fewest(
         ways.append(dict(furthest))
         for ahead in range(-edits, edits + 1, 2):
             row, _ = _step(furthest, ahead, edits)
-            while row < rows and row - ahead < columns and one[a + row] == other[b + row - ahead]:
+            while row < rows and row - ahead < columns and one[row] == other[row - ahead]:
                 row += 1
             furthest[ahead] = row
             if row >= rows and row - ahead >= columns:
-                return [(a + left, b + right) for left, right in _way(ways, rows, columns)]
+                return _way(ways, rows, columns)
     return []
 
 

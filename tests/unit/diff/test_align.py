@@ -43,9 +43,16 @@ def test_a_rest_with_nothing_in_common_is_different_as_a_whole() -> None:
     assert align("aaab", "ccdd")[:4] == [(0, None), (1, None), (2, None), (3, None)]
 
 
+def test_what_only_one_side_has_is_in_nobodys_way() -> None:
+    one = [item for number in range(1_000) for item in (f"one {number}", " ")]
+    other = [item for number in range(1_000) for item in (f"other {number}", " ")]
+    same = [pair for pair in align(one, other) if None not in pair]
+    assert same == [(place, place) for place in range(1, 2_000, 2)]
+
+
 def test_a_long_rest_that_needs_too_many_edits_is_different_as_a_whole() -> None:
-    one, other = [1, 2] * 500, [3, 2] * 500
-    assert [pair for pair in align(one, other) if None not in pair] == [(999, 999)]
+    one, other = [1, 1, 2] * 500, [2, 2, 1] * 500 + [2]
+    assert [pair for pair in align(one, other) if None not in pair] == [(1498, 1499), (1499, 1500)]
 
 
 _texts = st.text(alphabet="ab .\n", max_size=40)
@@ -66,4 +73,31 @@ def test_words_are_whole() -> None:
         ("same", " degrees"),
         ("removed", "."),
         ("added", "!"),
+    ]
+
+
+def test_neighbours_that_are_replaced_are_one_change() -> None:
+    assert word_diff("take a warm coat, please", "take a light old shirt, please") == [
+        ("same", "take a "),
+        ("removed", "warm coat"),
+        ("added", "light old shirt"),
+        ("same", ", please"),
+    ]
+
+
+def test_a_word_that_goes_and_one_that_comes_are_two_changes() -> None:
+    assert word_diff("one two three", "two three four") == [
+        ("removed", "one "),
+        ("same", "two three"),
+        ("added", " four"),
+    ]
+
+
+def test_lines_are_changed_one_by_one() -> None:
+    assert word_diff("a\nb", "c\nd") == [
+        ("removed", "a"),
+        ("added", "c"),
+        ("same", "\n"),
+        ("removed", "b"),
+        ("added", "d"),
     ]

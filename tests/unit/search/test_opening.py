@@ -10,7 +10,10 @@ import stat
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -184,6 +187,23 @@ def test_several_searches_at_a_time_make_one_index(project: Project) -> None:
     assert project.ask().progress.read == 0
 
 
+@contextmanager
+def _opened_when_read(pipe: Path, reader: subprocess.Popen[str]) -> Iterator[None]:
+    """The named pipe has a reader: this one, or if it ends without having come there, ourselves."""
+    instead: list[int] = []
+
+    def stand_in() -> None:
+        reader.wait()
+        instead.append(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+
+    waiting = Thread(target=stand_in)
+    waiting.start()
+    with pipe.open("wb"):
+        yield
+    waiting.join()
+    os.close(*instead)
+
+
 def test_a_search_that_is_killed_loses_nothing(project: Project) -> None:
     for name in ("a", "b"):
         record(project.runs / name, *(f"warm {name} {one}" for one in range(1_000)))
@@ -193,7 +213,7 @@ def test_a_search_that_is_killed_loses_nothing(project: Project) -> None:
     blob.unlink()
     os.mkfifo(blob)
     child = _spawn(project, "project.ask()")
-    with blob.open("wb"):  # waits for somebody to read it, who has come so far in the log
+    with _opened_when_read(blob, child):  # then it has come so far in the log
         child.kill()
         _, err = child.communicate(timeout=60)
     assert child.returncode == -signal.SIGKILL, err
