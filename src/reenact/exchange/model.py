@@ -259,6 +259,8 @@ class Registered(Wire, frozen=True, kw_only=True):
 
 
 class Heartbeat(Wire, frozen=True, kw_only=True):
+    """That an agent is there: which replays it runs, and what it has not sent, or could not keep."""
+
     epoch: Count
     running: tuple[str, ...] = ()
     spooled: Count = 0
