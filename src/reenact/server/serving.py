@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ from reenact.server.edge import LOGGER
 from reenact.server.opening import OpenServer, World, open_server
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from starlette.types import ASGIApp
 
 __all__ = ["ServeOptions", "Uvicorn", "bind", "serve", "url_of"]
@@ -44,9 +47,17 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Uvicorn(uvicorn.Server):
-    """Says that it stops before it waits for streams to end."""
+    """Says when it is ready, and that it stops before it waits for streams to end. A signal ends it
+    in order; a second one at once."""
 
-    def __init__(self, app: ASGIApp, stopping: asyncio.Event, *, forwarded: bool = False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        stopping: asyncio.Event,
+        *,
+        ready: Callable[[], None] = lambda: None,
+        forwarded: bool = False,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -63,6 +74,16 @@ class Uvicorn(uvicorn.Server):
             )
         )
         self._stopping = stopping
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping.set()
@@ -79,10 +100,11 @@ def serve(options: ServeOptions) -> int:
 async def _serve(options: ServeOptions) -> int:
     async with open_server(options.data, options.name, World()) as opened:
         with bind(options.host, options.port) as sock:
-            url = url_of(sock)
-            _welcome(opened, url)
             running = Uvicorn(
-                make_app(opened.server), opened.server.stopping, forwarded=options.forwarded
+                make_app(opened.server),
+                opened.server.stopping,
+                ready=lambda: _welcome(opened, url_of(sock)),
+                forwarded=options.forwarded,
             )
             await running.serve([sock])
             return 0 if running.started else 1

@@ -1,0 +1,138 @@
+"""``reenact serve`` as a process of its own."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from reenact.errors import UsageError
+from reenact.server.serving import ServeOptions, bind, serve, url_of
+from tests.server.house import PASSWORD
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from reenact.server.serving import ServeOptions, serve
+sys.exit(serve(ServeOptions(port=0, data=Path(sys.argv[1]), forwarded="forwarded" in sys.argv)))
+"""
+
+
+class Process:
+    """A server, and what it printed when it started."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stderr is not None
+        self.said = process.stderr.readline()
+        found = re.search(r"http://\S+", self.said)
+        assert found, self.said
+        self.url = found[0]
+
+    def stop(self, number: signal.Signals) -> tuple[int, str]:
+        """Its exit code, and what else it said."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+
+@contextmanager
+def serving(data: Path, *more: str) -> Iterator[Process]:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(data), *more],
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        try:
+            yield Process(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_printed_link_works_and_the_server_stops_when_asked(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with serving(tmp_path / "data") as server, httpx.Client(trust_env=False) as client:
+        assert server.process.stderr is not None
+        server.process.stderr.readline()
+        link = server.process.stderr.readline().strip()
+        assert link.startswith(f"{server.url}/setup?token=")
+        form = {"email": "ada@example.com", "password": PASSWORD}
+        page = client.get(link)
+        assert "Set up" in page.text
+        form["token"] = link.partition("=")[2]
+        assert client.post(f"{server.url}/setup", data=form).status_code == 303
+        assert client.get(f"{server.url}/healthz").json() == {"status": "ok"}
+        returned, said = server.stop(number)
+    assert returned == 0
+    assert "GET /setup 200" in said
+    assert form["token"] not in said.partition("or: reenact login")[2].partition("\n")[2]
+    with serving(tmp_path / "data") as again:
+        returned, said = again.stop(signal.SIGTERM)
+    assert returned == 0
+    assert "/setup" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_proxy_is_believed_only_when_that_was_said(tmp_path: Path, trusted: bool) -> None:
+    more = ("forwarded",) if trusted else ()
+    with serving(tmp_path, *more) as server, httpx.Client(trust_env=False) as client:
+        assert server.process.stderr is not None
+        server.process.stderr.readline()
+        token = server.process.stderr.readline().strip().partition("=")[2]
+        sent = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.9"}
+        asked = {"email": "a@example.com", "password": PASSWORD, "token": token}
+        made = client.post(f"{server.url}/api/v1/setup", json=asked, headers=sent)
+        assert made.status_code == 201
+        del asked["token"]
+        signed = client.post(f"{server.url}/api/v1/session", json=asked, headers=sent)
+        cookie = signed.headers["set-cookie"]
+        assert cookie.startswith("__Host-reenact=" if trusted else "reenact=")
+        assert ("Secure" in cookie) == trusted
+        assert ("strict-transport-security" in signed.headers) == trusted
+        name, _, value = cookie.partition(";")[0].partition("=")
+        sent["Cookie"] = f"{name}={value}"
+        records = client.get(f"{server.url}/api/v1/audit/records", headers=sent).json()["items"]
+        opened = [one["record"] for one in records if one["record"]["action"] == "session.opened"]
+        assert opened[0]["actor"]["ip"] == ("192.0.2.9" if trusted else "127.0.0.1")
+        assert server.stop(signal.SIGTERM)[0] == 0
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])
+def test_plain_http_is_for_the_own_machine(tmp_path: Path, host: str) -> None:
+    with pytest.raises(UsageError, match="plain HTTP") as refused:
+        serve(ServeOptions(host=host, port=0, data=tmp_path))
+    assert "--insecure" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with bind("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        with pytest.raises(UsageError, match="cannot listen") as refused:
+            bind("127.0.0.1", port)
+    assert "--port" in refused.value.hint
+
+
+def test_answers_are_sent_at_once() -> None:
+    """asyncio turns Nagle's algorithm off for sockets that say they are TCP, and no others: with
+    it every small answer waits 40 ms."""
+    with bind("127.0.0.1", 0) as sock:
+        assert sock.proto == socket.IPPROTO_TCP
+
+
+def test_addresses_of_version_6_are_written_in_brackets() -> None:
+    with bind("::1", 0) as sock:
+        assert re.fullmatch(r"http://\[::1\]:\d+", url_of(sock))
