@@ -163,6 +163,7 @@ def test_a_server_that_drains_is_connected_to_again(tmp_path: Path) -> None:
         connected(server)
         server.send("drain")
         connected(server, 2)
+    assert len(server.registrations) == 1
 
 
 def test_a_silent_stream_is_given_up(tmp_path: Path) -> None:

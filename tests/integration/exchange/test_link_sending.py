@@ -67,6 +67,7 @@ def test_what_is_left_is_sent_by_the_next_process(tmp_path: Path) -> None:
         link.offer(an_exchange("ex-2"), None)
     with ProtocolServer() as server, linked(server, tmp_path):
         stored(server, 2)
+        assert list(server.exchanges) == ["ex-1", "ex-2"]
 
 
 def test_closing_sends_what_is_there(tmp_path: Path) -> None:
@@ -116,6 +117,7 @@ def test_the_server_may_crash_in_the_middle(tmp_path: Path) -> None:
             link.offer(an_exchange(f"ex-{number}"), a_capture(link.place()))
         server.start()
         stored(server, 20)
+        assert sorted(server.exchanges) == sorted(f"ex-{number}" for number in range(20))
 
 
 def test_what_the_server_refuses_is_set_aside_with_the_reason(tmp_path: Path) -> None:
