@@ -260,18 +260,18 @@ def test_a_file_where_the_folder_should_be(tmp_path):
     assert "exchanges cannot be kept" in said[0]
 
 
-def test_calls_that_cannot_be_recorded_are_made_all_the_same(make_agent, tmp_path, upstream):
-    agent = make_agent()
+def test_calls_that_cannot_be_recorded_are_made_all_the_same(tmp_path, upstream):
+    (tmp_path / "captures").write_text("in the way", encoding="utf-8")
+    said: list[str] = []
+    with Agent(app="a", environment="t", data=tmp_path, warn=said.append) as agent:
 
-    @agent.route("r")
-    def route(message):
-        return fetch(upstream, "a")
+        @agent.route("r")
+        def route(message):
+            return fetch(upstream, "a")
 
-    agent.kept.place = lambda: tmp_path / "data" / "file" / "below"
-    (tmp_path / "data").mkdir(exist_ok=True)
-    (tmp_path / "data" / "file").write_text("in the way", encoding="utf-8")
-    assert route() == 1
-    assert "could not be recorded" in only(agent).not_replayable
+        assert route() == 1
+        assert "could not be recorded" in only(agent).not_replayable
+    assert len(said) == 1
 
 
 def test_a_session_that_is_open_already_goes_on(orders, agent, upstream, tmp_path):
