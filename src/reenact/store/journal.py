@@ -2,8 +2,8 @@
 
 A call that is one event is written when it completes. Until then its pieces are lines of a journal,
 ``<log>.streams``, each redacted and written before the program sees it. A call that completes is
-whole in the log, and the journal is emptied when no call is open; what a kill leaves in it becomes
-an event of the log when the recording is recovered.
+whole in the log, and a journal that has grown is emptied when no call is open; what a kill leaves in
+it, and the log does not know, becomes an event of the log when the recording is recovered.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from reenact.store.redact import prepare
 
 __all__ = ["Journal", "Note", "journal_path"]
 
+_SMALL = 64 * 1024
+"""Bytes below which a journal is not emptied: a file that is being made durable is not cut off before
+that is done, and a program would wait for the first piece of its answer all that time."""
 _LARGE = 4 * 1024 * 1024
 
 
@@ -38,7 +41,8 @@ class Journal:
     note and the append that completes it, nobody begins another.
 
     ``next_seq()`` is the seq that the next event of the log gets; ``touch(path)`` is told after
-    each write. Beyond ``large`` bytes it is made smaller when most of it is of no use any more.
+    each write. Beyond ``small`` bytes it is emptied when no call is open; beyond ``large`` it is
+    made smaller when most of it is of no use any more.
     Where nothing can be written nothing is: the log says so with its next event.
     """
 
@@ -49,12 +53,14 @@ class Journal:
         next_seq: Callable[[], int],
         touch: Callable[[Path], None],
         *,
+        small: int = _SMALL,
         large: int = _LARGE,
     ) -> None:
         self.path = path
         self._redactor = redactor
         self._next_seq = next_seq
         self._touch = touch
+        self._small = small
         self._large = large
         self._fd = -1
         self._size = 0
@@ -73,7 +79,8 @@ class Journal:
         with self._lock:
             # What has ended is in the log by now.
             if not self._open:
-                self._empty()
+                if self._size > self._small:
+                    self._empty()
             elif self._size > self._large + 2 * sum(self._open.values()):
                 self._shrink()
             self._notes += 1

@@ -25,12 +25,12 @@ SECRET = "sk-" + "Zz9Planted0SecretXx7"
 class Desk:
     """A journal, its lines, and what was told of them."""
 
-    def __init__(self, folder: Path, large: int = 1 << 20) -> None:
+    def __init__(self, folder: Path, *, small: int = 1 << 16, large: int = 1 << 20) -> None:
         self.path = folder / "log.streams"
         self.touched = 0
         self.seq = 5
         self.journal = Journal(
-            self.path, Redactor("default"), lambda: self.seq, self._touch, large=large
+            self.path, Redactor("default"), lambda: self.seq, self._touch, small=small, large=large
         )
 
     def _touch(self, path: Path) -> None:
@@ -97,7 +97,8 @@ def test_nothing_is_added_to_a_call_that_has_ended(desk: Desk) -> None:
     assert len(desk.lines()) == 2
 
 
-def test_it_is_empty_again_when_no_call_is_open(desk: Desk) -> None:
+def test_it_is_empty_again_when_no_call_is_open(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, small=0)
     one, other = desk.begin(op="one"), desk.begin(op="other")
     one.end()
     third = desk.begin(op="third")
@@ -106,6 +107,19 @@ def test_it_is_empty_again_when_no_call_is_open(desk: Desk) -> None:
         note.end()
     desk.begin(op="fourth")
     assert [line["data"]["op"] for line in desk.lines()] == ["fourth"]
+    desk.journal.remove()
+
+
+def test_a_small_one_is_not_emptied_for_each_call(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, small=1_000)
+    sizes = []
+    for number in range(40):
+        note = desk.begin(op=str(number))
+        sizes.append(desk.path.stat().st_size)
+        note.end()
+    assert sizes.count(min(sizes)) < 10
+    assert max(sizes) < 1_400
+    desk.journal.remove()
 
 
 def test_one_long_call_does_not_keep_the_others(tmp_path: Path) -> None:
