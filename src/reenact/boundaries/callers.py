@@ -44,9 +44,28 @@ KNOWN: Final[dict[Any, Tier]] = {}
 """By the name of the module: for those who have no time to call :func:`tier_of`."""
 
 _STANDARD = frozenset(sys.stdlib_module_names)
-_FOLDERS: Final = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+
+
+def _folder(name: str) -> str:
+    """``sysconfig.get_path``, without all else that was known when this Python was built."""
+    scheme = sysconfig.get_paths(expand=False)
+    known = {
+        "base": sys.prefix,
+        "platbase": sys.exec_prefix,
+        "installed_base": sys.base_prefix,
+        "installed_platbase": sys.base_exec_prefix,
+        "platlibdir": sys.platlibdir,
+        "py_version_short": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }
+    try:
+        return os.path.normpath(scheme[name].format(**known))
+    except KeyError:  # a scheme of another system, or of a later Python
+        return sysconfig.get_path(name)
+
+
+_FOLDERS: Final = tuple({_folder("purelib"), _folder("platlib")})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
-_OF_PYTHON: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<")
+_OF_PYTHON: Final = (_folder("stdlib"), _folder("platstdlib"), "<")
 
 
 def tier_of(module: dict[str, Any]) -> Tier:

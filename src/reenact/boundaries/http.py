@@ -65,7 +65,7 @@ def ask(
     known = recall(session, sketch, codec) if sketch.raw_hash else None
     if known is not None:
         return Reply(known)
-    call = call_of(session, request)
+    call = call_of(session, request, sketch)
     if session.branching is not None:
         call, live = resent(session, request, call, live, resend)
     return Reply(fetch(session, call, live, codec, whole=whole))
@@ -90,7 +90,7 @@ async def ask_async(
         known = await recall_async(session, sketch, codec) if sketch.raw_hash else None
         if known is not None:
             return _arrived(known)
-        call = call_of(session, request)
+        call = call_of(session, request, sketch)
         if session.branching is not None:
             call, live = resent(session, request, call, live, resend)
         answer = await fetch_async(session, call, live, codec, whole=whole)

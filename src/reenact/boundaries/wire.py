@@ -113,10 +113,11 @@ def sketch_of(session: Session, request: Request) -> Call:
     )
 
 
-def call_of(session: Session, request: Request) -> Call:
+def call_of(session: Session, request: Request, sketch: Call | None = None) -> Call:
     """The call that ``request`` is: compared by method, URL, body, and the headers that the policy
-    names; everything that was sent is recorded beside. To a model it is a model call."""
-    sketch = sketch_of(session, request)
+    names; everything that was sent is recorded beside. To a model it is a model call. ``sketch`` is
+    what :func:`sketch_of` made of it, where that is known."""
+    sketch = sketch or sketch_of(session, request)
     url = normal_url(request.url)
     compared: Data = {"method": request.method, "url": url}
     named = session.settings.policy.key_headers

@@ -9,7 +9,6 @@ import json
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import wrap
 from typing import Any
 
 from reenact.diff.text import around, clip, safe
@@ -80,7 +79,7 @@ def _seen(seen: Seen | None, width: int) -> Iterator[str]:
 
 def _block(text: str, width: int) -> list[str]:
     """``text`` in a few lines; it may have no spaces to break at."""
-    lines = wrap(text[: width * (_DATA_LINES + 1)], width, break_on_hyphens=False)
+    lines = _wrap(text[: width * (_DATA_LINES + 1)], width)
     return lines if len(lines) <= _DATA_LINES else [*lines[:_DATA_LINES], "..."]
 
 
@@ -139,7 +138,7 @@ def _hints(hint: str, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return _wrap(text, width, break_long_words=False)
 
 
 def _listed(items: Sequence[Any], line: Any, width: int) -> Iterator[str]:
@@ -161,3 +160,10 @@ def _short_event(event: Event) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _wrap(text: str, width: int, *, break_long_words: bool = True) -> list[str]:
+    # Loading it takes a while, and most runs do not diverge.
+    from textwrap import wrap
+
+    return wrap(text, width, break_long_words=break_long_words, break_on_hyphens=False)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import orjson
 
 from reenact.errors import UsageError
 from reenact.format import lane as lanes
@@ -111,8 +112,9 @@ def _without_timing(payload: bytes) -> bytes:
         return payload
     for name in _LEFT_OUT:
         members.pop(name, None)
-    encoded = (b"%b:%b" % (stored(name), bytes(item)) for name, item in members.items())
-    return b"{%b}" % b",".join(encoded)
+    return b"{%b}" % b",".join(
+        [b"%b:%b" % (orjson.dumps(name), item) for name, item in members.items()]
+    )
 
 
 def _drop(data: dict[str, Any], text: Any) -> None:

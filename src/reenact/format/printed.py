@@ -16,6 +16,7 @@ import msgspec
 import orjson
 
 from reenact.errors import ValueRefused
+from reenact.format.canonical import has_plain_numbers
 
 __all__ = ["printed", "unprinted"]
 
@@ -26,6 +27,8 @@ _MARK = b'{"$json":'
 _AS_IT_IS: Final = "value"
 """The printer of an answer whose body is no text, but looks like one that was treated so."""
 _DEEPEST = 100
+_SMALL = "0.0000"
+"""Numbers below 0.0001 Python writes with an exponent, and others do not."""
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _text = msgspec.json.Decoder(str)
@@ -37,6 +40,17 @@ class _Shown(msgspec.Struct):
 
 
 _read_shown = msgspec.json.Decoder(_Shown)
+
+
+class _Answer(msgspec.Struct):
+    body: msgspec.Raw
+
+
+class _Whole(msgspec.Struct):
+    response: _Answer
+
+
+_read_whole = msgspec.json.Decoder(_Whole)
 
 
 def printed(payload: bytes) -> bytes:
@@ -55,17 +69,17 @@ def unprinted(data: bytes) -> bytes:
 def _with_body(payload: bytes, change: Callable[[bytes], bytes | None]) -> bytes:
     """``payload`` with another body of its answer. Elsewhere the same letters mean nothing."""
     try:
-        whole = _members.decode(payload)
-        answer = _members.decode(whole["response"])
-        body = bytes(answer["body"])
+        body = bytes(_read_whole.decode(payload).response.body)
         changed = change(body)
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return payload
     if changed is None:
         return payload
     if payload.count(_BODY) == 1:
         start = payload.index(_BODY) + len(_BODY)
         return payload[:start] + changed + payload[start + len(body) :]
+    whole = _members.decode(payload)
+    answer = _members.decode(whole["response"])
     answer["body"] = msgspec.Raw(changed)
     whole["response"] = msgspec.Raw(_joined(answer))
     return _joined(whole)
@@ -87,10 +101,14 @@ def _show(body: bytes) -> bytes | None:
         return None
     try:
         value = orjson.loads(text)
-        name = next(name for name in _likely(text) if _print(value, name) == text)
+        shown = orjson.dumps(value)
+        if shown == text.encode() and _SMALL not in text and has_plain_numbers(value):
+            name = _COMPACT  # what its printer makes of it, too
+        else:
+            name = next(name for name in _likely(text) if _print(value, name) == text)
         if _is_too_deep(text, value):
             return None
-        return b'%b%b,"printed":"%b"}' % (_MARK, orjson.dumps(value), name.encode())
+        return b'%b%b,"printed":"%b"}' % (_MARK, shown, name.encode())
     except (StopIteration, ValueError, RecursionError):
         return None  # no printer that we know
 
@@ -114,8 +132,9 @@ def _tell(body: bytes) -> bytes | None:
 # Printers
 
 
+_COMPACT: Final = "compact"
 _LAYOUTS: Final[dict[str, dict[str, Any]]] = {
-    "compact": {"separators": (",", ":")},
+    _COMPACT: {"separators": (",", ":")},
     "spaced": {},
     "indent2": {"indent": 2},
     "indent4": {"indent": 4},
@@ -128,9 +147,9 @@ def _likely(text: str) -> Iterator[str]:
     if text[1:2] == "\n":
         layouts = ["indent4" if text.startswith("    ", 2) else "indent2"]
     elif ": " in text or ", " in text:
-        layouts = ["spaced", "compact"]
+        layouts = ["spaced", _COMPACT]
     else:
-        layouts = ["compact"]
+        layouts = [_COMPACT]
     escaped = ["", " ascii"] if "\\u" in text and text.isascii() else [""]
     for layout in layouts:
         for ascii_only in escaped:

@@ -22,6 +22,7 @@ from reenact.policy.volatile import Taken, Volatile
 __all__ = ["Comparer", "Rules"]
 
 _PSEUDONYM = b"***REDACTED:"
+_STAR, _DOLLAR = ord("*"), ord("$")  # a number is found in bytes ten times as fast as a byte string
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -91,7 +92,9 @@ class Comparer:
 
     def _is_plain(self, encoded: bytes) -> bool:
         """Is this, as it is, what would be compared?"""
-        if _PSEUDONYM in encoded or any(_PSEUDONYM in leaf for leaf in embedded(encoded)):
+        if _STAR in encoded and _PSEUDONYM in encoded:
+            return False
+        if _DOLLAR in encoded and any(_PSEUDONYM in leaf for leaf in embedded(encoded)):
             return False
         return not self._redactor.suspects(encoded)
 

@@ -68,6 +68,7 @@ _INSTEAD: dict[str, dict[str, Any]] = {  # what each can tell without being load
     },
     "inspect": {},
     "ipaddress": {},
+    "msgspec.inspect": {},
     "platform": {"system": lambda: os.uname().sysname},
     "textwrap": {},
     "typing_extensions": {"get_type_hints": _type_hints},

@@ -6,6 +6,7 @@ exact encoding of the event's data.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from pathlib import Path
 
@@ -71,8 +72,9 @@ class Packer:
         self.new_files: list[Path] = []
         self.used_deltas = False
 
-    def pack(self, seq: int, draft: Draft, payload: bytes, digest: bytes) -> bytes:
+    def pack(self, seq: int, draft: Draft, payload: bytes, digest: bytes = b"") -> bytes:
         """What to write as the data of event ``seq``. Raises OSError when a blob cannot be.
+        ``digest`` is the sha256 of ``payload``, where that is known.
 
         Nothing is ever taken from ``draft.data``, which has not been redacted.
         """
@@ -128,6 +130,7 @@ class Packer:
             depth = max(depth, side.depth)
         ops = delta.diff(last.payload, payload, *(base.payload for base in bases[1:]))
         of = [base.seq for base in bases]
+        digest = digest or hashlib.sha256(payload).digest()
         step = {"digest": short_digest(digest), "of": of, "ops": ops}
         result = orjson.dumps({"$delta": step}, option=orjson.OPT_SORT_KEYS)
         if len(result) > worth:

@@ -155,7 +155,8 @@ class Writer:
             self._options.warn(prepared.warning)
         payload = prepared.payload
         marks = values_to_seal(prepared, received) if received else prepared.received
-        digest = hashlib.sha256(payload).digest()
+        # The content hash does not take it where a part of the payload is left out.
+        digest = b"" if prepared.varies and not marks else hashlib.sha256(payload).digest()
         with self._lock:
             if self._closed:
                 raise SinkError("this recording is closed", hint="append before finalize")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,6 +88,15 @@ def test_a_printer_that_is_not_known_is_refused(name: str) -> None:
         unprinted(shown)
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["0.00001", "0.00012", "1e-5", "1e-05", "-0.0", "1e16", "1e+16", "100000000000000000000.0"],
+)
+def test_a_number_that_others_write_differently_comes_back_as_it_was(number: str) -> None:
+    payload = _payload(f'{{"a":[{number}]}}')
+    assert unprinted(printed(payload)) == payload
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -103,4 +113,13 @@ def test_every_body_comes_back_to_the_byte(
         payload = _payload(text)
     except ValueRefused:
         return  # a lone surrogate is in no recording
+    assert unprinted(printed(payload)) == payload
+
+
+@given(json_values)
+def test_what_another_printer_wrote_comes_back_to_the_byte(value: Any) -> None:
+    try:
+        payload = _payload(orjson.dumps([value]).decode())
+    except (ValueRefused, TypeError):
+        return  # a lone surrogate, or an integer that is too large for that printer
     assert unprinted(printed(payload)) == payload

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 _LOAD = "from reenact.runs.lightly import LIBRARIES, load_lightly; load_lightly(*LIBRARIES)\n"
-_LATE = ("inspect", "ipaddress", "platform", "textwrap", "typing_extensions")
+_LATE = ("inspect", "ipaddress", "msgspec.inspect", "platform", "textwrap", "typing_extensions")
 
 
 def _printed(code: str) -> list[str]:
@@ -52,10 +52,11 @@ class Tea(msgspec.Struct):
 
 print(Cup.__doc__)
 print(msgspec.json.schema(Tea)["$defs"]["Tea"]["description"])
+print(msgspec.inspect.type_info(int) == msgspec.inspect.IntType())
 print(urllib.parse.urlsplit("http://[::1]:80/").hostname)
 print(uuid.uuid1().version, uuid.platform.system() == platform.system())
 """
-    assert _printed(code) == ["Cup(size: int)", "Hot.", "::1", "1 True"]
+    assert _printed(code) == ["Cup(size: int)", "Hot.", "True", "::1", "1 True"]
 
 
 def test_types_of_typing_extensions_are_understood_as_without_us() -> None:
