@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from reenact.audit.bundle import open_bundle
@@ -178,6 +180,45 @@ def test_nothing_done_is_nothing_found(tmp_path: Path) -> None:
     report, _ = tamper(tmp_path, lambda connection: None)
     assert report.counts == {}
     assert report.size == 8
+
+
+def test_a_log_that_was_cut_and_grew_again_is_found(tmp_path: Path) -> None:
+    """By its length it could be the log that the head is about."""
+    data, path = tmp_path / "data", tmp_path / "export.tar"
+    with running(data) as house:
+        key, head = fill(house)
+    with raw(data) as connection:
+        for table in TABLES:
+            connection.execute(f"DROP TRIGGER {table}_no_delete")
+        truncate(connection)
+    with running(data) as house:
+        house.clock.move(1000)
+        fill(house, 8)
+        exporter = house.client(house.key("audit:export"))
+        path.write_bytes(exporter.get("/api/v1/audit/export").content)
+    assert verify_export(path, [key]).counts == {}  # it is whole, and signed
+    assert set(verify_export(path, [key], head).counts) == {"log.forked"}
+
+
+def test_many_writers_at_once_make_one_log(house: House, tmp_path: Path) -> None:
+    key, head = fill(house, 1)
+    clients = [house.client(house.key("tenant admin")) for _ in range(4)]
+
+    def work(client: httpx.Client, number: int) -> list[int]:
+        return [
+            client.put(
+                f"/api/v1/environments/w{number}-{count}", json={"kind": "production"}
+            ).status_code
+            for count in range(10)
+        ]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, clients, range(4)))
+    assert found == [[200] * 10] * 4
+    path = tmp_path / "export.tar"
+    path.write_bytes(house.client(house.key("audit:export")).get("/api/v1/audit/export").content)
+    report = verify_export(path, [key], head)
+    assert (report.counts, report.size) == ({}, 2 + 40 + 1)
 
 
 @pytest.mark.parametrize("table", TABLES)
