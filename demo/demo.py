@@ -1,28 +1,42 @@
-"""A guided tour: record an unchanged agent, fork it, re-enact it offline, change it, damage a copy.
+"""A guided tour: record an unchanged agent, fork it, re-enact it offline, change it, damage a copy; then
+replay an order of a shop with another amount, and prove who did it.
 
-The program is ``agent.py``, and what it talks to is a small web server on loopback that plays two
-models, a weather service and a restaurant. Runs the real ``reenact`` command on real files in a folder of its own,
-which is removed at the end. Exits 0 only if everything came out as it should.
+The programs are ``agent.py`` and ``shop.py``, and what they talk to is a small web server on loopback that
+plays two models, a weather service, a restaurant and a bank. Runs the real ``reenact`` command on real files
+in a folder of its own, which is removed at the end. Exits 0 only if everything came out as it should.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
+import httpx
 from world import WORDS, World
 
-AGENT = Path(__file__).with_name("agent.py")
+PROGRAMS = [Path(__file__).with_name(name) for name in ("agent.py", "shop.py")]
 QUESTION = "Book a table in Bern if it is warm"
 OTHER_QUESTION = "Book a table in Rome if it is warm"
 ANSWER = f"{WORDS['small-1']}\n"
 OTHER_ANSWER = f"{WORDS['large-1']}\n"
 API_KEY = "sk-demo-hunter2-is-not-a-password"
+PASSWORD = "correct horse battery staple"
+PATIENCE = 60
+"""Seconds until something that is waited for counts as not coming."""
+
+
+T = TypeVar("T")
 
 
 class Surprise(Exception):
@@ -32,7 +46,8 @@ class Surprise(Exception):
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="reenact-demo-"))
     os.chdir(folder)
-    shutil.copy(AGENT, "agent.py")
+    for program in PROGRAMS:
+        shutil.copy(program, program.name)
     world = World()
     os.environ.update(
         COLUMNS=os.environ.get("COLUMNS", "100"),
@@ -64,6 +79,7 @@ def tour(world: World) -> None:
     re_enact(world)
     change(world)
     damage()
+    exchange()
 
 
 def record(world: World) -> None:
@@ -140,7 +156,91 @@ def damage() -> None:
     agent("--replay copy", QUESTION, code=3, shows=["damaged"])
 
 
+def exchange() -> None:
+    say(
+        "7. Replay an order of an app, with another amount",
+        "A server for exchanges, with an account and a key for the shop. shop.py is a FastAPI app with three\n"
+        "lines more than before. An order comes in, and is paid for at the bank.",
+    )
+    with contextlib.ExitStack() as stack:
+        address = stack.enter_context(running_server())
+        bank = World()
+        stack.callback(bank.stop)
+        shop = stack.enter_context(running_shop(address, bank))
+        answer = httpx.post(f"{shop}/orders", json={"item": "tea", "amount": 100}, trust_env=False)
+        print(f"\nPOST /orders {{'item': 'tea', 'amount': 100}} -> {answer.text}")
+        expect(bank.payments == 1, "an order that was not paid for")
+        taken = wait_for(lambda: command("exchange ls", shows=[], quiet=True).count("POST /orders"))
+        expect(taken == 1, "an exchange that was not recorded once")
+        command("exchange ls", shows=["shop", "staging", "POST /orders", "completed"])
+        shows = ["diverged", "/body/amount", "- 100", "+ 5"]
+        command("exchange replay last --set body.amount=5", code=1, shows=shows)
+        print(f"payments at the bank: {bank.payments}")
+        expect(bank.payments == 1, "a payment in a replay")
+        command("exchange replay last", shows=["identical"])
+        say(
+            "8. Prove it",
+            "Who replayed what is in a log that nobody can edit without being noticed.",
+        )
+        command("audit ls --action replay.requested", shows=["replay.requested", "staging"])
+        command("audit verify", shows=["verified"])
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator[str]:
+    """The address of a server with an account, at which this machine is signed in."""
+    with background("reenact serve --port 0 --data server", "server.log") as log:
+        link = wait_for(lambda: re.search(r"http://\S+/setup\?token=\w+", log.read_text("utf-8")))[
+            0
+        ]
+        address = link.partition("/setup")[0]
+        words = f"login '{address}/setup?token=…' --email ada@example.com --password-stdin"
+        command(words.replace("…", link.rpartition("=")[2]), shows=["signed in"], said_as=words)
+        command("environment set staging non-production", shows=["non-production"])
+        yield address
+
+
+@contextlib.contextmanager
+def running_shop(server: str, bank: World) -> Iterator[str]:
+    """The address of the shop, which knows the server and the bank."""
+    words = "key add shop --kind agent --app shop --environment staging --json"
+    key = json.loads(command(words, shows=["rnk_agent_"], hide=r"(?<=rnk_agent_)\w+"))["key"]
+    os.environ.update(REENACT_SERVER=server, SHOP_AGENT_KEY=key, MODEL_SERVER=bank.address)
+    with background("uvicorn shop:app --port 0", "shop.log") as log:
+        yield wait_for(lambda: re.search(r"http://[\d.]+:\d+", log.read_text("utf-8")))[0]
+
+
 # Running commands as a user would
+
+
+@contextlib.contextmanager
+def background(words: str, name: str) -> Iterator[Path]:
+    """A program that runs beside this one. Gives the file with what it says."""
+    print(f"\n$ {words} &", flush=True)
+    module, *rest = shlex.split(words)
+    log = Path(name)
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *rest],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield log
+        expect(process.poll() is None, f"{words} has ended by itself:\n{log.read_text('utf-8')}")
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def wait_for(found: Callable[[], T | None]) -> T:
+    """What ``found`` gives, as soon as it gives something."""
+    end = time.monotonic() + PATIENCE
+    while not (value := found()):
+        expect(time.monotonic() < end, "what was waited for did not come")
+        time.sleep(0.05)
+    return value
 
 
 def agent(flags: str, question: str, *, code: int = 0, shows: list[str]) -> str:
@@ -149,17 +249,28 @@ def agent(flags: str, question: str, *, code: int = 0, shows: list[str]) -> str:
     return command(words, code=code, shows=shows)
 
 
-def command(words: str, *, code: int = 0, shows: list[str]) -> str:
-    """Run a command, show it, and check what it did. Returns its standard output."""
-    print(f"\n$ reenact {words}", flush=True)
+def command(
+    words: str,
+    *,
+    code: int = 0,
+    shows: list[str],
+    said_as: str = "",
+    hide: str = "",
+    quiet: bool = False,
+) -> str:
+    """Run a command, show it (as ``said_as``, without what matches ``hide``), and check what it did.
+    Returns its standard output."""
     returned, printed, said = started(["python", "-m", "reenact", *shlex.split(words)])
-    print(f"{printed}{said}", end="")
+    if not quiet:
+        shown = re.sub(hide, "…", f"{printed}{said}") if hide else f"{printed}{said}"
+        print(f"\n$ reenact {said_as or words}\n{shown}", end="", flush=True)
     if code:
         print(f"(exit code {returned})")
     expect(returned == code, f"'reenact {words}' exited with {returned}, not {code}")
     for text in shows:
         expect(text in printed + said, f"'reenact {words}' did not print {text!r}")
-    expect(API_KEY not in printed + said, "a secret on the screen")
+    for secret in (API_KEY, PASSWORD):
+        expect(secret not in printed + said, "a secret on the screen")
     return printed
 
 
@@ -168,7 +279,7 @@ def started(words: list[str]) -> tuple[int, str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [sys.executable, *words[1:]],
-        stdin=subprocess.DEVNULL,
+        input=PASSWORD if "--password-stdin" in words else "",
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, "PATH": path},

@@ -1,5 +1,5 @@
-"""What the agent talks to: a web server on loopback that plays two models, a weather service and a
-restaurant."""
+"""What the agent and the shop talk to: a web server on loopback that plays two models, a weather
+service, a restaurant and a bank."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ WORDS = {
 
 
 class World(ThreadingHTTPServer):
-    """Counts what reaches it: ``requests``, and the ``tables`` that were booked."""
+    """Counts what reaches it: ``requests``, the ``tables`` that were booked, the ``payments`` made."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
         self.requests = 0
         self.tables = 0
+        self.payments = 0
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
         self._thread = Thread(target=self.serve_forever, args=(0.01,))
         self._thread.start()
@@ -35,7 +36,7 @@ class World(ThreadingHTTPServer):
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Chat completions, streamed; tables; and the weather."""
+    """Chat completions, streamed; tables; payments; and the weather."""
 
     protocol_version = "HTTP/1.1"
     server: World
@@ -46,6 +47,9 @@ class Answers(BaseHTTPRequestHandler):
         if self.path == "/tables":
             self.server.tables += 1
             self._say({"table": self.server.tables, **asked})
+        elif self.path == "/payments":
+            self.server.payments += 1
+            self._say({"receipt": self.server.payments, **asked})
         else:
             self._stream(asked["model"], asked["messages"])
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # typing itself would be a third of what ``reenact --help
 if TYPE_CHECKING:
     from typing import Any
 
-    from reenact import agents, clock, rng, rr, tools
+    from reenact import agents, clock, exchange, rng, rr, tools
     from reenact.agents.config import ReplayConfig
     from reenact.agents.runner import run_agent, run_agent_async
     from reenact.engine.branch_point import At
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ValueRefused,
         WriterBusy,
     )
+    from reenact.exchange.flow import is_replay
     from reenact.format.canonical import canonical, digest
     from reenact.format.event import Draft, Event
     from reenact.format.manifest import Manifest
@@ -100,6 +101,7 @@ _HOME = {
         "ValueRefused",
         "WriterBusy",
     ),
+    "reenact.exchange.flow": ("is_replay",),
     "reenact.format.canonical": ("canonical", "digest"),
     "reenact.format.event": ("Draft", "Event"),
     "reenact.format.manifest": ("Manifest",),
@@ -124,7 +126,7 @@ _HOME = {
     "reenact.tools.models": ("llm",),
     "reenact.tools.wrapping": ("tool",),
 }
-_ROOMS = ("agents", "clock", "rng", "rr", "tools")
+_ROOMS = ("agents", "clock", "exchange", "rng", "rr", "tools")
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -178,6 +180,8 @@ __all__ = [
     "clock",
     "current",
     "digest",
+    "exchange",
+    "is_replay",
     "llm",
     "open_recording",
     "rng",

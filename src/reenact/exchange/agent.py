@@ -97,7 +97,7 @@ class Agent:
             environment=environment,
             name=name,
             version=version,
-            capabilities=("replay", "cancel"),
+            capabilities=("replay", "cancel", *(("credentials",) if credentials else ())),
         )
         self._redaction = redaction
         self._doors: list[Door] = []

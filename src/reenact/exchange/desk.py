@@ -6,11 +6,13 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from reenact._system import Now
+from reenact.engine.session import Session
+from reenact.engine.settings import Settings
 from reenact.errors import UsageError
 from reenact.exchange.bodies import clipped
 from reenact.exchange.flow import here
@@ -22,10 +24,7 @@ from reenact.exchange.revision import Definition
 from reenact.exchange.tracing import correlation_of, follow, new_trace, outgoing
 from reenact.policy.rules import Policy
 from reenact.scope import session
-from reenact.store.warning import Warn
-
-if TYPE_CHECKING:
-    from reenact.engine.session import Session
+from reenact.store.warning import Heard, Warn
 
 __all__ = ["Desk", "Limits", "Sample"]
 
@@ -72,6 +71,8 @@ class Desk:
         self._lock = threading.Lock()
         self._release: Callable[[], None] | None = None
         """Takes away what the first session has installed, and the next ones need again."""
+        self._usual: Settings | None = None
+        """What holds for every recording, but for its place."""
 
     # Recording
 
@@ -152,19 +153,28 @@ class Desk:
     def _recording(self, exchange_id: str) -> Callable[[Notes], Session]:
         def open_session(notes: Notes) -> Session:
             place = self._places[exchange_id] = self._carrier().place()
-            return self._session(notes, self.cleaner, capture=place, mode="record")
+            if self._usual is None:
+                made = self._made(notes, self.cleaner, capture=place, mode="record")
+                self._usual = _undurable(made.settings) if self._policy is None else made.settings
+            return self._entered(Session(_placed(self._usual, place, notes)))
 
         return open_session
 
     def _session(self, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
-        opened = session(
+        return self._entered(self._made(notes, cleaner, **how))
+
+    def _made(self, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
+        return session(
             policy=self._policy,
             match="lane",
             redaction=cleaner.redactor,
             seal=False,  # what is secret stays in the app, sealed or not
             warn=notes,
             **how,
-        ).__enter__()
+        )
+
+    def _entered(self, made: Session) -> Session:
+        opened = made.__enter__()
         with self._lock:
             if self._release is None:
                 self._release = opened.keep_patches()
@@ -204,6 +214,7 @@ class Desk:
                 source_exchange_id=command.source_exchange_id,
                 depth=max(1, command.depth),
                 boundaries=command.boundaries,
+                strict=command.strict,
             ),
             check=check,
             filled=filled,
@@ -235,3 +246,16 @@ class Desk:
         return self._session(
             notes, cleaner, capture=into, mode="record_missing", strict=command.strict
         )
+
+
+def _undurable(settings: Settings) -> Settings:
+    """The app does not wait for the disk. What was written outlives the process all the same; and who
+    wants it to outlive the machine, too, says so in a policy."""
+    policy = msgspec.structs.replace(settings.policy, durability="none")
+    return msgspec.structs.replace(
+        settings, pinned=msgspec.structs.replace(settings.pinned, policy=policy)
+    )
+
+
+def _placed(usual: Settings, place: Path, notes: Notes) -> Settings:
+    return msgspec.structs.replace(usual, path=place, warn=Heard(notes))
