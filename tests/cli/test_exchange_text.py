@@ -137,3 +137,90 @@ def test_many_changes_are_counted() -> None:
     changes = [{"op": "replace", "path": f"/{n}", "before": 1, "after": 2} for n in range(100)]
     assert "  and 80 more places" in _compared({"verdict": "diverged", "result": changes})
     assert milliseconds(None) == "-"
+
+
+def _divergence(**more: Any) -> dict[str, Any]:
+    def seen(amount: int) -> dict[str, Any]:
+        request = {
+            "body": {"amount": amount},
+            "method": "POST",
+            "url": "http://bank.example/pay?a=1",
+        }
+        return {
+            "type": "nondeterministic",
+            "operation": "network POST",
+            "lane": "0",
+            "data": {"source": "network", "op": "POST", "request": request},
+        }
+
+    gap = {
+        "path": "$.request.body.amount",
+        "jsonPath": "$['request']['body']['amount']",
+        "kind": "changed",
+        "expected": 100,
+        "observed": 5,
+    }
+    return {
+        "version": 1,
+        "code": "event_payload_mismatch",
+        "detail": "It differs.",
+        "lane": "0",
+        "expected": seen(100),
+        "observed": seen(5),
+        "eventSeq": 1,
+        "paths": [gap],
+        **more,
+    }
+
+
+def _told(*divergences: Any, width: int = 0) -> list[str]:
+    shown = _compared({"verdict": "diverged", "divergences": list(divergences)}, width)
+    return shown.splitlines()[3:]
+
+
+def test_a_divergence_is_told_in_words() -> None:
+    assert _told(_divergence(answer="recorded")) == [
+        "divergence  event_payload_mismatch: POST http://bank.example/pay",
+        "  /request/body/amount is 5, recorded 100",
+        "  the recorded answer was given",
+    ]
+    assert _told(_divergence(answer="refused"))[-1] == "  it was refused"
+
+
+def test_places_that_only_one_side_has() -> None:
+    gap = {"path": "$.args.q", "jsonPath": "$['args']['q']", "expected": "tea", "observed": None}
+    told = _told(_divergence(paths=[{**gap, "kind": "removed"}, {**gap, "kind": "added"}]))
+    assert told[1:] == [
+        '  /request/args/q is missing, recorded "tea"',
+        "  /request/args/q is null, and is not in the recording",
+    ]
+
+
+def test_many_places_and_many_divergences_are_counted() -> None:
+    gap = _divergence()["paths"][0]
+    told = _told(*[_divergence(paths=[gap] * 9, morePaths=4)] * 25)
+    assert told.count("  and 7 more places") == 20
+    assert told[-1] == "and 5 more divergences"
+
+
+def test_what_no_place_says_is_told_by_its_sentence_in_lines_that_fit() -> None:
+    words = "Nothing asked for it: " + "the recorded run made this call and this one did not. " * 3
+    told = _told(_divergence(code="event_missing", paths=[], detail=words.strip()), width=60)
+    assert told[0].startswith("divergence  event_missing: POST http://bank.example/pay")
+    assert "".join(line[1:] for line in told[1:]) == f" {words.strip()}"
+    assert max(map(len, told)) <= 60
+
+
+def test_what_was_waited_for_in_vain_is_told_once() -> None:
+    left = _divergence(code="event_missing", paths=[], detail="left over")
+    waited = {**left, "detail": "waited for", "flags": ["stalled"]}
+    assert [line for line in _told(waited, left) if line.startswith("  ")] == ["  waited for"]
+    assert [line for line in _told(left) if line.startswith("  ")] == ["  left over"]
+
+
+@pytest.mark.parametrize(
+    "one", [{"code": "c"}, {"version": 1, "flags": 7}, 7, None, {"answer": []}]
+)
+def test_divergences_that_are_none(one: Any) -> None:
+    told = _told(one)
+    assert len(told) == (1 if isinstance(one, dict) else 0)

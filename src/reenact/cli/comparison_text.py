@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from reenact.cli.diff_text import in_words
+from reenact.cli.divergence_text import divergence_lines
 from reenact.cli.exchange_text import milliseconds
 from reenact.cli.render import clip, count, preview, safe
 
@@ -39,9 +40,8 @@ class ComparisonPrinter:
                 self._changes(found[name], "  ")
         self._things("processor", found.get("processors") or [])
         self._things("call", found.get("calls") or [])
-        for one in found.get("divergences") or []:
-            self._line("")
-            self._line(f"divergence  {preview(one, _VALUE)}")
+        for line in divergence_lines(found.get("divergences") or [], self._width):
+            self._line(line)
 
     def _line(self, text: str) -> None:
         print(clip(text, self._width).rstrip(), file=self._out)
@@ -71,8 +71,9 @@ class ComparisonPrinter:
         self._line(f"{count(len(things), noun)}, {same:,} the same")
         for one in others[: _LISTED * 5]:
             name = one.get("path") or one.get("operation") or "?"
-            noise = "  (noise)" if one.get("noise") else ""
-            self._line(f"  {_STATES.get(one.get('state', ''), '?')} {safe(str(name))}{noise}")
+            self._line(
+                f"  {_STATES.get(one.get('state', ''), '?')} {safe(str(name))}{_remarks(one)}"
+            )
             self._changes(one.get("changes") or [], "      ")
         if len(others) > _LISTED * 5:
             self._line(f"  and {count(len(others) - _LISTED * 5, f'more {noun}')}")
@@ -99,6 +100,15 @@ class ComparisonPrinter:
             yield f"    - {preview(before, _VALUE)}"
         if "after" in one:
             yield f"    + {preview(after, _VALUE)}"
+
+
+def _remarks(one: dict[str, Any]) -> str:
+    found = [
+        *(["noise"] if one.get("noise") else []),
+        *(["recorded answer"] if one.get("answer") == "recorded" else []),
+        *(["refused"] if one.get("answer") == "refused" else []),
+    ]
+    return f"  ({', '.join(found)})" if found else ""
 
 
 def _verdict(found: dict[str, Any]) -> str:

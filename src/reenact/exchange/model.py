@@ -182,12 +182,14 @@ class RecordingRef(Wire, frozen=True, kw_only=True):
 
 
 class ReplayOf(Wire, frozen=True, kw_only=True):
-    """Set in the exchange of a replay. ``depth`` is 1 for a replay of an original."""
+    """Set in the exchange of a replay. ``depth`` is 1 for a replay of an original. ``strict``: it
+    was to end at the first divergence."""
 
     replay_id: Id
     source_exchange_id: Id
     depth: Annotated[int, msgspec.Meta(ge=1)] = 1
     boundaries: Boundaries = "recorded"
+    strict: bool = False
     divergences: tuple[dict[str, Any], ...] = ()
     live_calls: Count = 0
     served_calls: Count = 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from reenact.diff.align import align
 from reenact.exchange.comparison.noise import Noise
+from reenact.exchange.comparison.operations import name_operation, request_in
 from reenact.exchange.model import Processor
 from reenact.format.canonical import digest
 from reenact.store.source import SeekableSource
@@ -26,18 +26,26 @@ class Call(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     ``lane``, ``processor_seq`` the innermost processor that made it, 0 for none.
 
     ``operation`` says what was called, without what changes from call to call: ``GET
-    https://host/path``, ``openai/gpt-5``, the name of a tool.
+    https://host/path``, ``openai/gpt-5``, the name of a tool; ``name`` is the last part of what the
+    recording calls it: ``GET``.
+
+    A replay serves recorded answers, and so its recording holds the recorded requests. ``asked`` is
+    the request that was made where it is another one; ``refused`` says that a call was made, and
+    got no answer (:mod:`reenact.exchange.comparison.asking`).
     """
 
     seq: int
     lane: str = ""
     position: int = 0
     type: str = ""
+    name: str = ""
     operation: str = ""
     request: Any = None
     response: Any = None
     error: Any = None
     processor_seq: int = 0
+    asked: Any = msgspec.UNSET
+    refused: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 def read_calls(source: SeekableSource, processors: Sequence[Processor] = ()) -> tuple[Call, ...]:
@@ -60,16 +68,15 @@ def _call(step: Step, seen: Seen, speaker: Speaker, owner: int) -> Call:
     response, error = said.pop("response", None), said.pop("error", None)
     if response is None and "result" in said:
         response = said.pop("result")
-    request = said.pop("request", None)
-    for name in ("source", "op", "type", "ok"):
-        said.pop(name, None)
+    request = request_in(said)
     return Call(
         seq=seen.first,
         lane=seen.lane,
         position=seen.position,
         type=seen.kind,
-        operation=_operation(seen, request),
-        request=_json(request if request is not None else said),
+        name=seen.name,
+        operation=name_operation(seen.name or seen.kind, request),
+        request=_json(request),
         response=_json(response),
         error=_json(error),
         processor_seq=owner,
@@ -84,18 +91,6 @@ def _json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [*map(_json, value)]
     return value
-
-
-def _operation(seen: Seen, request: Any) -> str:
-    url = request.get("url") if isinstance(request, dict) else None
-    if not isinstance(url, str):
-        return seen.name or seen.kind
-    method = request.get("method")
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return seen.name
-    return f"{method or seen.name} {parts.scheme}://{parts.netloc}{parts.path}"
 
 
 class _Owners:
@@ -169,10 +164,18 @@ def _unlike(before: list[Call], after: list[Call]) -> Iterator[CallPair]:
 
 def said_by(call: Call) -> dict[str, Any]:
     """What is compared of a call."""
+    said = _recorded(call)
+    if call.asked is not msgspec.UNSET:
+        said["request"] = call.asked
+    return said
+
+
+def _recorded(call: Call) -> dict[str, Any]:
     said = {"request": call.request, "response": call.response, "error": call.error}
     return {name: value for name, value in said.items() if value is not None}
 
 
 def _key(call: Call, noise: Noise) -> str:
-    said = noise.mask(("calls", call.operation), said_by(call))
+    """By what is recorded: what was asked instead differs in the same place."""
+    said = noise.mask(("calls", call.operation), _recorded(call))
     return digest([call.type, call.operation, said])

@@ -9,6 +9,7 @@ import msgspec
 
 from reenact.errors import UsageError
 from reenact.exchange.comparison.aligning import align_processors
+from reenact.exchange.comparison.asking import Answer, as_asked
 from reenact.exchange.comparison.calls import Call, align_calls, said_by
 from reenact.exchange.comparison.changes import Changed, compare_documents
 from reenact.exchange.comparison.noise import Noise
@@ -47,18 +48,21 @@ def compare(
     result = compare_documents(("result",), _result(original), _result(replay), noise)
     pairs = align_processors(original.processors, replay.processors, content_of)
     processors = [compare_pair(pair, noise) for pair in pairs]
-    calls = [_call(*pair, noise) for pair in align_calls(calls_before, calls_after, noise)]
-    divergences = replay.replay.divergences if replay.replay is not None else ()
+    asked = as_asked(calls_after, replay.replay)
+    made = as_asked(calls_before, original.replay).calls
+    calls = [_call(*pair, noise) for pair in align_calls(made, asked.calls, noise)]
+    divergences = _divergences(replay, asked.answers)
     counts = _counted([*start, *result], [*processors, *calls])
     inner = _counted(result, [*processors, *calls])
     return Comparison(
         verdict=verdict_of(
             original,
             replay,
-            differs=bool(inner.changed or inner.added or inner.removed or divergences),
+            # Calls that were made otherwise are among the calls, where noise rules hold.
+            differs=bool(inner.changed or inner.added or inner.removed or "" in asked.answers),
             noise=bool(start or counts.noise),
         ),
-        first=first_difference(original, replay, start, result, processors, calls),
+        first=first_difference(original, replay, start, result, processors, calls, divergences),
         status=Sides(before=original.status, after=replay.status),
         start=tuple(start[:LISTED]),
         result=tuple(result[:LISTED]),
@@ -89,6 +93,14 @@ def _result(exchange: Exchange) -> dict[str, Any]:
     return {**_document(exchange.result), **error}
 
 
+def _divergences(replay: Exchange, answers: Sequence[Answer]) -> tuple[dict[str, Any], ...]:
+    told = replay.replay.divergences if replay.replay is not None else ()
+    return tuple(
+        {**one, "answer": answer} if answer else one
+        for one, answer in zip(told, answers, strict=True)
+    )
+
+
 def _call(before: Call | None, after: Call | None, noise: Noise) -> CallChange:
     one = after or before
     assert one is not None
@@ -98,7 +110,7 @@ def _call(before: Call | None, after: Call | None, noise: Noise) -> CallChange:
         state: State = "added" if before is None else "removed"
         only_noise = noise.about(root, msgspec.UNSET, msgspec.UNSET)
     else:
-        changes = compare_documents(root, said_by(before), said_by(after), noise)
+        changes = compare_documents(root, *_said(before, after), noise)
         state = "changed" if changes else "same"
         only_noise = bool(changes) and all(change.noise for change in changes)
     return CallChange(
@@ -106,11 +118,33 @@ def _call(before: Call | None, after: Call | None, noise: Noise) -> CallChange:
         operation=one.operation,
         type=one.type,
         lane=one.lane,
-        before=before.seq if before else None,
-        after=after.seq if after else None,
+        before=_seq(before),
+        after=_seq(after),
         changes=tuple(changes),
+        answer=_answer(after),
         noise=only_noise,
     )
+
+
+def _seq(call: Call | None) -> int | None:
+    return None if call is None or call.refused is True else call.seq
+
+
+def _said(before: Call, after: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is compared. A call that was refused has no answer that could differ."""
+    said = said_by(before), said_by(after)
+    if before.refused is True or after.refused is True:
+        first, second = ({"request": one.get("request")} for one in said)
+        return first, second
+    return said
+
+
+def _answer(after: Call | None) -> Answer:
+    if after is None:
+        return ""
+    if after.refused is True:
+        return "refused"
+    return "" if after.asked is msgspec.UNSET else "recorded"
 
 
 T = TypeVar("T", ProcessorChange, CallChange)

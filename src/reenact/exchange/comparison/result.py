@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from reenact.exchange.comparison.asking import Answer
 from reenact.exchange.comparison.changes import Changed
 from reenact.exchange.model import Verdict
 
@@ -71,7 +72,8 @@ class ProcessorChange(_Value, frozen=True):
 
 
 class CallChange(_Value, frozen=True):
-    """``before`` and ``after`` are the seqs of a call in its recording."""
+    """``before`` and ``after`` are the seqs of a call in its recording; a call that was refused has
+    none. ``answer`` says what a call of a replay got that is not the recorded one."""
 
     state: State
     operation: str
@@ -80,6 +82,7 @@ class CallChange(_Value, frozen=True):
     before: int | None = None
     after: int | None = None
     changes: tuple[Changed, ...] = ()
+    answer: Answer = ""
     noise: bool = False
 
 
@@ -95,6 +98,7 @@ class Comparison(_Value, frozen=True):
     processors: tuple[ProcessorChange, ...] = ()
     calls: tuple[CallChange, ...] = ()
     divergences: tuple[dict[str, Any], ...] = ()
+    """Those of the replay, each with the ``answer`` that the call got, if it is about one."""
     revision: Sides = Sides()
     duration: Durations = Durations()
     counts: Counts = Counts()

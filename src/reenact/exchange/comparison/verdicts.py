@@ -19,11 +19,18 @@ from typing import Any, Final
 import msgspec
 
 from reenact.diff.text import clip, safe
+from reenact.exchange.comparison.asking import Answer
 from reenact.exchange.comparison.changes import Changed
 from reenact.exchange.comparison.result import CallChange, ProcessorChange
 from reenact.exchange.model import Exchange, Verdict
 
-__all__ = ["first_difference", "outcome", "verdict_of"]
+__all__ = ["ANSWERS", "first_difference", "outcome", "verdict_of"]
+
+ANSWERS: Final[dict[Answer, str]] = {
+    "recorded": "the recorded answer was given",
+    "refused": "it was refused",
+}
+"""What a call got that is not the recorded one, in words."""
 
 _SUCCEEDED, _REFUSED, _FAILED = range(3)
 _VALUE: Final = 60
@@ -60,11 +67,13 @@ def first_difference(
     result: Iterable[Changed],
     processors: Iterable[ProcessorChange],
     calls: Iterable[CallChange],
+    divergences: Iterable[dict[str, Any]] = (),
 ) -> str:
     """In the order in which things happen, what was edited last: it was meant. Empty for none."""
     sentences = (
         *_about_processors(processors),
         *_about_calls(calls),
+        *_about_divergences(divergences),
         *_about_status(before, after),
         *(f"the result: {_words(one)}" for one in result if not one.noise),
         *(f"the start payload: {_words(one)}" for one in start if not one.noise),
@@ -91,13 +100,24 @@ def _about_calls(calls: Iterable[CallChange]) -> Iterator[str]:
         if one.noise or one.state == "same":
             continue
         name = f"call {clip(safe(one.operation), 2 * _VALUE)}"
+        got = f"; {ANSWERS[one.answer]}" if one.answer else ""
         if one.state == "added":
-            yield f"{name} was made, and was not before"
+            yield f"{name} was made, and was not before{got}"
         elif one.state == "removed":
             yield f"{name} was not made, and was before"
         else:
-            yield f"{name}: {_words(next(change for change in one.changes if not change.noise))}"
+            change = next(change for change in one.changes if not change.noise)
+            yield f"{name}: {_words(change)}{got}"
         return
+
+
+def _about_divergences(divergences: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Those that no call shows."""
+    for one in divergences:
+        detail = one.get("detail")
+        if not one.get("answer") and isinstance(detail, str):
+            yield clip(safe(detail), 6 * _VALUE)
+            return
 
 
 def _about_status(before: Exchange, after: Exchange) -> Iterator[str]:
@@ -116,6 +136,8 @@ def _words(change: Changed) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, dict) and set(value) == {"type", "message"}:  # an error
+        return clip(safe(f"{value['type']}: {value['message']}"), 2 * _VALUE)
     if isinstance(value, (dict, list, tuple)):
         many = "fields" if isinstance(value, dict) else "items"
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} {many}"

@@ -54,8 +54,10 @@ def step(
     )
 
 
-def call(seq: int, operation: str = "GET https://a.example/x", **more: Any) -> Call:
-    return Call(seq=seq, lane="0", position=seq, type="network", operation=operation, **more)
+def call(
+    seq: int, operation: str = "GET https://a.example/x", kind: str = "network", **more: Any
+) -> Call:
+    return Call(seq=seq, lane="0", position=seq, type=kind, operation=operation, **more)
 
 
 def rules(*given: dict[str, Any]) -> tuple[NoiseRule, ...]:

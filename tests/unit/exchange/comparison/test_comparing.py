@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from reenact.exchange.comparison.comparing import compare
-from reenact.exchange.model import Body, Change, Payload
+from reenact.exchange.model import Body, Change, ErrorFacts, Payload
 from tests.unit.exchange.comparison.samples import call, exchange, of_results, payload, rules, step
 
 
@@ -242,3 +242,9 @@ def test_many_differences_are_counted_and_not_all_listed() -> None:
     found = of_results({str(n): 0 for n in range(3_000)}, {str(n): 1 for n in range(3_000)})
     assert found.counts.changed == 3_000
     assert len(found.result) == 2_000
+
+
+def test_an_error_that_is_new_is_told_with_its_words() -> None:
+    failed = step("check", 1, status="failed", error=ErrorFacts(type="shop.TooMany", message="501"))
+    found = compare(exchange(processors=[step("check", 1)]), exchange(processors=[failed]))
+    assert found.first == "processor check: /error is new: shop.TooMany: 501"
