@@ -45,6 +45,7 @@ ACTIONS: Final[dict[str, tuple[str, ...]]] = {
     "tenant.changed": _CHANGE,
     "tier.changed": (*_CHANGE, "tier"),
     "environment.changed": _CHANGE,
+    "noise.changed": _CHANGE,
     "agent.registered": ("env", "subject", "outcome"),
     "agent.refused": ("env", "subject", "code", "outcome"),
     "audit.read": ("permission", "outcome"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,7 +22,7 @@ from reenact.server.access import Permission, has_anywhere
 from reenact.server.answering import answer_problem, to_response
 from reenact.server.asking import Ask, deny
 from reenact.server.audit import actor_of
-from reenact.server.edge import Edge, request_id_of, told_of
+from reenact.server.edge import LOGGER, Edge, request_id_of, told_of
 from reenact.server.people.authenticating import authenticate, check_origin
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
@@ -60,7 +60,16 @@ def make_app(
 
 
 async def _run(work: Background, server: Server) -> None:
-    await work(server, server.stopping)
+    """Until the server stops: what fails for a reason that nobody thought of is begun again, since a
+    server without it would look well, and replays would never expire."""
+    while not server.stopping.is_set():
+        try:
+            await work(server, server.stopping)
+            return
+        except Exception:  # noqa: BLE001 - told in the log, and begun again
+            LOGGER.exception("what runs in the background failed, and is begun again")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(server.stopping.wait(), server.timings.retry)
 
 
 def _by_path(endpoints: Iterable[Endpoint]) -> dict[str, dict[str, Endpoint]]:

@@ -195,6 +195,9 @@ def test_two_unchanged_replays_teach_the_noise_of_a_route(
     assert verdicts == ["diverged", "diverged", "equivalent"]
     rules = operator.get("/api/v1/noise", params={"app": "shop"}).json()["items"]
     assert [one["path"] for one in rules[0]["rules"]] == ["/result/body/total"]
+    (changed,) = house.records("noise.changed")
+    assert changed["subject"]["id"].startswith("shop ")
+    assert changed["details"] == {"rules": "1"}
 
 
 @pytest.mark.parametrize("text", ["{}", '[{"path": "/nowhere"}]', '[{"path": "/result", "x": 1}]'])

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from sqlalchemy import Row
 
+from reenact.audit.record import Record, Subject
 from reenact.errors import UsageError
 from reenact.exchange.comparison.learning import learn
 from reenact.exchange.comparison.result import Comparison
@@ -15,6 +16,7 @@ from reenact.exchange.model import Id, RouteId
 from reenact.server.access import Place
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
+from reenact.server.audit import actor_of
 from reenact.server.exchanges.completing import side_by_side
 from reenact.server.exchanges.documents import exchange_of, loose
 from reenact.server.exchanges.history import get_exchange, places_of
@@ -112,4 +114,16 @@ def _may_change(ask: Ask, app: str) -> None:
 async def _keep(ask: Ask, app: str, route: str, rules: tuple[NoiseRule, ...]) -> RouteRules:
     async with ask.server.database.writing(ask.tenant) as scope:
         await set_rules(scope, app, route, rules, ask.server.now(), ask.principal.id)
+        await ask.server.auditor.write(
+            scope,
+            Record(
+                tenant=ask.tenant,
+                actor=actor_of(ask.principal),
+                action="noise.changed",
+                subject=Subject("route", f"{app} {route}"),
+                permission="replay:execute",
+                outcome="ok",
+                details={"rules": f"{len(rules)}"},
+            ),
+        )
     return RouteRules(app, route, msgspec.to_builtins(rules))
