@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from reenact.errors import ReenactError
 from reenact.exchange.comparison.calls import Call, read_calls
-from reenact.exchange.model import Exchange, Processor
+from reenact.exchange.model import Exchange
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
 from reenact.store.pack import unpack
 from reenact.store.reading import open_recording
+from reenact.store.source import SeekableSource
 
-__all__ = ["calls_of", "recording_of"]
+__all__ = ["calls_of", "recording_of", "with_recording"]
 
+T = TypeVar("T")
 _LOOSER: Final = 16
 """How many times larger than a capture may be packed it may be unpacked."""
 
@@ -33,18 +35,29 @@ async def calls_of(server: Server, tenant: str, exchange: Exchange) -> tuple[Cal
     """The calls that it made; none where it has no recording. Raises :class:`Problem`."""
     if exchange.recording is None:
         return ()
-    data = await recording_of(server, tenant, exchange)
-    most = _LOOSER * server.limits.capture
-    return await asyncio.to_thread(_read, data, exchange.processors, most)
+    return await with_recording(
+        server,
+        tenant,
+        exchange.recording.digest,
+        lambda source: read_calls(source, exchange.processors),
+    )
 
 
-def _read(data: bytes, processors: Sequence[Processor], most: int) -> tuple[Call, ...]:
+async def with_recording(
+    server: Server, tenant: str, digest: str, read: Callable[[SeekableSource], T]
+) -> T:
+    """What ``read`` makes, in a thread, of the packed capture ``digest``. Raises :class:`Problem`."""
+    data = await server.blobs.get(tenant, digest)
+    return await asyncio.to_thread(_read, data, _LOOSER * server.limits.capture, read)
+
+
+def _read(data: bytes, most: int, read: Callable[[SeekableSource], T]) -> T:
     try:
         with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
             packed = Path(folder, "packed")
             packed.write_bytes(data)
             unpack(packed, Path(folder, "capture"), most=most)
             with open_recording(Path(folder, "capture")) as source:
-                return read_calls(source, processors)
+                return read(source)
     except ReenactError as error:
         raise Problem("damaged", f"the recording cannot be read: {error.message}") from None
