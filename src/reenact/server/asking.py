@@ -1,4 +1,4 @@
-"""One request: who asks, what with, and whether they may."""
+"""Who asks, what with, and whether they may."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from reenact.server.access import ANYWHERE, Decision, Permission, Place, decide
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
 
-__all__ = ["Ask", "deny"]
+__all__ = ["Ask", "Caller", "deny"]
 
 T = TypeVar("T")
 _MOST_ITEMS = 500
 
 
-class Ask:
-    """A request by somebody who is known. ``open`` routes have no principal, and get none."""
+class Caller:
+    """Somebody who is known and wants something of the server, now or since a while ago."""
 
-    def __init__(self, request: Request, server: Server, principal: Principal | None) -> None:
-        self.request = request
+    def __init__(self, server: Server, principal: Principal | None) -> None:
         self.server = server
         self._principal = principal
 
@@ -35,6 +34,25 @@ class Ask:
     def tenant(self) -> str:
         return self.principal.tenant.id
 
+    def may(self, permission: Permission, place: Place = ANYWHERE) -> Decision:
+        """What access says, now."""
+        return decide(self.principal.grants, permission, place, self.server.now())
+
+    def require(self, permission: Permission, place: Place = ANYWHERE) -> Decision:
+        """The same, or :class:`Problem`; the denial is written to the audit log by the app."""
+        decision = self.may(permission, place)
+        if not decision.allowed:
+            raise deny(permission, place)
+        return decision
+
+
+class Ask(Caller):
+    """A request by somebody who is known. ``open`` routes have no principal, and get none."""
+
+    def __init__(self, request: Request, server: Server, principal: Principal | None) -> None:
+        super().__init__(server, principal)
+        self.request = request
+
     def path(self, name: str) -> str:
         """A part of the path."""
         value: str = self.request.path_params[name]
@@ -42,6 +60,11 @@ class Ask:
 
     def query(self, name: str, default: str = "") -> str:
         value: str = self.request.query_params.get(name, default)
+        return value
+
+    def header(self, name: str) -> str:
+        """A header; empty when it is not there."""
+        value: str = self.request.headers.get(name, "")
         return value
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = 2**53 - 1) -> int:
@@ -86,17 +109,6 @@ class Ask:
             raise Problem("invalid", f"the body does not fit: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Problem("malformed", f"the body is not JSON: {error}") from None
-
-    def may(self, permission: Permission, place: Place = ANYWHERE) -> Decision:
-        """What access says, now."""
-        return decide(self.principal.grants, permission, place, self.server.now())
-
-    def require(self, permission: Permission, place: Place = ANYWHERE) -> Decision:
-        """The same, or :class:`Problem`; the denial is written to the audit log by the app."""
-        decision = self.may(permission, place)
-        if not decision.allowed:
-            raise deny(permission, place)
-        return decision
 
 
 def deny(

@@ -11,7 +11,7 @@ from reenact.exchange.document import digest_of
 from reenact.exchange.model import Command
 from reenact.exchange.signing import sign
 from reenact.format.canonical import digest_bytes
-from reenact.server.asking import Ask
+from reenact.server.asking import Caller
 from reenact.server.audit import actor_of
 from reenact.server.exchanges.documents import dense
 from reenact.server.exchanges.planning import Plan
@@ -29,15 +29,18 @@ _MOST_CHANGES: Final = 24_000
 """Bytes of a patch in a record. A record has room for no more than 65,536."""
 
 
-async def issue(ask: Ask, scope: Scope, plan: Plan) -> str:
-    """The id of the replay that is now requested. In the caller's transaction."""
-    server, now = ask.server, ask.server.now()
+async def issue(caller: Caller, scope: Scope, plan: Plan, batch: str = "") -> str:
+    """The id of the replay that is now requested, as a part of ``batch`` if there is one. In the
+    transaction of ``scope``."""
+    server, now = caller.server, caller.server.now()
     command = _command(server, scope.tenant, plan, now)
     asked = edits(plan.exchange.start, plan.payload, plan.wanted)
     document = await send(server, scope, command, now)
-    record = await _intent(ask, scope, plan, command.replay_id, digest_bytes(document), asked)
+    record = await _intent(
+        caller, scope, plan, command.replay_id, digest_bytes(document), asked, batch
+    )
     seq = await server.auditor.write(scope, record)
-    await add_replay(scope, _row(ask, plan, command, now, seq, asked))
+    await add_replay(scope, _row(caller, plan, command, now, seq, asked))
     return command.replay_id
 
 
@@ -85,20 +88,24 @@ def _command(server: Server, tenant: str, plan: Plan, now: int) -> Command:
 
 
 async def _intent(
-    ask: Ask,
+    caller: Caller,
     scope: Scope,
     plan: Plan,
     replay_id: str,
     command_digest: str,
     asked: tuple[Edit, ...],
+    batch: str,
 ) -> Record:
     """No value is in a record: digests, whose salts can be erased, of values without secrets."""
-    remember = ask.server.auditor.remember
-    changes = await _changes(ask.server, scope, asked)
+    remember = caller.server.auditor.remember
+    changes = await _changes(caller.server, scope, asked)
     exchange, wanted = plan.exchange, plan.wanted
+    details = {"batch": batch} if batch else {}
+    if asked and not changes:
+        details["patch"] = f"{len(asked)} operations, not listed"
     return Record(
         tenant=scope.tenant,
-        actor=actor_of(ask.principal),
+        actor=actor_of(caller.principal),
         action="replay.requested",
         env=plan.goal.place.environment or "",
         source=Source(
@@ -113,8 +120,8 @@ async def _intent(
         command_digest=command_digest,
         reason=wanted.reason,
         permission=plan.decision.permission,
-        tier=ask.principal.tenant.tier,
-        details={} if changes or not asked else {"patch": f"{len(asked)} operations, not listed"},
+        tier=caller.principal.tenant.tier,
+        details=details,
     )
 
 
@@ -143,7 +150,7 @@ async def _digest(server: Server, scope: Scope, value: Any, path: str) -> str:
 
 
 def _row(
-    ask: Ask, plan: Plan, command: Command, now: int, seq: int, asked: tuple[Edit, ...]
+    caller: Caller, plan: Plan, command: Command, now: int, seq: int, asked: tuple[Edit, ...]
 ) -> dict[str, Any]:
     wanted = plan.wanted
     return {
@@ -170,8 +177,8 @@ def _row(
         "patch": dense([_shown(one) for one in asked]),
         "payload": dense(plan.payload),
         "redacted": msgspec.json.encode(plan.unfilled).decode(),
-        "requested_by": ask.principal.name or ask.principal.id,
-        "actor": msgspec.json.encode(actor_of(ask.principal)).decode(),
+        "requested_by": caller.principal.name or caller.principal.id,
+        "actor": msgspec.json.encode(actor_of(caller.principal)).decode(),
         "permission": plan.decision.permission,
         "depth": plan.depth,
         "verdict": "",

@@ -10,7 +10,7 @@ from sqlalchemy import Row
 from reenact.exchange.model import Exchange, Payload
 from reenact.server.access import Decision, EnvironmentKind, Permission, Place, replay_permission
 from reenact.server.agents.presence import heard_since, presence
-from reenact.server.asking import Ask
+from reenact.server.asking import Caller
 from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.rights import check_agent, check_right, check_source
 from reenact.server.exchanges.wanting import ReplayRequest, edited, unfilled
@@ -50,10 +50,10 @@ class Plan(msgspec.Struct, frozen=True):
     depth: int
 
 
-async def aim(ask: Ask, scope: Scope, source: Row[Any], wanted: ReplayRequest) -> Goal:
+async def aim(caller: Caller, scope: Scope, source: Row[Any], wanted: ReplayRequest) -> Goal:
     """Which agent it would be. The environment is the one that the *agent* registered; only when
     there is no agent it is the one that was asked for."""
-    target, now = wanted.target, ask.server.now()
+    target, now = wanted.target, caller.server.now()
     if target.agent_id is not None:
         agent = await find_agent(scope, target.agent_id)
         if agent is not None and agent.app != source.app:
@@ -65,12 +65,12 @@ async def aim(ask: Ask, scope: Scope, source: Row[Any], wanted: ReplayRequest) -
         if agent is not None and target.environment not in (None, agent.environment):
             raise Problem("payload_invalid", "this agent is in another environment")
         environment = source.environment if agent is None else agent.environment
-        gone = agent is None or presence(agent, now, ask.server.timings) == "offline"
+        gone = agent is None or presence(agent, now, caller.server.timings) == "offline"
         chosen = None if gone else agent
     else:
         environment = target.environment or source.environment
         place = Place(environment, source.app)
-        online = await online_agents(scope, place, heard_since(now, ask.server.timings))
+        online = await online_agents(scope, place, heard_since(now, caller.server.timings))
         chosen = next((one for one in online if _has_route(one, source.route_id)), None)
         chosen = chosen or (online[0] if online else None)
     kind = await environment_kind(scope, environment)
@@ -82,10 +82,10 @@ def _has_route(agent: Row[Any], route_id: str) -> bool:
     return any(route.get("routeId") == route_id for route in routes)
 
 
-def plan(ask: Ask, source: Row[Any], wanted: ReplayRequest, goal: Goal) -> Plan:
+def plan(caller: Caller, source: Row[Any], wanted: ReplayRequest, goal: Goal) -> Plan:
     """Raises :class:`Problem` with the first reason why not."""
-    server, principal = ask.server, ask.principal
-    ask.require("exchange:read", Place(source.environment, source.app))
+    server, principal = caller.server, caller.principal
+    caller.require("exchange:read", Place(source.environment, source.app))
     decision = check_right(
         principal.tenant, principal.grants, goal.kind, goal.place, wanted.boundaries, server.now()
     )

@@ -15,7 +15,7 @@ from reenact.server.access import Place, replay_permission
 from reenact.server.agents.sse import Channel, EventStream
 from reenact.server.agents.waiting import rest
 from reenact.server.answering import Listed
-from reenact.server.asking import Ask
+from reenact.server.asking import Ask, Caller
 from reenact.server.audit import actor_of
 from reenact.server.exchanges.finishing import advance, source_of, target_of
 from reenact.server.exchanges.history import may_read, places_of
@@ -29,7 +29,7 @@ from reenact.server.storage.exchange_outbox import has_cancel, was_sent
 from reenact.server.storage.exchange_replays import ReplayFilters, find_replay, list_replays
 from reenact.server.storage.people_rows import environment_kind
 
-__all__ = ["cancel_replay", "get_replay", "read_replay", "read_replays", "watch_replay"]
+__all__ = ["cancel", "cancel_replay", "get_replay", "read_replay", "read_replays", "watch_replay"]
 
 _PATIENCE: Final = 30.0
 
@@ -95,32 +95,36 @@ async def _tell(ask: Ask, channel: Channel, row: Row[Any]) -> None:
 
 
 async def cancel_replay(ask: Ask) -> ReplayView:
+    return ReplayView.of(await cancel(ask, ask.path("id")))
+
+
+async def cancel(caller: Caller, replay_id: str) -> Row[Any]:
     """One that has not left yet ends at once; of another the agent is told. One that has ended
     stays as it is."""
-    server = ask.server
-    async with server.database.writing(ask.tenant) as scope:
-        row = await _found(scope, ask.path("id"))
+    server = caller.server
+    async with server.database.writing(caller.tenant) as scope:
+        row = await _found(scope, replay_id)
         permission = replay_permission(await environment_kind(scope, row.environment))
-        ask.require(permission, Place(row.environment, row.app))
+        caller.require(permission, Place(row.environment, row.app))
         if row.state not in TERMINAL and not await has_cancel(scope, row.replay_id):
-            await server.auditor.write(scope, await _cancelled(ask, scope, row, permission))
+            await server.auditor.write(scope, await _cancelled(caller, scope, row, permission))
             if row.state == "requested" and not await was_sent(scope, row.replay_id):
-                await advance(server, scope, row, "cancelled", actor_of(ask.principal))
+                await advance(server, scope, row, "cancelled", actor_of(caller.principal))
             else:
-                await send(server, scope, _cancel(ask, row), server.now())
+                await send(server, scope, _cancel(caller, row), server.now())
         row = await _found(scope, row.replay_id)
-    server.hints.give(replay_subject(ask.tenant, row.replay_id))
-    server.hints.give(agent_subject(ask.tenant, row.agent_id))
-    return ReplayView.of(row)
+    server.hints.give(replay_subject(caller.tenant, row.replay_id))
+    server.hints.give(agent_subject(caller.tenant, row.agent_id))
+    return row
 
 
-def _cancel(ask: Ask, row: Row[Any]) -> Command:
-    server = ask.server
+def _cancel(caller: Caller, row: Row[Any]) -> Command:
+    server = caller.server
     return Command(
         type="cancel",
         command_id=server.new_id("cmd"),
         replay_id=row.replay_id,
-        tenant=ask.tenant,
+        tenant=caller.tenant,
         agent_id=row.agent_id,
         issued_at=server.now(),
         expires_at=row.deadline,
@@ -128,10 +132,10 @@ def _cancel(ask: Ask, row: Row[Any]) -> Command:
     )
 
 
-async def _cancelled(ask: Ask, scope: Scope, row: Row[Any], permission: str) -> Record:
+async def _cancelled(caller: Caller, scope: Scope, row: Row[Any], permission: str) -> Record:
     return Record(
-        tenant=ask.tenant,
-        actor=actor_of(ask.principal),
+        tenant=caller.tenant,
+        actor=actor_of(caller.principal),
         action="replay.cancelled",
         env=row.environment,
         source=await source_of(scope, row.source_exchange_id),

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from reenact.errors import UsageError
-from reenact.server.storage import exchange_tables
+from reenact.server.storage import batch_tables, exchange_tables, retention_tables
 from reenact.server.storage.audit_tables import GUARDS
 from reenact.server.storage.database import Database, Platform
 from reenact.server.storage.tables import DEPLOYMENT, METADATA, TENANTS
@@ -27,7 +27,7 @@ SCHEMA_VERSION: Final = 1
 FIRST_TENANT: Final = "default"
 _NO_LINK: Final = "no link yet"
 """The hash of nothing."""
-_ROOMS: Final = (exchange_tables,)
+_ROOMS: Final = (exchange_tables, batch_tables, retention_tables)
 """Imported for the tables that they define."""
 
 

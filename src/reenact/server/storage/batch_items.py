@@ -1,0 +1,133 @@
+"""The exchanges of batches, as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, func
+
+from reenact.server.storage.batch_tables import BATCH_ITEMS
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_tables import REPLAYS
+
+__all__ = [
+    "add_items",
+    "asked_items",
+    "cancel_waiting",
+    "change_item",
+    "count_asked",
+    "count_of_agent",
+    "count_outcomes",
+    "find_item",
+    "list_items",
+    "open_places",
+    "settled",
+    "waiting_items",
+]
+
+_AT_ONCE: Final = 500
+
+
+async def add_items(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
+    for start in range(0, len(rows), _AT_ONCE):
+        await scope.add(BATCH_ITEMS, *rows[start : start + _AT_ONCE])
+
+
+async def find_item(scope: Scope, batch_id: str, exchange_id: str) -> Row[Any] | None:
+    return await scope.one(_of(scope, batch_id).where(BATCH_ITEMS.c.exchange_id == exchange_id))
+
+
+def _of(scope: Scope, batch_id: str, *columns: Any) -> Any:
+    return scope.select(BATCH_ITEMS, *columns).where(BATCH_ITEMS.c.batch_id == batch_id)
+
+
+async def change_item(
+    scope: Scope, batch_id: str, exchange_id: str, before: str, values: dict[str, Any]
+) -> bool:
+    """False when its state is not ``before`` any more; nothing is changed then."""
+    changed = await scope.run(
+        scope.update(BATCH_ITEMS)
+        .where(
+            BATCH_ITEMS.c.batch_id == batch_id,
+            BATCH_ITEMS.c.exchange_id == exchange_id,
+            BATCH_ITEMS.c.state == before,
+        )
+        .values(values)
+    )
+    return changed.rowcount == 1
+
+
+async def waiting_items(scope: Scope, batch_id: str, after: int, most: int) -> Sequence[Row[Any]]:
+    """In order, from the one after the position ``after``."""
+    chosen = _of(scope, batch_id).where(
+        BATCH_ITEMS.c.state == "waiting", BATCH_ITEMS.c.position > after
+    )
+    return await scope.all(chosen.order_by(BATCH_ITEMS.c.position).limit(most))
+
+
+async def asked_items(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
+    """Those whose replays have not ended, as far as the batch knows."""
+    return await scope.all(_of(scope, batch_id).where(BATCH_ITEMS.c.state == "asked"))
+
+
+async def settled(scope: Scope, batch_id: str, last: Sequence[str]) -> Sequence[Row[Any]]:
+    """Items whose replays are in one of the states ``last``, with what came of these."""
+    columns = (BATCH_ITEMS.c.exchange_id, REPLAYS.c.state, REPLAYS.c.code, REPLAYS.c.message)
+    joined = (REPLAYS.c.tenant == scope.tenant, REPLAYS.c.replay_id == BATCH_ITEMS.c.replay_id)
+    return await scope.all(
+        _of(scope, batch_id, *columns, REPLAYS.c.verdict).where(
+            BATCH_ITEMS.c.state == "asked", *joined, REPLAYS.c.state.in_(last)
+        )
+    )
+
+
+async def count_asked(scope: Scope, since: int) -> int:
+    """Replays that batches have asked for at ``since`` or later."""
+    row = await scope.one(
+        scope.select(BATCH_ITEMS, func.count()).where(BATCH_ITEMS.c.asked_at >= since)
+    )
+    return 0 if row is None else int(row[0])
+
+
+async def count_of_agent(scope: Scope, agent_id: str, since: int) -> tuple[int, int]:
+    """How many replays of batches an agent has at the moment, and has got since ``since``."""
+    mine = scope.select(BATCH_ITEMS, func.count()).where(BATCH_ITEMS.c.agent_id == agent_id)
+    busy = await scope.one(mine.where(BATCH_ITEMS.c.state == "asked"))
+    lately = await scope.one(mine.where(BATCH_ITEMS.c.asked_at >= since))
+    return (int(busy[0]) if busy else 0, int(lately[0]) if lately else 0)
+
+
+async def count_outcomes(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
+    """``state``, ``outcome``, ``verdict``, ``code`` and how many items have them."""
+    columns = [BATCH_ITEMS.c[name] for name in ("state", "outcome", "verdict", "code")]
+    counted = _of(scope, batch_id, *columns, func.count().label("items"))
+    return await scope.all(counted.group_by(*columns).order_by(*columns))
+
+
+async def open_places(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
+    """``environment`` and ``app`` of what has not ended."""
+    columns = (BATCH_ITEMS.c.environment, BATCH_ITEMS.c.app)
+    chosen = _of(scope, batch_id, *columns).where(BATCH_ITEMS.c.state.in_(("waiting", "asked")))
+    return await scope.all(chosen.distinct())
+
+
+async def cancel_waiting(scope: Scope, batch_id: str) -> None:
+    """What waits is not tried any more."""
+    await scope.run(
+        scope.update(BATCH_ITEMS)
+        .where(BATCH_ITEMS.c.batch_id == batch_id, BATCH_ITEMS.c.state == "waiting")
+        .values(state="cancelled")
+    )
+
+
+async def list_items(
+    scope: Scope, batch_id: str, state: str, verdict: str, after: int, most: int
+) -> Sequence[Row[Any]]:
+    """In order, from the one after the position ``after``."""
+    chosen = _of(scope, batch_id).where(BATCH_ITEMS.c.position > after)
+    if state:
+        chosen = chosen.where(BATCH_ITEMS.c.state == state)
+    if verdict:
+        chosen = chosen.where(BATCH_ITEMS.c.verdict == verdict)
+    return await scope.all(chosen.order_by(BATCH_ITEMS.c.position).limit(most))

@@ -1,0 +1,74 @@
+"""The tables of batches and saved searches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Column, Index, LargeBinary, Text
+
+from reenact.server.storage.tables import Whole, of_tenant
+
+__all__ = ["BATCHES", "BATCH_ITEMS", "SEARCHES"]
+
+BATCHES: Final = of_tenant(
+    "batches",
+    Column("batch_id", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("wanted", LargeBinary, nullable=False),
+    Column("plan", LargeBinary, nullable=False),
+    Column("concurrency", Whole, nullable=False),
+    Column("per_minute", Whole, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("actor_name", Text, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("requested_id", Text, nullable=False),
+    Column("created_at", Whole, nullable=False),
+    Column("confirmed_at", Whole, nullable=False),
+    Column("ended_at", Whole, nullable=False),
+    Column("hindered", Text, nullable=False),
+    key=("batch_id",),
+    extra=(
+        Index("batches_by_time", "tenant", "created_at", "batch_id"),
+        Index("batches_by_state", "state", "batch_id"),
+    ),
+)
+"""``wanted`` is what was asked for, ``plan`` what was counted, both JSON, compressed; ``actor`` whoever
+confirmed it, as JSON, and so orders its replays, empty before; ``requested_id`` who made the plan;
+``hindered`` the code of what it waits for."""
+
+BATCH_ITEMS: Final = of_tenant(
+    "batch_items",
+    Column("batch_id", Text, nullable=False),
+    Column("exchange_id", Text, nullable=False),
+    Column("position", Whole, nullable=False),
+    Column("app", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("route_id", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("replay_id", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("asked_at", Whole, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("verdict", Text, nullable=False),
+    key=("batch_id", "exchange_id"),
+    extra=(
+        Index("batch_items_in_order", "tenant", "batch_id", "position", unique=True),
+        Index("batch_items_by_state", "tenant", "batch_id", "state", "position"),
+        Index("batch_items_by_agent", "tenant", "agent_id", "asked_at"),
+    ),
+)
+"""One exchange of a batch. ``state`` is ``waiting``, ``asked`` (it has a replay), ``ended`` (that has
+ended, with ``outcome`` and ``verdict``), ``refused``, ``skipped`` (never tried) or ``cancelled``."""
+
+SEARCHES: Final = of_tenant(
+    "searches",
+    Column("name", Text, nullable=False),
+    Column("filters", Text, nullable=False),
+    Column("changed_at", Whole, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    Column("changed_name", Text, nullable=False),
+    key=("name",),
+)
+"""``filters`` is JSON; ``changed_by`` is an id, ``changed_name`` what people call it."""

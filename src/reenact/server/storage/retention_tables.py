@@ -1,0 +1,30 @@
+"""The tables of what is kept how long."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Column, Text
+
+from reenact.server.storage.tables import Whole, of_tenant
+
+__all__ = ["ERASED", "RETENTION"]
+
+RETENTION: Final = of_tenant(
+    "retention",
+    Column("exchanges", Whole, nullable=False),
+    Column("recordings", Whole, nullable=False),
+    Column("captures", Whole, nullable=False),
+    Column("changed_at", Whole, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    key=(),
+)
+"""At most one row per tenant. Days; 0 is for ever."""
+
+ERASED: Final = of_tenant(
+    "erased",
+    Column("digest", Text, nullable=False),
+    Column("at", Whole, nullable=False),
+    key=("digest",),
+)
+"""Recordings that were erased before the exchanges that name them."""
