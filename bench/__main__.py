@@ -36,6 +36,7 @@ NAMES = (
     "suite",
     "search",
     "regress",
+    "exchange",
 )
 
 
@@ -54,7 +55,7 @@ def main() -> int:
         options.json.write_text(as_json(rows) + "\n", encoding="utf-8")
     if options.markdown:
         words = ["python -m bench", *(["--quick"] if options.quick else []), *options.names]
-        into_markdown(options.markdown, rows, " ".join(words))
+        into_markdown(options.markdown, rows, " ".join(words), whole=not options.names)
     missed = [row.name for row in rows if row.verdict == "MISS"]
     for name in crashed:
         print(f"error: the benchmark {name} crashed", file=sys.stderr)

@@ -64,20 +64,38 @@ def as_json(rows: list[Row]) -> str:
     return json.dumps({"machine": machine(), "rows": [row.to_json() for row in rows]}, indent=2)
 
 
-def into_markdown(page: Path, rows: list[Row], command: str) -> None:
-    """Put the table between the marks of ``page``."""
+def into_markdown(page: Path, rows: list[Row], command: str, *, whole: bool) -> None:
+    """Put the table between the marks of ``page``. Unless the ``whole`` of it was measured, rows that were
+    not stay as they are."""
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
+    old, end, after = rest.partition(_END)
     if not (begin and end):
         sys.exit(f"error: {page} has no place for the table: {_BEGIN} … {_END}")
     facts = ", ".join(f"{name} {value}" for name, value in machine().items())
     lines = [
-        f"Written by `{command}` ({facts}).",
+        f"Written by `{command}` ({facts}){'' if whole else '; other rows are from before'}.",
         "",
         "| row | measured | middle half | target | clock | verdict |",
         "|---|---|---|---|---|---|",
-        *(f"| {' | '.join(_cells(row))} |" for row in rows),
+        *_merged(
+            [] if whole else old.split("\n"), [f"| {' | '.join(_cells(row))} |" for row in rows]
+        ),
     ]
     table = "\n".join(lines)
     page.write_text(f"{before}{_BEGIN}\n{table}\n{_END}{after}", encoding="utf-8")
+
+
+def _merged(old: list[str], new: list[str]) -> list[str]:
+    """The lines of a table with those that are new in the places of the same name, or behind."""
+    fresh = {_name(line): line for line in new}
+    kept = [line for line in old if line.startswith("| ") and not line.startswith("| row |")]
+    known = {_name(line) for line in kept}
+    return [
+        *(fresh.get(_name(line), line) for line in kept),
+        *(line for line in new if _name(line) not in known),
+    ]
+
+
+def _name(line: str) -> str:
+    return line.split(" | ")[0]
