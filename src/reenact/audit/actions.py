@@ -46,6 +46,8 @@ ACTIONS: Final[dict[str, tuple[str, ...]]] = {
     "tier.changed": (*_CHANGE, "tier"),
     "environment.changed": _CHANGE,
     "noise.changed": _CHANGE,
+    "batch.confirmed": _CHANGE,
+    "batch.cancelled": _CHANGE,
     "agent.registered": ("env", "subject", "outcome"),
     "agent.refused": ("env", "subject", "code", "outcome"),
     "audit.read": ("permission", "outcome"),
