@@ -129,6 +129,7 @@ def test_what_a_conversation_repeats_leads_to_where_it_was_said(page: Page, addr
     assert second.locator(".gist").inner_text() == "only what differed before"
     second.locator("summary").first.click()
     second.locator(".over a").first.click()
+    page.page.wait_for_selector(".change.picked")
     assert page.page.url.endswith("#change-A1-B1")
     assert "picked" in str(page.page.locator(".change").first.get_attribute("class"))
 

@@ -50,7 +50,7 @@ def test_the_page_begins_with_the_run_as_a_whole(page: Page, address: str) -> No
     assert {"0", "0.2"} <= set(sums)
     assert page.texts("#detail .plain li a")[-3:] == ["event 9", "event 10", "event 11"]
     page.page.locator("#detail .plain li a").last.click()
-    assert page.texts("#detail h2") == ["POST https://files.example/form"]
+    page.page.wait_for_selector("#detail h2:text-is('POST https://files.example/form')")
 
 
 def test_a_model_call_is_a_conversation(page: Page, address: str) -> None:
