@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 
-from reenact.errors import ReenactError
+from reenact.errors import ReenactError, ValueRefused
 from reenact.exchange.bodies import bytes_of
 from reenact.exchange.document import from_document, to_document
 from reenact.exchange.model import Change, ErrorFacts, Payload, Processor
 from reenact.exchange.pointer import look_up, parse_pointer, spell_pointer
 from reenact.exchange.values import encoded, shown
+from reenact.format.canonical import exact
 from reenact.format.paths import parse
-from reenact.policy.redaction import PLACEHOLDER, Redacted, Redactor
+from reenact.policy.redaction import PLACEHOLDER, Redactor
 
 __all__ = ["Cleaned", "Cleaner", "fill", "unfilled"]
 
@@ -43,6 +44,9 @@ class Cleaner:
         document = to_document(payload)
         if payload.body.type == "bytes" and payload.body.clipped is None:
             document["body"] = bytes_of(payload.body)
+        filled = tuple(filled)
+        if not filled and self._is_clean(document):
+            return Cleaned(payload)
         found = self.redactor.redact(document)
         pointers = {spell_pointer(parse(mark.path)): None for mark in found.marks}
         clean = _covered(encoded(found.value), filled, pointers)
@@ -85,7 +89,15 @@ class Cleaner:
 
     def value(self, value: Any) -> Any:
         """A value of the program, without its secrets, made of JSON, and bounded."""
-        return encoded(self.redactor.redact(shown(value)).value)
+        plain = shown(value)
+        return encoded(plain if self._is_clean(plain) else self.redactor.redact(plain).value)
+
+    def _is_clean(self, value: Any) -> bool:
+        """Is it certain that nothing in it is secret? Most values are, and need no closer look."""
+        try:
+            return not self.redactor.suspects(exact(value))
+        except ValueRefused:
+            return False
 
     def _if_set(self, value: Any) -> Any:
         return value if value is msgspec.UNSET else self.value(value)
@@ -105,8 +117,7 @@ class Cleaner:
         whole: Any = value
         for token in reversed(tokens):
             whole = {token: whole}
-        found: Redacted = self.redactor.redact(whole)
-        inner = found.value
+        inner = whole if self._is_clean(whole) else self.redactor.redact(whole).value
         for token in tokens:
             inner = inner[token]
         return encoded(shown(inner))
