@@ -5,10 +5,12 @@
     │   ├── ExtraMissing             an optional dependency is not installed
     │   ├── PolicyInvalid            a policy file that cannot be used (.place)
     │   ├── PathRefused              a path that must not be used as a cassette
-    │   └── SessionClosed            a call through a session that has ended
+    │   ├── SessionClosed            a call through a session that has ended
+    │   └── ServerMisused            a server was asked for what makes no sense, or is not there
     ├── PolicyRefused                the policy in force forbids it                       exit 4
     │   ├── CapabilityDenied         what the program wants to do is not allowed
-    │   └── BudgetExceeded           it has been done too often, or is too big
+    │   ├── BudgetExceeded           it has been done too often, or is too big
+    │   └── ServerRefused            a server may not, or cannot now, do it (.fields["problem"])
     ├── RrError                      the low-level API refuses (.number)                  exit 2
     ├── ValueRefused                 a value that JSON cannot hold faithfully (.path)     exit 2
     ├── RecordingError               a recording cannot be used                           exit 3
@@ -19,6 +21,7 @@
     │   ├── RecordingTooNew          written by a later major version
     │   └── RecordingOutdated        written by an earlier major version: migrate it
     ├── AuditInvalid                 a part of an audit log proves nothing (.reason)      exit 3
+    ├── ServerUnusable               there is no server, or its answer cannot be used     exit 3
     ├── SinkError                    a recording cannot be written                        exit 2
     │   ├── RecordingExists          there already is one
     │   ├── WriterBusy               somebody else is writing it
@@ -57,6 +60,9 @@ __all__ = [
     "RecordingUnfinished",
     "ReenactError",
     "RrError",
+    "ServerMisused",
+    "ServerRefused",
+    "ServerUnusable",
     "SessionClosed",
     "SignatureInvalid",
     "SinkError",
@@ -130,6 +136,12 @@ class SessionClosed(UsageError):
     code = "session.closed"
 
 
+class ServerMisused(UsageError):
+    """``problem`` in its fields is the server's own code, here and in the two others."""
+
+    code = "server.misused"
+
+
 class PolicyRefused(ReenactError):
     """The policy forbids it: a mode, a world, a kind, an operation, an address."""
 
@@ -143,6 +155,12 @@ class CapabilityDenied(PolicyRefused):
 
 class BudgetExceeded(PolicyRefused):
     code = "policy.budget"
+
+
+class ServerRefused(PolicyRefused):
+    """A permission, a tier, an agent that is away."""
+
+    code = "server.refused"
 
 
 class RrError(ReenactError):
@@ -214,6 +232,11 @@ class AuditInvalid(ReenactError):
     ) -> None:
         super().__init__(message, hint=hint, reason=reason, **fields)
         self.reason = reason
+
+
+class ServerUnusable(ReenactError):
+    code = "server.unusable"
+    exit_code = 3
 
 
 class SinkError(ReenactError):

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from reenact.cli.client import Client
-from reenact.cli.refusals import ServerMisused, ServerRefused, ServerUnusable, refusal
-from reenact.cli.waiting import ask_for_replay, wait_for
-from reenact.errors import ReenactError, UsageError
+from reenact.cli.refusals import refusal
+from reenact.cli.waiting import ask_for_replay, not_completed, wait_for
+from reenact.errors import (
+    ReenactError,
+    ServerMisused,
+    ServerRefused,
+    ServerUnusable,
+    UsageError,
+)
 from reenact.exchange.link.address import Secret, parse_address
+from reenact.server.problems import STATUS
 from tests.cli.conftest import Run
 
 KEY = "-".join(["rnk", "user", "of", "nobody"])
@@ -167,6 +176,53 @@ def test_each_status_has_its_kind(status: int, kind: type[ReenactError]) -> None
     assert type(found) is kind
     assert found.fields["status"] == status
     assert "30 s" in found.hint
+
+
+@pytest.mark.parametrize("code, status", sorted(STATUS.items()))
+def test_every_problem_of_a_server_has_a_way_out(code: str, status: int) -> None:
+    path = "/api/v1/exchanges/x-1"
+    found = refusal(status, json.dumps(problem(code)).encode(), path=path)
+    own = refusal(status, json.dumps(problem("other")).encode(), path=path)
+    assert found.fields["problem"] == code
+    assert found.hint != own.hint
+    assert (found.exit_code == 3) == (status >= 500 or status == 410)
+
+
+@pytest.mark.parametrize(
+    "path, words",
+    [
+        ("exchanges/x-1/replays", "reenact exchange ls"),
+        ("replays/rpl_1", "reenact exchange ls --replays only"),
+        ("captures/c", "reenact push"),
+        ("users/u/grants/g", "reenact user ls"),
+        ("keys/k", "reenact key ls"),
+        ("tenants/t", "reenact tenant ls"),
+        ("audit/proof/9", "reenact audit ls"),
+    ],
+)
+def test_what_is_not_there_says_where_to_look(path: str, words: str) -> None:
+    found = refusal(404, json.dumps(problem("not_found")).encode(), path=f"/api/v1/{path}")
+    assert words in found.hint
+    assert found.exit_code == 2
+
+
+def test_hints_name_options_of_the_command_line() -> None:
+    said = json.dumps(problem("reason_required", "a reason", "give a reason")).encode()
+    assert refusal(422, said).hint == "say why: --reason TEXT"
+    said = json.dumps(problem("tier_required", "no", "ask Ann")).encode()
+    assert refusal(403, said).hint == "ask Ann"
+
+
+def test_every_end_of_a_replay_that_the_protocol_knows_has_a_way_out() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/protocol.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(?:refused|failed)` \|.*?: (.*) \|$", page, re.MULTILINE)
+    codes = [code for row in rows for code in re.findall(r"`(\w+)`", row) if code != "code"]
+    assert {"busy", "agent_restarted", "internal"} <= {*codes}
+    for code in (*codes, "not_delivered", "not_started", "not_finished"):
+        replay = {"replayId": "rpl_1", "state": "failed", "code": code}
+        other = {**replay, "code": "other"}
+        same = code == "wrong_agent"
+        assert (not_completed(replay).hint == not_completed(other).hint) == same, code
 
 
 def _client(scripted: Scripted) -> Client:

@@ -160,11 +160,11 @@ def test_replay_with_a_patch_and_a_payload(agent: Puppet, run: Run, tmp_path: Pa
 
 
 def test_replay_without_waiting(agent: Puppet, run: Run) -> None:
-    with agent.stream():
+    with agent.stream() as stream:
         ran = run("exchange", "replay", "ex-1", "--no-wait")
         assert ran.code == 0
         replay_id = ran.out.strip()
-        assert replay_id.startswith("rpl_")
+        assert agent.read_command(stream.next()["data"]).replay_id == replay_id
         cancelled = run("exchange", "cancel", replay_id)
     assert cancelled.out == f"replay {replay_id} is requested, and was told to end\n"
 
@@ -206,6 +206,7 @@ def test_what_the_server_refuses_has_its_code_and_exit_code(
     assert ran.code == code
     assert ran.json()["error"]["fields"]["problem"] == problem
     assert ran.hint
+    assert "whoever runs the server" not in ran.hint
 
 
 def test_production_needs_its_own_permission(house: House, run: Run) -> None:
@@ -272,6 +273,31 @@ def test_prove_writes_what_audit_verify_verifies(
     ran = run("audit", "verify", proof, "--key", key, "--json")
     assert (ran.code, ran.json()["error"]["code"]) == (3, "audit.invalid")
     assert run("audit", "verify", proof).code == 2
+
+
+def test_last_is_the_newest_exchange_and_the_newest_replay(
+    agent: Puppet, run: Run, tmp_path: Path
+) -> None:
+    agent.ingest(exchange("ex-2", started_at=2_000_000_000_000, processors=STEPS))
+    assert run("exchange", "show", "last", "--json").json()["exchangeId"] == "ex-2"
+    with obeying(agent, _run(started_at=2_000_000_000_001)):
+        replayed = run("exchange", "replay", "last", "--set", "body.amount=7", "--json").json()
+    replay_id = replayed["replayId"]
+    assert run("exchange", "show", "last", "--json").json()["exchangeId"] == "ex-2"
+    assert run("exchange", "diff", "last", "--json").json()["start"] == replayed["start"]
+    assert run("exchange", "diff", "ex-1", "last").code == 0
+    proof = tmp_path / "proof.json"
+    assert run("exchange", "prove", "last", "-o", proof).code == 0
+    assert parse_replay_proof(proof.read_bytes()).replay_id == replay_id
+    assert run("exchange", "cancel", "last").out == f"replay {replay_id} is completed\n"
+    with obeying(agent, _run(), _run()):
+        assert run("exchange", "learn", "last", "--json").json()["route"] == "orders"
+
+
+def test_last_where_there_is_nothing(house: House, run: Run) -> None:
+    assert run("exchange", "show", "last").hint == "is an app connected? see: reenact agents"
+    ran = run("exchange", "diff", "last")
+    assert (ran.code, ran.hint) == (2, "reenact exchange replay ID")
 
 
 def test_agents_are_listed(agent: Puppet, run: Run) -> None:

@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from reenact._version import __version__
-from reenact.cli.refusals import ServerUnusable, refusal
+from reenact.cli.refusals import refusal
 from reenact.cli.signed_in import who_asks
-from reenact.errors import UsageError
+from reenact.errors import ServerUnusable, UsageError
 from reenact.exchange.link.address import Address, Secret
 from reenact.exchange.link.sse import EventTooLarge, Parser, Sent
 
@@ -165,7 +165,7 @@ class Client:
             said = self._read(response)
         if 300 <= response.status < 400:
             raise self._unusable("it sends us elsewhere, and the key is for nobody else")
-        raise refusal(response.status, said, response.getheader("Retry-After") or "")
+        raise refusal(response.status, said, response.getheader("Retry-After") or "", path=path)
 
     def _connection(self, seconds: float) -> HTTPConnection:
         address = self.address

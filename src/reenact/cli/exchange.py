@@ -11,6 +11,7 @@ from reenact.cli.client import Client, part, signed_in_client
 from reenact.cli.comparison_text import ComparisonPrinter
 from reenact.cli.exchange_text import ExchangePrinter
 from reenact.cli.listing import Column, print_table, since_and_until, told, when
+from reenact.cli.newest import LAST, exchange_id, replay_id
 from reenact.cli.parsing import columns
 from reenact.cli.render import count, json_line, safe
 from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
@@ -65,7 +66,7 @@ def _yes_or_no(which: str | None) -> str | None:
 def show(args: argparse.Namespace) -> int:
     """The command ``exchange show``."""
     client = signed_in_client()
-    path = f"/api/v1/exchanges/{part(args.id)}"
+    path = f"/api/v1/exchanges/{part(exchange_id(client, args.id))}"
     found = client.get(path)
     calls = client.get(f"{path}/calls")["items"] if args.calls else []
     if args.json:
@@ -85,13 +86,16 @@ def diff(args: argparse.Namespace) -> int:
     if args.other is None:
         found = _with_its_source(client, args.one)
     else:
-        found = client.get(f"/api/v1/exchanges/{part(args.one)}/diff/{part(args.other)}")
+        one, other = (exchange_id(client, name) for name in (args.one, args.other))
+        found = client.get(f"/api/v1/exchanges/{part(one)}/diff/{part(other)}")
     return print_comparison(args, found)
 
 
 def _with_its_source(client: Client, name: str) -> Any:
     """Of a replay, or of an exchange that is one."""
-    if not name.startswith("rpl_"):
+    if name == LAST:
+        name = replay_id(client, name)
+    elif not name.startswith("rpl_"):
         replay = client.get(f"/api/v1/exchanges/{part(name)}").get("replay")
         if not replay:
             raise UsageError(
@@ -113,22 +117,25 @@ def print_comparison(args: argparse.Namespace, found: dict[str, Any]) -> int:
 
 def cancel(args: argparse.Namespace) -> int:
     """The command ``exchange cancel``."""
-    found = signed_in_client().send("POST", f"/api/v1/replays/{part(args.id)}/cancel")
+    client = signed_in_client()
+    name = replay_id(client, args.id)
+    found = client.send("POST", f"/api/v1/replays/{part(name)}/cancel")
     if args.json:
         print(json_line(found))
     else:
         state = str(found.get("state"))
         told = "" if state in TERMINAL else ", and was told to end"
-        print(f"replay {safe(args.id)} is {safe(state)}{told}")
+        print(f"replay {safe(name)} is {safe(state)}{told}")
     return 0
 
 
 def learn(args: argparse.Namespace) -> int:
     """The command ``exchange learn``."""
     client = signed_in_client()
+    source = exchange_id(client, args.id)
     replays = []
     for _ in range(2):
-        asked = ask_for_replay(client, args.id, {"reason": args.reason} if args.reason else {})
+        asked = ask_for_replay(client, source, {"reason": args.reason} if args.reason else {})
         done = wait_for(client, asked)
         if done["state"] != "completed":
             raise UsageError(
@@ -150,7 +157,8 @@ def learn(args: argparse.Namespace) -> int:
 
 def prove(args: argparse.Namespace) -> int:
     """The command ``exchange prove``."""
-    data = signed_in_client().text(f"/api/v1/replays/{part(args.id)}/proof")
+    client = signed_in_client()
+    data = client.text(f"/api/v1/replays/{part(replay_id(client, args.id))}/proof")
     if args.output == "-":
         sys.stdout.buffer.write(data)
         return 0

@@ -9,6 +9,10 @@ from reenact.cli.parsing import RECORDING, Parser, json_flag, number, table, tim
 __all__ = ["ARGUMENTS"]
 
 
+_EXCHANGE = "the exchange; `last` is the newest one that is no replay"
+_REPLAY = "the replay; `last` is the newest one"
+
+
 def _width(parser: Parser) -> None:
     parser.add_argument(
         "--width", type=number, metavar="N", help="width of the lines, 0 for whole ones"
@@ -84,7 +88,7 @@ def _exchange_ls(parser: Parser) -> None:
 
 def _exchange_show(parser: Parser) -> None:
     add = parser.add_argument
-    add("id", metavar="ID", help="the exchange")
+    add("id", metavar="ID", help=_EXCHANGE)
     add("--calls", action="store_true", help="show the calls that it made, too")
     _width(parser)
     json_flag(parser, "the exchange as JSON")
@@ -92,7 +96,7 @@ def _exchange_show(parser: Parser) -> None:
 
 def _exchange_replay(parser: Parser) -> None:
     add = parser.add_argument
-    add("id", metavar="ID", help="the exchange")
+    add("id", metavar="ID", help=_EXCHANGE)
     add(
         "--set",
         action="append",
@@ -129,26 +133,30 @@ def _exchange_replay(parser: Parser) -> None:
 
 def _exchange_diff(parser: Parser) -> None:
     add = parser.add_argument
-    add("one", metavar="A", help="an exchange; without B a replay, or the exchange of one")
+    add(
+        "one",
+        metavar="A",
+        help="an exchange, or `last`; without B a replay or its exchange, and `last` is the newest replay",
+    )
     add("other", nargs="?", metavar="B", help="the exchange to compare with it; else its source")
     _width(parser)
     json_flag(parser, "the comparison as JSON")
 
 
 def _exchange_cancel(parser: Parser) -> None:
-    parser.add_argument("id", metavar="REPLAY", help="the replay")
+    parser.add_argument("id", metavar="REPLAY", help=_REPLAY)
     json_flag(parser, "the replay as JSON")
 
 
 def _exchange_learn(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", help="the exchange")
+    parser.add_argument("id", metavar="ID", help=_EXCHANGE)
     parser.add_argument("--reason", metavar="TEXT", help="why; in production you must say it")
     json_flag(parser, "the rules as JSON")
 
 
 def _exchange_prove(parser: Parser) -> None:
     add = parser.add_argument
-    add("id", metavar="REPLAY", help="the replay")
+    add("id", metavar="REPLAY", help=_REPLAY)
     add("-o", "--output", metavar="FILE", required=True, help="the file to write, or - for stdout")
     json_flag(parser, "what was written as JSON")
 

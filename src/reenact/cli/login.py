@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from reenact.cli.client import Client
-from reenact.cli.refusals import ServerRefused, ServerUnusable
 from reenact.cli.render import json_line, safe
 from reenact.cli.signed_in import SERVER, Login, forget, keep, login_path, read_login
-from reenact.errors import UsageError
+from reenact.errors import ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.link.address import Secret, parse_address
 
 __all__ = ["login", "logout"]

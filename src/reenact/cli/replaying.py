@@ -11,6 +11,7 @@ import msgspec
 
 from reenact.cli.client import part, signed_in_client
 from reenact.cli.exchange import print_comparison
+from reenact.cli.newest import exchange_id
 from reenact.cli.render import json_line, safe
 from reenact.cli.waiting import ask_for_replay, not_completed, wait_for
 from reenact.errors import UsageError
@@ -24,7 +25,7 @@ def replay(args: argparse.Namespace) -> int:
     """The command ``exchange replay``."""
     wanted = _wanted(args)
     client = signed_in_client()
-    asked = ask_for_replay(client, args.id, wanted)
+    asked = ask_for_replay(client, exchange_id(client, args.id), wanted)
     if args.no_wait:
         if args.json:
             print(json_line(asked))

@@ -20,7 +20,7 @@ _EXCHANGE = (
         "look at one exchange",
         "Shows what came in, the processors as a tree with their durations and what each changed, "
         "the calls that were made, and what came out.",
-        "reenact exchange show x_01J --calls",
+        "reenact exchange show last --calls",
     ),
     Command(
         "replay",
@@ -30,7 +30,7 @@ _EXCHANGE = (
         "Outbound calls get their recorded answers, unless you say otherwise, and nothing leaves the "
         "app. Exit code 0 for identical, equivalent and fixed, 1 for regressed and diverged, 4 when "
         "it was refused, 3 when it could not be run.",
-        "reenact exchange replay x_01J --set body.amount=5 --reason rounding",
+        "reenact exchange replay last --set body.amount=5 --reason rounding",
     ),
     Command(
         "diff",
@@ -38,7 +38,7 @@ _EXCHANGE = (
         "what differs between two exchanges",
         "Puts two exchanges side by side: start, processors, calls, result, timing. With one that is a "
         "replay, it and its source. Exit code 1 when they differ by more than noise.",
-        "reenact exchange diff x_01J x_01K",
+        "reenact exchange diff ex_01a1 ex_01a2",
     ),
     Command(
         "cancel",
@@ -53,7 +53,7 @@ _EXCHANGE = (
         "learn what differs by itself",
         "Replays an exchange twice, unchanged. What differs between the two is noise, and does not "
         "count from now on in comparisons of this route.",
-        "reenact exchange learn x_01J",
+        "reenact exchange learn ex_01a1",
     ),
     Command(
         "prove",
@@ -62,7 +62,7 @@ _EXCHANGE = (
         "Writes a file that shows, to whoever has the log's verifier key, which payload was replayed "
         "and what came of it: both audit records with their proofs, and the values behind their "
         "digests.",
-        "reenact exchange prove rpl_01J -o replay.json",
+        "reenact exchange prove last -o replay.json",
     ),
 )
 
@@ -258,7 +258,7 @@ SERVER_COMMANDS = (
         "look at exchanges of apps, replay and compare them",
         "An exchange is one request, job or message that went through a route of an app. The app "
         "records it; the server keeps it; and the app can run it again, with another payload.",
-        "reenact exchange replay x_01J --set body.amount=5",
+        "reenact exchange replay ex_01a1 --set body.amount=5",
         under=_EXCHANGE,
     ),
     Command(

@@ -9,9 +9,8 @@ import msgspec
 
 from reenact._system import entropy, pause
 from reenact.cli.client import Client, part
-from reenact.cli.refusals import ServerRefused, ServerUnusable
 from reenact.cli.render import safe
-from reenact.errors import ReenactError
+from reenact.errors import ReenactError, ServerRefused, ServerUnusable
 from reenact.exchange.model import TERMINAL
 
 __all__ = ["ask_for_replay", "exit_code", "not_completed", "wait_for"]
@@ -115,10 +114,19 @@ def not_completed(replay: dict[str, Any]) -> ReenactError:
 
 
 _WAYS_OUT = {
+    "signature_invalid": "the agent has registered with another server: restart the app",
+    "expired": "compare the clocks of server and app, and ask for it again",
+    "nonce_reused": "ask for it again",
+    "wrong_agent": "see the agents: reenact agents",
     "not_replayable": "give what is missing with --set, or credentials to the agent",
     "revision_mismatch": "replay through the route as it is now: --revision current",
     "route_unknown": "the app has no such route any more; choose another agent: --agent",
     "busy": "wait until its other replays have ended",
     "depth": "replay the original instead",
     "agent_restarted": "ask for it again",
+    "source_unavailable": "the agent could not get the recording: is the server in its reach?",
+    "internal": "look at the log of the app",
+    "not_delivered": "is the app running? see the agents: reenact agents",
+    "not_started": "the app took it and did not begin: look at its log",
+    "not_finished": "the app did not end in time: look at its log",
 }
