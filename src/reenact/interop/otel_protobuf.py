@@ -1,0 +1,215 @@
+"""OTLP as protobuf, by way of ``opentelemetry-proto`` (the extra ``otel``)."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from reenact.errors import ExtraMissing, UsageError
+from reenact.interop.otel import (
+    KINDS,
+    STATUSES,
+    Group,
+    Link,
+    Received,
+    Span,
+    SpanEvent,
+    check_span,
+    plain_bytes,
+    plain_number,
+)
+
+try:
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+    from opentelemetry.proto.common.v1 import common_pb2 as common
+    from opentelemetry.proto.resource.v1 import resource_pb2 as resources
+    from opentelemetry.proto.trace.v1 import trace_pb2 as traces
+except ImportError:
+    HERE: Final = False
+else:
+    HERE = True  # type: ignore[misc]
+
+__all__ = ["HERE", "answer_protobuf", "need_protobuf", "read_protobuf", "write_protobuf"]
+
+_DEEPEST: Final = 32
+_INT64: Final = 2**63
+
+
+def need_protobuf() -> None:
+    """Raises :class:`ExtraMissing` where protobuf cannot be read or written."""
+    if not HERE:
+        raise ExtraMissing("OTLP as protobuf", "otel")
+
+
+def read_protobuf(data: bytes) -> Received:
+    """What an export request holds. Raises :class:`UsageError` for what is none."""
+    need_protobuf()
+    try:
+        request = service.ExportTraceServiceRequest.FromString(data)
+    except DecodeError:
+        raise UsageError("this is not OTLP as protobuf") from None
+    groups: list[Group] = []
+    refused: list[str] = []
+    for several in request.resource_spans:
+        resource = _attributes(several.resource.attributes)
+        for scoped in several.scope_spans:
+            group = Group(
+                resource=resource,
+                scope=scoped.scope.name,
+                scope_version=scoped.scope.version,
+                schema_url=scoped.schema_url or several.schema_url,
+                spans=tuple(_spans(scoped.spans, refused)),
+            )
+            groups.append(group)
+    return Received(groups=tuple(groups), refused=tuple(refused))
+
+
+def answer_protobuf(refused: int, why: str) -> bytes:
+    """What an export request is answered with: nothing, where nothing was refused."""
+    need_protobuf()
+    answer = service.ExportTraceServiceResponse()
+    if refused:
+        answer.partial_success.rejected_spans = refused
+        answer.partial_success.error_message = why
+    return bytes(answer.SerializeToString())
+
+
+def write_protobuf(groups: Iterable[Group]) -> bytes:
+    """An export request."""
+    need_protobuf()
+    request = service.ExportTraceServiceRequest(
+        resource_spans=[
+            traces.ResourceSpans(
+                resource=resources.Resource(attributes=_pairs(group.resource)),
+                schema_url=group.schema_url,
+                scope_spans=[
+                    traces.ScopeSpans(
+                        scope=common.InstrumentationScope(
+                            name=group.scope, version=group.scope_version
+                        ),
+                        schema_url=group.schema_url,
+                        spans=map(_message, group.spans),
+                    )
+                ],
+            )
+            for group in groups
+        ]
+    )
+    return bytes(request.SerializeToString())
+
+
+def _spans(spans: Iterable[Any], refused: list[str]) -> Iterable[Span]:
+    for one in spans:
+        try:
+            span = _span(one)
+            check_span(span)
+        except UsageError as error:
+            refused.append(error.message)
+        else:
+            yield span
+
+
+def _span(one: Any) -> Span:
+    return Span(
+        trace_id=one.trace_id.hex(),
+        span_id=one.span_id.hex(),
+        parent_span_id=one.parent_span_id.hex(),
+        state=one.trace_state,
+        name=one.name,
+        kind=KINDS[one.kind] if 0 <= one.kind < len(KINDS) else "unspecified",
+        start=one.start_time_unix_nano,
+        end=one.end_time_unix_nano,
+        attributes=_attributes(one.attributes),
+        events=tuple(
+            SpanEvent(
+                name=event.name, at=event.time_unix_nano, attributes=_attributes(event.attributes)
+            )
+            for event in one.events
+        ),
+        links=tuple(
+            Link(
+                trace_id=link.trace_id.hex(),
+                span_id=link.span_id.hex(),
+                attributes=_attributes(link.attributes),
+            )
+            for link in one.links
+        ),
+        status=STATUSES[one.status.code] if 0 <= one.status.code < len(STATUSES) else "unset",
+        message=one.status.message,
+    )
+
+
+def _attributes(pairs: Iterable[Any], depth: int = 0) -> dict[str, Any]:
+    return {pair.key: _plain(pair.value, depth) for pair in pairs}
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise UsageError(f"an attribute is nested more than {_DEEPEST} deep")
+    which = value.WhichOneof("value")
+    if which == "array_value":
+        return [_plain(item, depth + 1) for item in value.array_value.values]
+    if which == "kvlist_value":
+        return _attributes(value.kvlist_value.values, depth + 1)
+    if which == "bytes_value":
+        return plain_bytes(value.bytes_value)
+    if which in ("int_value", "double_value"):
+        return plain_number(getattr(value, which))
+    return None if which is None else getattr(value, which)
+
+
+def _message(span: Span) -> Any:
+    kind: Any = KINDS.index(span.kind)  # its type has a name for type checkers only
+    code: Any = STATUSES.index(span.status)
+    return traces.Span(
+        trace_id=bytes.fromhex(span.trace_id),
+        span_id=bytes.fromhex(span.span_id),
+        parent_span_id=bytes.fromhex(span.parent_span_id),
+        trace_state=span.state,
+        name=span.name,
+        kind=kind,
+        start_time_unix_nano=span.start,
+        end_time_unix_nano=span.end,
+        attributes=_pairs(span.attributes),
+        events=[
+            traces.Span.Event(
+                time_unix_nano=event.at, name=event.name, attributes=_pairs(event.attributes)
+            )
+            for event in span.events
+        ],
+        links=[
+            traces.Span.Link(
+                trace_id=bytes.fromhex(link.trace_id),
+                span_id=bytes.fromhex(link.span_id),
+                attributes=_pairs(link.attributes),
+            )
+            for link in span.links
+        ],
+        status=traces.Status(code=code, message=span.message),
+    )
+
+
+def _pairs(attributes: Mapping[str, Any]) -> list[Any]:
+    return [common.KeyValue(key=key, value=_value(value)) for key, value in attributes.items()]
+
+
+def _value(value: Any) -> Any:
+    """Whole numbers that do not fit are texts, as they are on the way in."""
+    if isinstance(value, bool):
+        return common.AnyValue(bool_value=value)
+    if isinstance(value, int):
+        fits = -_INT64 <= value < _INT64
+        return common.AnyValue(int_value=value) if fits else _value(str(value))
+    if isinstance(value, float):
+        return common.AnyValue(double_value=value)
+    if isinstance(value, str):
+        return common.AnyValue(string_value=value)
+    if isinstance(value, dict) and set(value) == {"$bytes"}:
+        return common.AnyValue(bytes_value=b64decode(value["$bytes"]))
+    if isinstance(value, dict):
+        return common.AnyValue(kvlist_value=common.KeyValueList(values=_pairs(value)))
+    if isinstance(value, (list, tuple)):
+        return common.AnyValue(array_value=common.ArrayValue(values=[_value(one) for one in value]))
+    return common.AnyValue()
