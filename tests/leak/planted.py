@@ -141,6 +141,7 @@ SHAPES: dict[str, _Make] = {
     "shape.atlassian": _after("ATA" + "TT3", 180),
     "shape.grafana": _after("gl" + "sa_", 32, suffix="_0a1b2c3d"),
     "shape.linear": _after("lin_" + "api_", 40),
+    "shape.reenact": _after("rn" + "k_agent_01j0000000000000000000000_", 64, _HEX),
     "shape.age": _after("AGE-SEC" + "RET-KEY-1", 58, _UPPER),
 }
 """How to make a token of each shape that :mod:`reenact.policy.shapes` declares."""

@@ -264,5 +264,6 @@ SHAPES: tuple[Shape, ...] = (
     _prefixed("atlassian", "ATATT3", r"ATATT3[A-Za-z0-9_\-=]{20,}"),
     _prefixed("grafana", "glsa_", r"glsa_[A-Za-z0-9]{20,}_[0-9a-f]{6,}"),
     _prefixed("linear", "lin_api_", r"lin_api_[A-Za-z0-9]{20,}"),
+    _prefixed("reenact", "rnk_", r"rnk_(?:agent|user)_[0-9A-Za-z]{10,}_[0-9A-Fa-f]{16,}"),
     _prefixed("age", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{40,}"),
 )

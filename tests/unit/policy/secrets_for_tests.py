@@ -53,5 +53,6 @@ TOKENS = {
     "shape.atlassian": "ATA" + "TT3" + FILLER,
     "shape.grafana": "gl" + "sa_" + FILLER + "_0a1b2c3d",
     "shape.linear": "lin" + "_api_" + FILLER,
+    "shape.reenact": "rn" + "k_agent_" + FILLER + "_0123456789abcdef0123",
     "shape.age": "AGE-SEC" + "RET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L" + "QPZRY9X8",
 }
