@@ -81,6 +81,10 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     session_idle: float = 2 * 3600.0
     session_longest: float = 12 * 3600.0
     invitation: float = 7 * 24 * 3600.0
+    trace_quiet: float = 5.0
+    """After so long without a further span a trace that came in is complete."""
+    trace_longest: float = 60.0
+    """So long a trace may go on."""
 
 
 class Server(msgspec.Struct, frozen=True):

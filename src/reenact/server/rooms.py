@@ -15,6 +15,7 @@ from reenact.server.exchanges import endpoints as exchanges
 from reenact.server.people import endpoints as people
 from reenact.server.ports import Server
 from reenact.server.routing import Endpoint
+from reenact.server.telemetry import settling, taking
 from reenact.server.tenants import endpoints as tenants
 
 __all__ = ["BACKGROUND", "ENDPOINTS"]
@@ -25,11 +26,13 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *captures.ENDPOINTS,
     *auditing.ENDPOINTS,
     *people.ENDPOINTS,
+    *taking.ENDPOINTS,
     *tenants.ENDPOINTS,
     *health.ENDPOINTS,
 )
 
 BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (
     background.run,
+    settling.run,
 )
 """Each is started with the server, and ends when its event is set."""

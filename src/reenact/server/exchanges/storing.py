@@ -21,7 +21,7 @@ from reenact.server.storage.exchange_agents import find_agent
 from reenact.server.storage.exchange_replays import find_replay
 from reenact.server.storage.exchange_rows import add_exchanges, digests_of
 
-__all__ = ["IngestResult", "store"]
+__all__ = ["IngestResult", "columns_of", "store"]
 
 
 class IngestResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -141,7 +141,7 @@ class _Keeping:
     async def _row(self, taken: Taken) -> dict[str, Any]:
         """Tenant, app, environment and agent are what the key says, whatever the content does."""
         return {
-            **_values(taken.exchange),
+            **columns_of(taken.exchange),
             "digest": taken.digest,
             "document": dense(taken.exchange),
             "app": self._principal.app,
@@ -161,7 +161,8 @@ class _Keeping:
         return self._agents.get(named, "")
 
 
-def _values(exchange: Exchange) -> dict[str, Any]:
+def columns_of(exchange: Exchange) -> dict[str, Any]:
+    """What of an exchange can be looked for."""
     trace, replay = exchange.trace, exchange.replay
     error, recording = exchange.error, exchange.recording
     return {
