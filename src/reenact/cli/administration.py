@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from reenact.cli.client import Client, part, signed_in_client
-from reenact.cli.listing import Column, print_table, told, when
+from reenact.cli.listing import NOTHING, Column, print_table, told, when
 from reenact.cli.render import json_line, safe
 from reenact.errors import UsageError
 from reenact.search.moments import read_moment
@@ -36,7 +36,7 @@ def _yes(name: str) -> Any:
 
 
 def _grants(one: dict[str, Any]) -> str:
-    return ", ".join(map(_grant, one.get("grants") or [])) or "-"
+    return "\n".join(map(_grant, one.get("grants") or [])) or NOTHING
 
 
 def _grant(one: dict[str, Any]) -> str:

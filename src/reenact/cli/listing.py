@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from textwrap import wrap
 from typing import Any
 
 from reenact.cli.parsing import columns
 from reenact.cli.render import cells, clip, json_line, rows, safe
 from reenact.search.moments import moment, read_moment
 
-__all__ = ["Column", "print_table", "since_and_until", "told", "when"]
+__all__ = ["NOTHING", "Column", "print_table", "since_and_until", "table_lines", "told", "when"]
 
 Column = tuple[str, Callable[[dict[str, Any]], str]]
-"""A heading, and what stands below it."""
+"""A heading, and what stands below it. Of the last one each line is a thing of its own."""
 
+NOTHING = "-"
+"""What stands where there is nothing."""
 _WIDEST = 60
+_NARROW = 20
+_BELOW = "    "
 
 
 def print_table(
@@ -32,16 +37,37 @@ def print_table(
     if not listed:
         print(f"reenact: {none}", file=sys.stderr)
         return
-    body = [_row(one, table) for one in listed]
     width = columns() if sys.stdout.isatty() else 0
-    for line in rows([tuple(heading for heading, _ in table), *body]):
-        print(clip(line, width) if width and cells(line) > width else line)
+    for line in table_lines(listed, table, width):
+        print(line)
+
+
+def table_lines(
+    items: Sequence[dict[str, Any]], table: Sequence[Column], width: int
+) -> Iterator[str]:
+    """``items`` as lines of at most ``width`` cells; 0 means as long as they are. What the last
+    column says goes below the line where it does not fit into it."""
+    heading = tuple(heading for heading, _ in table)
+    whole = rows([heading, *(_row(one, table) for one in items)])
+    if not width or max(map(cells, whole)) <= width:
+        yield from whole
+        return
+    front = rows([heading[:-1], *(_row(one, table[:-1]) for one in items)])
+    yield clip(front[0], width)
+    for line, item in zip(front[1:], items, strict=True):
+        yield clip(line, width)
+        for text in _lines(table[-1], item) if table[-1][1](item) != NOTHING else ():
+            yield from (f"{_BELOW}{part}" for part in wrap(text, max(_NARROW, width - len(_BELOW))))
 
 
 def _row(item: dict[str, Any], table: Sequence[Column]) -> tuple[str, ...]:
     """The last column has as much room as it needs."""
-    *front, last = (safe(cell(item)) for _, cell in table)
+    *front, last = (", ".join(_lines(column, item)) for column in table)
     return (*(clip(cell, _WIDEST) for cell in front), last)
+
+
+def _lines(column: Column, item: dict[str, Any]) -> list[str]:
+    return [safe(line) for line in column[1](item).split("\n")]
 
 
 def told(name: str, *others: str) -> Callable[[dict[str, Any]], str]:
@@ -49,7 +75,7 @@ def told(name: str, *others: str) -> Callable[[dict[str, Any]], str]:
 
     def cell(item: dict[str, Any]) -> str:
         found = (item.get(one) for one in (name, *others))
-        return next((str(value) for value in found if value not in (None, "", [])), "-")
+        return next((str(value) for value in found if value not in (None, "", [])), NOTHING)
 
     return cell
 
@@ -59,7 +85,7 @@ def when(name: str) -> Callable[[dict[str, Any]], str]:
 
     def cell(item: dict[str, Any]) -> str:
         value = item.get(name)
-        return moment(value) if isinstance(value, int) and value else "-"
+        return moment(value) if isinstance(value, int) and value else NOTHING
 
     return cell
 
