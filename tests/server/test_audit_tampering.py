@@ -20,7 +20,7 @@ from reenact.audit.keys import Key, Signer
 from reenact.audit.merkle import Frontier, hash_leaf
 from reenact.audit.verify import verify_export
 from reenact.errors import AuditInvalid
-from reenact.server.storage.audit_tables import GUARDS
+from reenact.server.storage.audit_guards import SQLITE_GUARDS
 from tests.server.house import House, running
 
 TABLES = ("audit_records", "audit_nodes", "audit_heads")
@@ -258,7 +258,7 @@ def test_the_guards_are_back_after_a_start(tmp_path: Path) -> None:
         connection.execute("DROP TRIGGER audit_records_no_delete")
     with running(tmp_path), raw(tmp_path) as connection:
         found = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'")
-        assert found.fetchone() == (len(GUARDS),)
+        assert found.fetchone() == (len(SQLITE_GUARDS),)
 
 
 def test_a_log_that_was_cut_cannot_go_on_unseen(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from reenact.format.canonical import digest_bytes
-from reenact.server.blobs import Blobs
+from reenact.server.blobs import FolderBlobs
 from reenact.server.problems import Problem
 
 
 def test_what_was_put_can_be_got(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
+    blobs = FolderBlobs(tmp_path)
 
     async def work() -> None:
         for data in (b"", b"content", b"x" * 100_000):
@@ -31,7 +31,7 @@ def test_what_was_put_can_be_got(tmp_path: Path) -> None:
 
 
 def test_tenants_have_their_own(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
+    blobs = FolderBlobs(tmp_path)
     digest = asyncio.run(blobs.put("t-1", b"content"))
     with pytest.raises(Problem) as missing:
         asyncio.run(blobs.get("t-2", digest))
@@ -39,7 +39,7 @@ def test_tenants_have_their_own(tmp_path: Path) -> None:
 
 
 def test_what_is_not_what_was_put_is_told(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
+    blobs = FolderBlobs(tmp_path)
     digest = asyncio.run(blobs.put("t-1", b"content"))
     (path,) = [path for path in tmp_path.rglob("*") if path.is_file()]
     path.write_bytes(b"changed")
@@ -51,11 +51,11 @@ def test_what_is_not_what_was_put_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("digest", ["", "x", "sha256:../../etc", "md5:" + "0" * 64])
 def test_what_is_no_digest_is_no_path(tmp_path: Path, digest: str) -> None:
     with pytest.raises(Problem):
-        asyncio.run(Blobs(tmp_path).get("t-1", digest))
+        asyncio.run(FolderBlobs(tmp_path).get("t-1", digest))
 
 
 @pytest.mark.parametrize("tenant", ["", "..", "a/b", ".hidden"])
 def test_what_is_no_tenant_is_no_folder(tmp_path: Path, tenant: str) -> None:
     with pytest.raises(Problem):
-        asyncio.run(Blobs(tmp_path).put(tenant, b"content"))
+        asyncio.run(FolderBlobs(tmp_path).put(tenant, b"content"))
     assert list(tmp_path.iterdir()) == []

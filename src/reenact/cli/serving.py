@@ -9,7 +9,7 @@ from reenact.errors import ExtraMissing
 
 __all__ = ["serve"]
 
-_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "cryptography")
+_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "alembic", "cryptography")
 
 
 def serve(args: argparse.Namespace) -> int:

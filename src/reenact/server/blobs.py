@@ -1,6 +1,7 @@
-"""Blobs of tenants: large payloads, each in a folder of its tenant under its own digest.
+"""Blobs of tenants: large payloads, each under its tenant and its own digest.
 
-Written once: beside, synced, renamed. Read with the digest looked at, always.
+Written once. Read with the digest looked at, always. In a folder, here; or in a store that speaks S3,
+in ``blobs_s3``.
 """
 
 from __future__ import annotations
@@ -8,32 +9,73 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Protocol
 
-from reenact.errors import RecordingDamaged
+from reenact.errors import RecordingDamaged, UsageError
 from reenact.server.problems import Problem
 from reenact.store import blobs
 
-__all__ = ["Blobs"]
+__all__ = ["Blobs", "FolderBlobs", "check_tenant", "damaged", "gone", "open_blobs"]
 
 
-class Blobs:
-    """A folder with one of :class:`reenact.store.blobs.Blobs` per tenant."""
+class Blobs(Protocol):
+    async def put(self, tenant: str, data: bytes) -> str:
+        """Store ``data`` and give its digest, ``sha256:…``. It is safe when this returns."""
+
+    async def get(self, tenant: str, digest: str) -> bytes:
+        """The content. Raises :class:`Problem` ``gone`` when it is not there, ``damaged`` when it is
+        not what was stored."""
+
+
+def open_blobs(where: str, default: Path) -> Blobs:
+    """The blobs at ``where``: a folder, or ``s3://bucket/prefix``; in ``default`` when it is empty.
+    Raises :class:`UsageError`."""
+    scheme, separator, _ = where.partition("://")
+    if not separator:
+        return FolderBlobs(Path(where) if where else default)
+    if scheme != "s3":
+        raise UsageError(
+            f"blobs cannot be kept at {scheme}://", hint="name a folder, or s3://bucket/prefix"
+        )
+    from reenact.server.blobs_s3 import open_s3
+
+    return open_s3(where)
+
+
+def check_tenant(tenant: str) -> None:
+    """Raises :class:`Problem` for what is none: it becomes part of a name."""
+    if not tenant or tenant.startswith(".") or "/" in tenant:
+        raise Problem("not_found", "there is no such tenant")
+
+
+def gone(digest: str) -> Problem:
+    return Problem("gone", "this content is not kept any more", digest=digest)
+
+
+def damaged(digest: str) -> Problem:
+    return Problem(
+        "damaged",
+        "stored content is not what was stored",
+        hint="restore the blobs from a copy",
+        digest=digest[:80],
+    )
+
+
+class FolderBlobs:
+    """A folder with one of :class:`reenact.store.blobs.Blobs` per tenant. Several servers may share
+    it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     async def put(self, tenant: str, data: bytes) -> str:
-        """Store ``data`` and give its digest, ``sha256:…``. It is on the disk when this returns."""
         return await asyncio.to_thread(_put, self._of(tenant), data)
 
     async def get(self, tenant: str, digest: str) -> bytes:
-        """The content. Raises :class:`Problem` ``gone`` when it is not there, ``damaged`` when it is
-        not what was stored."""
         return await asyncio.to_thread(_get, self._of(tenant), digest)
 
     def _of(self, tenant: str) -> blobs.Blobs:
-        if not tenant or tenant.startswith(".") or "/" in tenant:
-            raise Problem("not_found", "there is no such tenant")
+        check_tenant(tenant)
         return blobs.Blobs(self.folder / tenant)
 
 
@@ -57,12 +99,7 @@ def _sync(folder: Path) -> None:
 def _get(place: blobs.Blobs, digest: str) -> bytes:
     try:
         if not place.path(digest).exists():
-            raise Problem("gone", "this content is not kept any more", digest=digest)
+            raise gone(digest)
         return place.get(digest)
     except RecordingDamaged:
-        raise Problem(
-            "damaged",
-            "stored content is not what was stored",
-            hint="restore the folder of blobs from a copy",
-            digest=digest[:80],
-        ) from None
+        raise damaged(digest) from None

@@ -1,7 +1,7 @@
-"""Hints between parts of one process: something may have changed, go and look.
+"""Hints between parts of a server: something may have changed, go and look.
 
 A hint carries no facts. What counts is in the database, and whoever waits for a hint looks there
-again after a while anyway.
+again after a while anyway. Those among several servers are in ``hints_postgres``.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ class Hints:
     def give(self, subject: str) -> None:
         for ear in self._ears.get(subject, ()):
             ear.wake()
+
+    def give_all(self) -> None:
+        """Something may have been missed, and nobody knows what."""
+        for ears in self._ears.values():
+            for ear in ears:
+                ear.wake()
 
     @contextmanager
     def listening(self, subject: str) -> Iterator[Ear]:

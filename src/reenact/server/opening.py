@@ -1,18 +1,16 @@
-"""A server on a folder: made when it is empty, looked at when it is not, and locked.
+"""A server on a folder and a database: made when they are empty, looked at when they are not.
 
-DATA/lock         held by the one server that uses the folder
+DATA/lock         held by the one server that uses the folder; by each, if the database is elsewhere
 DATA/keys/        the secrets that sign the audit log and the commands, readable by their owner
-DATA/reenact.db   everything with a tenant
-DATA/blobs/       recordings and captures
+DATA/reenact.db   everything with a tenant, unless there is another database
+DATA/blobs/       recordings and captures, unless they are elsewhere
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,15 +20,17 @@ from reenact._system import entropy, start_clock
 from reenact.audit.keys import Signer
 from reenact.errors import UsageError
 from reenact.server.audit import Auditor
-from reenact.server.blobs import Blobs
+from reenact.server.blobs import Blobs, open_blobs
+from reenact.server.folders import folder_of
 from reenact.server.hints import Hints
 from reenact.server.ids import ENTROPY, make_id
 from reenact.server.people.credentials import SECRET_SIZE, hash_secret
 from reenact.server.people.passwords import Passwords
+from reenact.server.places import Place, choose_place
 from reenact.server.ports import Limits, Server, Timings
 from reenact.server.signing_keys import make_seed, read_seed
 from reenact.server.storage import setting_up
-from reenact.server.storage.database import Database, open_database
+from reenact.server.storage.database import Database
 
 __all__ = ["OpenServer", "World", "open_server"]
 
@@ -61,84 +61,101 @@ class OpenServer(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def open_server(
-    data: Path, name: str = "", world: World | None = None
+    data: Path,
+    name: str = "",
+    world: World | None = None,
+    *,
+    database: str = "",
+    blobs: str = "",
 ) -> AsyncIterator[OpenServer]:
-    """The server on ``data``, alone, until the block ends. ``name`` is the deployment's, and is
-    settled when the folder is new. Raises :class:`UsageError`."""
+    """The server on ``data``, until the block ends. ``name`` is the deployment's, and is settled when
+    it is new. Raises :class:`UsageError`.
+
+    ``database`` is the address of a PostgreSQL database, which several servers may share; without
+    one it is a file in ``data``, and the server is alone. ``blobs`` is another folder for those, or
+    ``s3://bucket/prefix``."""
     world = world or World()
     if name and not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a deployment", hint="use a host name such as reenact.example.com"
         )
-    with _alone(data):
-        database = open_database(data / _DATABASE)
+    place = choose_place(data / _DATABASE, database)
+    with folder_of(data, alone=not database):
+        found = await _settle(place, data, name, world)
+        kept = open_blobs(blobs, data / "blobs")
+        opened = place.open()
         try:
-            deployment = await _settle(database, data, name, world)
-            yield OpenServer(
-                _assemble(database, data, deployment.name, world),
-                await _new_link(database, world) if deployment.waiting else "",
-            )
+            async with place.hints() as hints:
+                yield OpenServer(
+                    _assemble(opened, kept, hints, data, found, world),
+                    await _new_link(opened, world) if found.waiting else "",
+                )
         finally:
-            await database.close()
+            await opened.close()
 
 
-@contextmanager
-def _alone(data: Path) -> Iterator[None]:
-    try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise UsageError(
-            f"{data} cannot be used: {error.strerror}", hint="name another folder with --data"
-        ) from None
-    try:
-        _lock(fd, data)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _lock(fd: int, data: Path) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError(
-            f"another server uses {data}", hint="stop it, or name another folder with --data"
-        ) from None
-
-
-async def _settle(
-    database: Database, data: Path, name: str, world: World
-) -> setting_up.DeploymentFacts:
-    if await setting_up.is_empty(database):
+async def _settle(place: Place, data: Path, name: str, world: World) -> setting_up.DeploymentFacts:
+    def make_keys() -> None:
         for key in _KEYS:
             make_seed(data / "keys" / key, world.secret)
-        chosen = name or f"reenact-{world.secret(6).hex()}.internal"
-        await setting_up.set_up(database, chosen, world.now())
-    found = await setting_up.read_deployment(database)
-    if name and name != found.name:
-        raise UsageError(
-            f"this deployment is called {found.name}, and its audit logs are signed in that name",
-            hint=f"leave --name out, or say --name {found.name}",
-        )
-    return found
+
+    await place.check()
+    chosen = name or f"reenact-{world.secret(6).hex()}.internal"
+    database = place.open_patiently()
+    try:
+        found = await setting_up.settle(database, chosen, world.now(), make_keys)
+        if name and name != found.name:
+            raise UsageError(
+                f"this deployment is called {found.name}, and its audit logs are signed in that "
+                "name",
+                hint=f"leave --name out, or say --name {found.name}",
+            )
+        audit, commands = _signers(data, found.name)
+        _check_keys(found, audit, commands, data)
+        await setting_up.bind_keys(database, audit.key.to_text(), commands.key.to_text())
+        return found
+    finally:
+        await database.close()
 
 
-def _assemble(database: Database, data: Path, deployment: str, world: World) -> Server:
+def _signers(data: Path, deployment: str) -> tuple[Signer, Signer]:
     audit, commands = (
         Signer(f"{deployment}/{key}", read_seed(data / "keys" / key)) for key in _KEYS
     )
+    return audit, commands
+
+
+def _check_keys(
+    found: setting_up.DeploymentFacts, audit: Signer, commands: Signer, data: Path
+) -> None:
+    ours = (audit.key.to_text(), commands.key.to_text())
+    if found.audit_key and ours != (found.audit_key, found.commands_key):
+        raise UsageError(
+            f"the keys in {data / 'keys'} are not those of {found.name}",
+            hint="copy the folder keys from a server of this deployment, or from a backup",
+        )
+
+
+def _assemble(
+    database: Database,
+    blobs: Blobs,
+    hints: Hints,
+    data: Path,
+    found: setting_up.DeploymentFacts,
+    world: World,
+) -> Server:
+    audit, commands = _signers(data, found.name)
 
     def new_id(prefix: str) -> str:
         return make_id(prefix, world.now(), world.secret(ENTROPY))
 
     return Server(
         database=database,
-        blobs=Blobs(data / "blobs"),
-        auditor=Auditor(audit, deployment, world.now, world.secret),
-        hints=Hints(),
+        blobs=blobs,
+        auditor=Auditor(audit, found.name, world.now, world.secret),
+        hints=hints,
         signer=commands,
-        deployment=deployment,
+        deployment=found.name,
         data=data,
         now=world.now,
         new_id=new_id,

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Index, LargeBinary, Text
+from sqlalchemy import Column, Index, LargeBinary
 
-from reenact.server.storage.tables import Whole, of_tenant
+from reenact.server.storage.column_types import Whole, Words
+from reenact.server.storage.tables import of_tenant
 
 __all__ = ["BATCHES", "BATCH_ITEMS", "SEARCHES"]
 
 BATCHES: Final = of_tenant(
     "batches",
-    Column("batch_id", Text, nullable=False),
-    Column("state", Text, nullable=False),
+    Column("batch_id", Words, nullable=False),
+    Column("state", Words, nullable=False),
     Column("wanted", LargeBinary, nullable=False),
     Column("plan", LargeBinary, nullable=False),
     Column("concurrency", Whole, nullable=False),
     Column("per_minute", Whole, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("actor_name", Text, nullable=False),
-    Column("requested_by", Text, nullable=False),
-    Column("requested_id", Text, nullable=False),
+    Column("actor", Words, nullable=False),
+    Column("actor_name", Words, nullable=False),
+    Column("requested_by", Words, nullable=False),
+    Column("requested_id", Words, nullable=False),
     Column("created_at", Whole, nullable=False),
     Column("confirmed_at", Whole, nullable=False),
     Column("ended_at", Whole, nullable=False),
-    Column("hindered", Text, nullable=False),
+    Column("hindered", Words, nullable=False),
     key=("batch_id",),
     extra=(
         Index("batches_by_time", "tenant", "created_at", "batch_id"),
@@ -38,20 +39,20 @@ confirmed it, as JSON, and so orders its replays, empty before; ``requested_id``
 
 BATCH_ITEMS: Final = of_tenant(
     "batch_items",
-    Column("batch_id", Text, nullable=False),
-    Column("exchange_id", Text, nullable=False),
+    Column("batch_id", Words, nullable=False),
+    Column("exchange_id", Words, nullable=False),
     Column("position", Whole, nullable=False),
-    Column("app", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("route_id", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("replay_id", Text, nullable=False),
-    Column("agent_id", Text, nullable=False),
+    Column("app", Words, nullable=False),
+    Column("environment", Words, nullable=False),
+    Column("route_id", Words, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("replay_id", Words, nullable=False),
+    Column("agent_id", Words, nullable=False),
     Column("asked_at", Whole, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("code", Text, nullable=False),
-    Column("message", Text, nullable=False),
-    Column("verdict", Text, nullable=False),
+    Column("outcome", Words, nullable=False),
+    Column("code", Words, nullable=False),
+    Column("message", Words, nullable=False),
+    Column("verdict", Words, nullable=False),
     key=("batch_id", "exchange_id"),
     extra=(
         Index("batch_items_in_order", "tenant", "batch_id", "position", unique=True),
@@ -64,11 +65,11 @@ ended, with ``outcome`` and ``verdict``), ``refused``, ``skipped`` (never tried)
 
 SEARCHES: Final = of_tenant(
     "searches",
-    Column("name", Text, nullable=False),
-    Column("filters", Text, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("filters", Words, nullable=False),
     Column("changed_at", Whole, nullable=False),
-    Column("changed_by", Text, nullable=False),
-    Column("changed_name", Text, nullable=False),
+    Column("changed_by", Words, nullable=False),
+    Column("changed_name", Words, nullable=False),
     key=("name",),
 )
 """``filters`` is JSON; ``changed_by`` is an id, ``changed_name`` what people call it."""

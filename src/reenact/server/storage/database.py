@@ -1,15 +1,17 @@
-"""The database: one writer at a time, many readers, and a handle that knows its tenant.
+"""The database: transactions, and a handle that knows its tenant.
 
 Whoever reads or writes rows of a tenant does it through a :class:`Scope`, which puts the tenant into
 every statement; there is no other way to get at a connection from outside of this room. The few
 questions that are asked before the tenant is known (whose key is this?) are in ``platform``.
+
+Writers of one tenant come one after the other, on every database: what a transaction has read is
+still true when it writes. ``docs/design/server-storage.md`` says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -21,20 +23,30 @@ from sqlalchemy import (
     Select,
     Table,
     Update,
-    event,
     insert,
     select,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from reenact.errors import UsageError
+from reenact.server.problems import Problem
 
-__all__ = ["Database", "Platform", "Scope", "open_database", "to_value"]
+__all__ = ["EVERYBODY", "Database", "Enter", "Gate", "Platform", "Scope", "free", "to_value"]
 
 T = TypeVar("T")
-_BUSY: Final = 10_000
-"""Milliseconds that a statement waits for the lock of the file."""
+_BUSY: Final = frozenset({"55P03", "57P01", "57P02", "57P03", "53300", "25P03"})
+
+EVERYBODY: Final = "*"
+"""What stands for the tenant where there is none, or there are several. No tenant is called so."""
+
+Enter = Callable[[AsyncConnection, str], Awaitable[None]]
+"""Tells the database for whom the following statements are; for a writer it also waits until nobody
+else writes for them."""
+
+Gate = Callable[[str], AbstractAsyncContextManager[None]]
+"""Keeps writers of one tenant in this process apart, before they take a connection each."""
 
 
 def to_value(row: Row[Any], kind: type[T]) -> T:
@@ -42,21 +54,38 @@ def to_value(row: Row[Any], kind: type[T]) -> T:
     return msgspec.convert({str(name): value for name, value in row._mapping.items()}, kind)
 
 
+class _Transaction:
+    """A connection, and for whom it was told to be."""
+
+    def __init__(self, connection: AsyncConnection, enter: Enter | None) -> None:
+        self.connection = connection
+        self._enter = enter
+        self._inside: str | None = None
+
+    async def enter(self, tenant: str) -> AsyncConnection:
+        if self._enter is not None and self._inside != tenant:
+            await self._enter(self.connection, tenant)
+            self._inside = tenant
+        return self.connection
+
+
 class Handle:
-    """A connection in a transaction."""
+    """A transaction, for one tenant or everybody."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: _Transaction, tenant: str) -> None:
+        self._transaction = transaction
+        self.tenant = tenant
 
-    async def run(self, statement: Executable) -> CursorResult[Any]:
-        return await self._connection.execute(statement)
+    async def run(self, statement: Executable, *values: Mapping[str, Any]) -> CursorResult[Any]:
+        connection = await self._transaction.enter(self.tenant)
+        return await connection.execute(statement, list(values) or None)
 
     async def one(self, statement: Executable) -> Row[Any] | None:
         """The only row, or None."""
-        return (await self._connection.execute(statement)).one_or_none()
+        return (await self.run(statement)).one_or_none()
 
     async def all(self, statement: Executable) -> Sequence[Row[Any]]:
-        return (await self._connection.execute(statement)).all()
+        return (await self.run(statement)).all()
 
 
 class Platform(Handle):
@@ -65,19 +94,16 @@ class Platform(Handle):
 
     def scope(self, tenant: str) -> Scope:
         """The same transaction, for one tenant."""
-        return Scope(self._connection, tenant)
+        return Scope(self._transaction, tenant)
 
     async def define(self, make: Callable[[Connection], T]) -> T:
         """Make or look at tables."""
-        return await self._connection.run_sync(make)
+        connection = await self._transaction.enter(self.tenant)
+        return await connection.run_sync(make)
 
 
 class Scope(Handle):
     """The rows of one tenant: every statement that it makes has the tenant in it."""
-
-    def __init__(self, connection: AsyncConnection, tenant: str) -> None:
-        super().__init__(connection)
-        self.tenant = tenant
 
     def select(self, table: Table, *columns: Any) -> Select[Any]:
         """Of ``table``, the whole row unless ``columns`` say less."""
@@ -92,72 +118,94 @@ class Scope(Handle):
     async def add(self, table: Table, *rows: Mapping[str, Any]) -> None:
         """Insert; the tenant is put in."""
         if rows:
-            values = [{**row, "tenant": self.tenant} for row in rows]
-            await self._connection.execute(insert(table), values)
+            await self.run(insert(table), *({**row, "tenant": self.tenant} for row in rows))
+
+
+@asynccontextmanager
+async def free(_: str) -> AsyncIterator[None]:
+    """A gate that is open: for a database whose writers share one connection."""
+    yield
+
+
+class _Side(msgspec.Struct, frozen=True):
+    engine: AsyncEngine
+    enter: Enter | None
 
 
 class Database:
-    """``reading`` and ``writing`` are transactions. A write is committed when its block ends, and
-    leaves nothing behind when the block raises."""
+    """``reading`` and ``writing`` are transactions. A reader sees one moment. A write is committed
+    when its block ends, and leaves nothing behind when the block raises. Writers of a tenant come
+    one after the other, and so do those of the platform; a transaction of the platform may go on to
+    tenants, and never the other way round.
 
-    def __init__(self, reader: AsyncEngine, writer: AsyncEngine) -> None:
-        self._reader = reader
-        self._writer = writer
+    A database that cannot be reached is a :class:`Problem` ``unavailable``."""
+
+    def __init__(
+        self,
+        reader: AsyncEngine,
+        writer: AsyncEngine,
+        *,
+        read_as: Enter | None = None,
+        write_as: Enter | None = None,
+        gate: Gate = free,
+    ) -> None:
+        self._reading = _Side(reader, read_as)
+        self._writing = _Side(writer, write_as)
+        self._gate = gate
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self._writing.engine.dialect.name
 
     @asynccontextmanager
     async def platform(self, *, write: bool = False) -> AsyncIterator[Platform]:
-        engine = self._writer if write else self._reader
-        async with engine.begin() as connection:
-            yield Platform(connection)
+        async with self._transaction(EVERYBODY, write) as transaction:
+            yield Platform(transaction, EVERYBODY)
 
     @asynccontextmanager
     async def reading(self, tenant: str) -> AsyncIterator[Scope]:
-        async with self._reader.begin() as connection:
-            yield Scope(connection, tenant)
+        async with self._transaction(tenant, False) as transaction:
+            yield Scope(transaction, tenant)
 
     @asynccontextmanager
     async def writing(self, tenant: str) -> AsyncIterator[Scope]:
-        async with self._writer.begin() as connection:
-            yield Scope(connection, tenant)
+        async with self._transaction(tenant, True) as transaction:
+            yield Scope(transaction, tenant)
+
+    @asynccontextmanager
+    async def _transaction(self, tenant: str, write: bool) -> AsyncIterator[_Transaction]:
+        side, gate = (self._writing, self._gate) if write else (self._reading, free)
+        async with gate(tenant):
+            connection = await _connected(side.engine)
+            try:
+                async with connection.begin():
+                    transaction = _Transaction(connection, side.enter)
+                    await transaction.enter(tenant)  # here, so that locks have one order
+                    yield transaction
+            except DBAPIError as error:
+                if error.connection_invalidated or _is_busy(error):
+                    raise _unavailable() from error
+                raise
+            finally:
+                await connection.close()
 
     async def close(self) -> None:
-        await self._reader.dispose()
-        await self._writer.dispose()
+        await self._reading.engine.dispose()
+        await self._writing.engine.dispose()
 
 
-def open_database(path: Path) -> Database:
-    """The database in a file. Nothing is read yet: ``storage/setting_up`` makes or checks it."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a database", hint="name a file in it")
-    return Database(_engine(path, "DEFERRED", 4), _engine(path, "IMMEDIATE", 1))
+async def _connected(engine: AsyncEngine) -> AsyncConnection:
+    try:
+        return await engine.connect()
+    except (OSError, InterfaceError, OperationalError, PoolTimeout) as error:
+        raise _unavailable() from error
 
 
-def _engine(path: Path, begin: str, size: int) -> AsyncEngine:
-    engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}",
-        pool_size=size,
-        max_overflow=0,
-        pool_timeout=60,
-        hide_parameters=True,  # values do not belong into errors
-    )
+def _is_busy(error: DBAPIError) -> bool:
+    """Did PostgreSQL give up waiting, or is it about to stop?"""
+    return getattr(error.orig, "sqlstate", None) in _BUSY
 
-    @event.listens_for(engine.sync_engine, "connect")
-    def _prepare(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions begin where we say so
-        cursor = connection.cursor()
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            f"busy_timeout={_BUSY}",
-            "foreign_keys=ON",
-            "recursive_triggers=ON",
-            "trusted_schema=OFF",
-        ):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
 
-    @event.listens_for(engine.sync_engine, "begin")
-    def _begin(connection: Any) -> None:
-        connection.exec_driver_sql(f"BEGIN {begin}")
-
-    return engine
+def _unavailable() -> Problem:
+    return Problem("unavailable", "the database cannot be reached", retry_after=1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Text
+from sqlalchemy import Column
 
-from reenact.server.storage.tables import Whole, of_tenant
+from reenact.server.storage.column_types import Whole, Words
+from reenact.server.storage.tables import of_tenant
 
 __all__ = ["ERASED", "RETENTION"]
 
@@ -16,14 +17,14 @@ RETENTION: Final = of_tenant(
     Column("recordings", Whole, nullable=False),
     Column("captures", Whole, nullable=False),
     Column("changed_at", Whole, nullable=False),
-    Column("changed_by", Text, nullable=False),
+    Column("changed_by", Words, nullable=False),
     key=(),
 )
 """At most one row per tenant. Days; 0 is for ever."""
 
 ERASED: Final = of_tenant(
     "erased",
-    Column("digest", Text, nullable=False),
+    Column("digest", Words, nullable=False),
     Column("at", Whole, nullable=False),
     key=("digest",),
 )

@@ -2,100 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy import insert, select, text, update
 
 from reenact.errors import UsageError
-from reenact.server.storage import batch_tables, exchange_tables, retention_tables
-from reenact.server.storage.audit_tables import GUARDS
+from reenact.server.storage import (
+    batch_tables,
+    exchange_tables,
+    retention_tables,
+    telemetry_tables,
+)
 from reenact.server.storage.database import Database, Platform
+from reenact.server.storage.guarding import guard
+from reenact.server.storage.migrating import migrate, newest
 from reenact.server.storage.tables import DEPLOYMENT, METADATA, TENANTS
 
-__all__ = [
-    "FIRST_TENANT",
-    "SCHEMA_VERSION",
-    "DeploymentFacts",
-    "is_empty",
-    "read_deployment",
-    "renew_setup",
-    "set_up",
-]
+__all__ = ["FIRST_TENANT", "DeploymentFacts", "bind_keys", "renew_setup", "settle"]
 
-SCHEMA_VERSION: Final = 1
 FIRST_TENANT: Final = "default"
 _NO_LINK: Final = "no link yet"
 """The hash of nothing."""
-_ROOMS: Final = (exchange_tables, batch_tables, retention_tables)
+_ROOMS: Final = (batch_tables, exchange_tables, retention_tables, telemetry_tables)
 """Imported for the tables that they define."""
 
 
 class DeploymentFacts(msgspec.Struct, frozen=True):
-    """The one row about the whole. ``waiting`` says that nobody has used the set-up link."""
+    """The one row about the whole. ``waiting`` says that nobody has used the set-up link. The keys
+    are those that verify what is signed, as text; empty before anything was."""
 
     name: str
     waiting: bool
+    audit_key: str = ""
+    commands_key: str = ""
 
 
-def _has_tables(connection: Connection) -> bool:
-    return inspect(connection).has_table(DEPLOYMENT.name)
-
-
-async def is_empty(database: Database) -> bool:
-    """Is there nothing of ours in it yet?"""
-    async with database.platform() as platform:
-        return not await platform.define(_has_tables)
-
-
-async def set_up(database: Database, name: str, now: int) -> None:
-    """Make the tables and the first tenant, in one transaction."""
+async def settle(
+    database: Database, name: str, now: int, prepare: Callable[[], None]
+) -> DeploymentFacts:
+    """What is there, brought up to date; or made, with the first tenant, when there is nothing.
+    ``prepare`` is called before that. One transaction, and nobody else in it. Raises
+    :class:`UsageError` for a database of a later version."""
     async with database.platform(write=True) as platform:
+        if database.dialect == "postgresql":
+            await _check_role(platform)
+        await platform.define(migrate)
         await platform.define(METADATA.create_all)
-        await _guard(platform)
-        await platform.run(
-            insert(DEPLOYMENT).values(
-                id=1, name=name, schema_version=SCHEMA_VERSION, created_at=now, setup_hash=_NO_LINK
-            )
-        )
-        await platform.run(
-            insert(TENANTS).values(
-                id=FIRST_TENANT,
-                name=FIRST_TENANT,
-                tier="business",
-                dedicated=1,
-                created_at=now,
-            )
-        )
-
-
-async def read_deployment(database: Database) -> DeploymentFacts:
-    """What is there. Raises :class:`UsageError` for a database of a later version.
-
-    The guards of the audit log are put back if they were removed: that hides nothing, since what
-    was done without them shows when the log is verified."""
-    async with database.platform(write=True) as platform:
+        await platform.define(guard)
+        if await platform.one(select(DEPLOYMENT.c.id)) is None:
+            prepare()
+            await _set_up(platform, name, now)
         row = await platform.one(select(DEPLOYMENT))
-        if row is None or row.schema_version != SCHEMA_VERSION:
-            found = "no" if row is None else row.schema_version
-            raise UsageError(
-                f"the database has schema version {found}, and this is version {SCHEMA_VERSION}",
-                hint="use the reenact that made it, or a newer one",
-            )
-        await _guard(platform)
-        return DeploymentFacts(row.name, bool(row.setup_hash))
+        if row is None:
+            raise LookupError("the deployment was not written")
+        return DeploymentFacts(row.name, bool(row.setup_hash), row.audit_key, row.commands_key)
+
+
+async def _check_role(platform: Platform) -> None:
+    query = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+    row = await platform.one(text(query))
+    if row is None or row[0]:
+        raise UsageError(
+            "this role of the database may see and change everything, whatever the tables say",
+            hint="CREATE ROLE reenact LOGIN; CREATE DATABASE reenact OWNER reenact; and use that role",
+        )
+
+
+async def _set_up(platform: Platform, name: str, now: int) -> None:
+    await platform.run(
+        insert(DEPLOYMENT).values(
+            id=1, name=name, schema_version=newest(), created_at=now, setup_hash=_NO_LINK
+        )
+    )
+    first = {"id": FIRST_TENANT, "name": FIRST_TENANT, "tier": "business", "dedicated": 1}
+    await platform.run(insert(TENANTS).values(**first, created_at=now))
+
+
+async def bind_keys(database: Database, audit_key: str, commands_key: str) -> None:
+    """From now on the deployment signs with these, on every server."""
+    async with database.platform(write=True) as platform:
+        wanted = update(DEPLOYMENT).where(DEPLOYMENT.c.audit_key == "")
+        await platform.run(wanted.values(audit_key=audit_key, commands_key=commands_key))
 
 
 async def renew_setup(database: Database, kept: str) -> None:
     """Another one-time link: the one before is void."""
     async with database.platform(write=True) as platform:
         await platform.run(update(DEPLOYMENT).values(setup_hash=kept))
-
-
-async def _guard(platform: Platform) -> None:
-    def make(connection: Connection) -> None:
-        if connection.dialect.name == "sqlite":
-            for statement in GUARDS:
-                connection.exec_driver_sql(statement)
-
-    await platform.define(make)

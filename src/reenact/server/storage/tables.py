@@ -10,17 +10,16 @@ from __future__ import annotations
 from typing import Final
 
 from sqlalchemy import (
-    BigInteger,
     Column,
     ForeignKeyConstraint,
     Index,
-    Integer,
     MetaData,
     PrimaryKeyConstraint,
     Table,
-    Text,
     text,
 )
+
+from reenact.server.storage.column_types import Whole, Words
 
 __all__ = [
     "ATTEMPTS",
@@ -33,13 +32,11 @@ __all__ = [
     "TENANTS",
     "USERS",
     "Whole",
+    "Words",
     "of_tenant",
 ]
 
 METADATA: Final = MetaData()
-
-Whole: Final = BigInteger().with_variant(Integer(), "sqlite")
-"""64 bits; in SQLite's strict tables there is only one name for it. Yes and no are 1 and 0."""
 
 
 def of_tenant(name: str, *columns: Column, key: tuple[str, ...], extra: tuple = ()) -> Table:  # type: ignore[type-arg]
@@ -47,7 +44,7 @@ def of_tenant(name: str, *columns: Column, key: tuple[str, ...], extra: tuple = 
     return Table(
         name,
         METADATA,
-        Column("tenant", Text, nullable=False),
+        Column("tenant", Words, nullable=False),
         *columns,
         PrimaryKeyConstraint("tenant", *key),
         ForeignKeyConstraint(["tenant"], ["tenants.id"]),
@@ -60,20 +57,23 @@ DEPLOYMENT: Final = Table(
     "deployment",
     METADATA,
     Column("id", Whole, primary_key=True),
-    Column("name", Text, nullable=False),
+    Column("name", Words, nullable=False),
     Column("schema_version", Whole, nullable=False),
     Column("created_at", Whole, nullable=False),
-    Column("setup_hash", Text, nullable=False),
+    Column("setup_hash", Words, nullable=False),
+    Column("audit_key", Words, nullable=False, server_default=""),
+    Column("commands_key", Words, nullable=False, server_default=""),
     sqlite_strict=True,
 )
-"""One row. ``setup_hash`` is that of the one-time link, empty when it has been used."""
+"""One row. ``setup_hash`` is that of the one-time link, empty when it has been used. The keys are those
+that verify what the deployment signs; empty until a server has started."""
 
 TENANTS: Final = Table(
     "tenants",
     METADATA,
-    Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("tier", Text, nullable=False),
+    Column("id", Words, primary_key=True),
+    Column("name", Words, nullable=False),
+    Column("tier", Words, nullable=False),
     Column("dedicated", Whole, nullable=False),
     Column("created_at", Whole, nullable=False),
     sqlite_strict=True,
@@ -81,17 +81,17 @@ TENANTS: Final = Table(
 
 ENVIRONMENTS: Final = of_tenant(
     "environments",
-    Column("name", Text, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("kind", Words, nullable=False),
     key=("name",),
 )
 
 USERS: Final = of_tenant(
     "users",
-    Column("id", Text, nullable=False),
-    Column("email", Text, nullable=False),
-    Column("password", Text, nullable=False),
-    Column("invite_hash", Text, nullable=False),
+    Column("id", Words, nullable=False),
+    Column("email", Words, nullable=False),
+    Column("password", Words, nullable=False),
+    Column("invite_hash", Words, nullable=False),
     Column("invite_expires_at", Whole, nullable=False),
     Column("created_at", Whole, nullable=False),
     Column("removed_at", Whole, nullable=False),
@@ -113,28 +113,28 @@ one-time link, empty when there is none."""
 
 GRANTS: Final = of_tenant(
     "grants",
-    Column("id", Text, nullable=False),
-    Column("holder_type", Text, nullable=False),
-    Column("holder_id", Text, nullable=False),
-    Column("what", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("app", Text, nullable=False),
+    Column("id", Words, nullable=False),
+    Column("holder_type", Words, nullable=False),
+    Column("holder_id", Words, nullable=False),
+    Column("what", Words, nullable=False),
+    Column("environment", Words, nullable=False),
+    Column("app", Words, nullable=False),
     Column("expires_at", Whole, nullable=False),
     Column("created_at", Whole, nullable=False),
-    Column("created_by", Text, nullable=False),
+    Column("created_by", Words, nullable=False),
     key=("id",),
     extra=(Index("grants_by_holder", "tenant", "holder_type", "holder_id"),),
 )
 
 KEYS: Final = of_tenant(
     "keys",
-    Column("id", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("hash", Text, nullable=False),
-    Column("app", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("owner", Text, nullable=False),
+    Column("id", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("hash", Words, nullable=False),
+    Column("app", Words, nullable=False),
+    Column("environment", Words, nullable=False),
+    Column("owner", Words, nullable=False),
     Column("created_at", Whole, nullable=False),
     Column("expires_at", Whole, nullable=False),
     Column("revoked_at", Whole, nullable=False),
@@ -147,8 +147,8 @@ grants it has; empty for keys with grants of their own."""
 
 SESSIONS: Final = of_tenant(
     "sessions",
-    Column("hash", Text, nullable=False),
-    Column("user_id", Text, nullable=False),
+    Column("hash", Words, nullable=False),
+    Column("user_id", Words, nullable=False),
     Column("created_at", Whole, nullable=False),
     Column("last_seen_at", Whole, nullable=False),
     Column("expires_at", Whole, nullable=False),
@@ -160,7 +160,7 @@ SESSIONS: Final = of_tenant(
 ATTEMPTS: Final = Table(
     "attempts",
     METADATA,
-    Column("key", Text, primary_key=True),
+    Column("key", Words, primary_key=True),
     Column("failures", Whole, nullable=False),
     Column("until", Whole, nullable=False),
     sqlite_strict=True,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Index, LargeBinary, Text
+from sqlalchemy import Column, Index, LargeBinary
 
-from reenact.server.storage.tables import Whole, of_tenant
+from reenact.server.storage.column_types import Whole, Words
+from reenact.server.storage.tables import of_tenant
 
 __all__ = ["EXPORTS", "SPANS"]
 
 SPANS: Final = of_tenant(
     "spans",
-    Column("app", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("trace_id", Text, nullable=False),
-    Column("span_id", Text, nullable=False),
+    Column("app", Words, nullable=False),
+    Column("environment", Words, nullable=False),
+    Column("trace_id", Words, nullable=False),
+    Column("span_id", Words, nullable=False),
     Column("received_at", Whole, nullable=False),
     Column("document", LargeBinary, nullable=False),
     key=("app", "environment", "trace_id", "span_id"),
@@ -24,7 +25,7 @@ SPANS: Final = of_tenant(
 
 EXPORTS: Final = of_tenant(
     "exports",
-    Column("exchange_id", Text, nullable=False),
+    Column("exchange_id", Words, nullable=False),
     Column("queued_at", Whole, nullable=False),
     Column("held_until", Whole, nullable=False),
     key=("exchange_id",),

@@ -1,0 +1,68 @@
+"""From the tables that a database has to those that this version needs: forwards, and by itself.
+
+The steps are in ``migrations/versions``, one file each, numbered without gaps; a step is never
+changed once it was released. All that are missing run in one transaction, which nobody else can be
+in, and so two servers that start at once, or one that starts twice, do it once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, inspect, text
+
+from reenact.errors import UsageError
+
+__all__ = ["migrate", "newest"]
+
+_FOLDER: Final = Path(__file__).with_name("migrations")
+
+
+@cache
+def newest() -> int:
+    """The number of the last step."""
+    return max(int(path.stem[1:5]) for path in _FOLDER.glob("versions/r[0-9]*.py"))
+
+
+def migrate(connection: Connection, target: int | None = None) -> None:
+    """Run the steps that are missing, up to ``target`` or the newest; for
+    :meth:`Platform.define`. Raises :class:`UsageError` for a database of a later version."""
+    target = target or newest()
+    found = _version(connection)
+    if found > newest():
+        raise UsageError(
+            f"the database has schema version {found}, and this is version {newest()}",
+            hint="use the reenact that made it, or a newer one",
+        )
+    if found >= target:
+        return
+    config = _config(connection)
+    if found and not inspect(connection).has_table("alembic_version"):
+        command.stamp(config, f"{found:04}")  # made before there were steps
+    command.upgrade(config, f"{target:04}")
+    connection.execute(text("UPDATE deployment SET schema_version = :now"), {"now": target})
+
+
+def _version(connection: Connection) -> int:
+    """0 for a database in which there is nothing of ours."""
+    if not inspect(connection).has_table("deployment"):
+        return 0
+    found = connection.scalar(text("SELECT schema_version FROM deployment"))
+    if found is None:
+        raise UsageError(
+            "the database has our tables, and nothing in them",
+            hint="name an empty one, or restore this one from a copy",
+        )
+    return int(found)
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config

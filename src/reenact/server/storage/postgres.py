@@ -1,0 +1,119 @@
+"""A PostgreSQL database, for several server processes at once.
+
+Each transaction says for which tenant it is (``app.tenant``), and the policies of the tables let it
+see no other. Writers of a tenant take a lock that ends with their transaction; SQLite has one for
+all, and what is right there is right here. Readers wait for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from reenact.errors import ExtraMissing, UsageError
+from reenact.server.storage.database import Database
+
+__all__ = ["SCHEMES", "check_address", "connect", "open_postgres"]
+
+SCHEMES: Final = ("postgres", "postgresql")
+_CONNECTIONS: Final = 8
+"""Of readers, and as many of writers."""
+_PATIENCE: Final = 10.0
+"""Seconds to connect."""
+_LONGEST: Final = 60.0
+_SETTINGS: Final = {
+    "application_name": "reenact",
+    "lock_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",
+    "timezone": "UTC",
+}
+_READ: Final = text("SELECT set_config('app.tenant', :tenant, true)")
+_WRITE: Final = text(
+    "SELECT set_config('app.tenant', :tenant, true), "
+    "pg_advisory_xact_lock(hashtextextended('reenact writes ' || :tenant, 0))"
+)
+
+
+def open_postgres(url: str, longest: float | None = _LONGEST) -> Database:
+    """The database at ``postgresql://…``. Nothing is read yet: ``storage/setting_up`` makes or
+    checks it. ``longest`` is how long a statement may take, in seconds."""
+    reader = _engine(url, longest).execution_options(
+        isolation_level="REPEATABLE READ", postgresql_readonly=True
+    )
+    return Database(
+        reader, _engine(url, longest), read_as=_read_as, write_as=_write_as, gate=_Gates().through
+    )
+
+
+async def connect(url: str, longest: float | None = _LONGEST) -> Any:
+    """A connection of asyncpg's. Without a password in ``url`` it takes ``PGPASSWORD``, or that in
+    the file of passwords, as every client does. Raises :class:`OSError`, with words that hold no
+    password, when there is none to be had."""
+    try:
+        import asyncpg
+    except ModuleNotFoundError:
+        raise ExtraMissing("PostgreSQL", "postgres") from None
+    try:
+        return await asyncpg.connect(
+            url, timeout=_PATIENCE, server_settings=_SETTINGS, command_timeout=longest
+        )
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        raise ConnectionError(str(error)) from None
+
+
+def check_address(url: str) -> None:
+    """Raises :class:`UsageError` for what is no address."""
+    try:
+        parts = urlsplit(url)
+        named = parts.port != 0 and len(parts.path) > 1
+    except ValueError:
+        named = False
+    if not named:
+        raise UsageError(  # the address may hold a password, and is not shown
+            "this is no address of a database",
+            hint="say postgresql://user@host:5432/database",
+        )
+
+
+def _engine(url: str, longest: float | None) -> AsyncEngine:
+    async def make() -> Any:
+        return await connect(url, longest)
+
+    return create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=make,
+        pool_size=_CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=60,
+        pool_pre_ping=True,
+        hide_parameters=True,  # values do not belong into errors
+    )
+
+
+async def _read_as(connection: AsyncConnection, tenant: str) -> None:
+    await connection.execute(_READ, {"tenant": tenant})
+
+
+async def _write_as(connection: AsyncConnection, tenant: str) -> None:
+    await connection.execute(_WRITE, {"tenant": tenant})
+
+
+class _Gates:
+    """One writer of a tenant at a time has a connection: others of this process wait without one,
+    so that a busy tenant does not take all of them."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def through(self, tenant: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(tenant, asyncio.Lock())
+        async with lock:
+            yield

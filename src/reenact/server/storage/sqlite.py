@@ -1,0 +1,56 @@
+"""A database in a file: one writer at a time, many readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from reenact.errors import UsageError
+from reenact.server.storage.database import Database
+
+__all__ = ["open_file"]
+
+_BUSY: Final = 10_000
+"""Milliseconds that a statement waits for the lock of the file."""
+_READERS: Final = 4
+
+
+def open_file(path: Path) -> Database:
+    """The database in a file. Nothing is read yet: ``storage/setting_up`` makes or checks it."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a database", hint="name a file in it")
+    return Database(_engine(path, "DEFERRED", _READERS), _engine(path, "IMMEDIATE", 1))
+
+
+def _engine(path: Path, begin: str, size: int) -> AsyncEngine:
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}",
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=60,
+        hide_parameters=True,  # values do not belong into errors
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say so
+        cursor = connection.cursor()
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            f"busy_timeout={_BUSY}",
+            "foreign_keys=ON",
+            "recursive_triggers=ON",
+            "trusted_schema=OFF",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql(f"BEGIN {begin}")
+
+    return engine
