@@ -53,7 +53,7 @@ def main() -> int:
         COLUMNS=os.environ.get("COLUMNS", "100"),
         MODEL_API_KEY=API_KEY,
         MODEL_SERVER=world.address,
-        REENACT_CONFIG_DIR=str(folder / "config"),
+        REENACT_CONFIG_DIR="config",
     )
     try:
         tour(world)
@@ -173,17 +173,26 @@ def exchange() -> None:
         taken = wait_for(lambda: command("exchange ls", shows=[], quiet=True).count("POST /orders"))
         expect(taken == 1, "an exchange that was not recorded once")
         command("exchange ls", shows=["shop", "staging", "POST /orders", "completed"])
-        shows = ["diverged", "/body/amount", "- 100", "+ 5"]
+        command("exchange replay last", shows=["identical"])
+        shows = ["diverged", "/body/amount", "- 100", "+ 5", "the recorded answer was given"]
         command("exchange replay last --set body.amount=5", code=1, shows=shows)
         print(f"payments at the bank: {bank.payments}")
         expect(bank.payments == 1, "a payment in a replay")
-        command("exchange replay last", shows=["identical"])
-        say(
-            "8. Prove it",
-            "Who replayed what is in a log that nobody can edit without being noticed.",
-        )
-        command("audit ls --action replay.requested", shows=["replay.requested", "staging"])
-        command("audit verify", shows=["verified"])
+        prove()
+
+
+def prove() -> None:
+    say(
+        "8. Prove it",
+        "Who replayed what is in a log that nobody can edit without being noticed. The proof of one replay\n"
+        "is a file: whoever has the log's key can verify it, without the server.",
+    )
+    command("audit ls --action replay.requested", shows=["replay.requested", "staging"])
+    command("audit key -o key.pub", shows=["wrote key.pub"])
+    command("audit verify --key key.pub", shows=["verified", "with a trusted key"])
+    command("exchange prove last -o replay.json", shows=["wrote replay.json"])
+    shows = [": verified", "proven: the payload in this file is the one that was to be replayed"]
+    command("audit verify replay.json --key key.pub", shows=shows)
 
 
 @contextlib.contextmanager

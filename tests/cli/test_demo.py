@@ -12,8 +12,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHANGING = re.compile(
-    r"(?<=127\.0\.0\.1:)\d+|(?<=content sha256:)\w+| +[\d.]+ Ki?B?\b| +\d+ B\b|^ +\d+ +\d+\.\d{3}",
-    re.MULTILINE,
+    r"""(?<=127\.0\.0\.1:)\d+ | (?<=\ sha256:)\w+ | \ +[\d.]+\ Ki?B?\b | \ +\d+\ B\b
+    | ^\ +\d+\ +\d+\.\d{3}
+    | \b(?:ex|rpl|usr|key|agt)_\w+ | \breenact-[0-9a-f]+\.internal
+    | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\ UTC | (?<=completed\ \ )[\d.,]+$ | [\d.,]+(?=\ ms)
+    | \b\d+(?=\ (?:records|heads)) | ^\d+\ (?=\ ) | (?<=record\ )\d+""",
+    re.MULTILINE | re.VERBOSE,
 )
 
 
@@ -56,6 +60,11 @@ def test_demo_comes_out_as_it_should(tmp_path: Path) -> None:
     assert '- "Book a table in Bern if it is warm"' in said
     assert '+ "Book a table in Rome if it is warm"' in said
     assert re.search(r"copy: damaged at events.jsonl line \d", said)
+
+    assert "diverged: 4 changed\n" in said
+    assert "  /request/body/amount is 5, recorded 100\n  the recorded answer was given\n" in said
+    assert re.findall(r"payments at the bank: (\d+)", said) == ["1"]
+    assert re.search(r"^replay rpl_\w+ of ex_\w+: verified$", said, re.MULTILINE)
 
 
 @pytest.mark.slow

@@ -266,7 +266,12 @@ def test_prove_writes_what_audit_verify_verifies(
     assert ran.code == 0
     assert ran.out.startswith(f"replay {replayed['replayId']} of ex-1: verified\n")
     assert "proven: the output in this file is the one that came of it" in ran.out
-    assert '"amount": 7' in ran.out or '\\"amount\\": 7' in ran.out
+    lines = ran.out.splitlines()
+    assert '  recorded POST /orders {"amount": 5}' in lines
+    assert any(line.startswith("  replayed POST /orders {") and ": 7" in line for line in lines)
+    assert '  output   200 {"total": 14}' in lines
+    shown = run("audit", "verify", proof, "--key", key, "--json").json()["values"]
+    assert shown["output"]["status"] == "completed"
     whole = json.loads(proof.read_bytes())
     whole["values"][0]["value"] = {"amount": 1_000}
     proof.write_text(json.dumps(whole), "utf-8")

@@ -23,7 +23,7 @@ from reenact.audit.proof import check_proof
 from reenact.audit.replay_proof import check_replay_proof, is_replay_proof
 from reenact.audit.verify import verify_export
 from reenact.cli.client import signed_in_client
-from reenact.cli.render import count, json_line, preview, safe
+from reenact.cli.render import clip, count, json_line, preview, safe
 from reenact.cli.signed_in import heads_path
 from reenact.errors import AuditInvalid, UsageError
 from reenact.search.moments import moment
@@ -33,6 +33,8 @@ __all__ = ["verify"]
 _PROOF = b"c2sp.org/tlog-proof"
 _LARGE = 64_000_000
 _LISTED = 20
+_SHOWN = 2_000
+_HTTP = ("http.method", "http.path", "http.status")
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -151,15 +153,15 @@ def _replay(args: argparse.Namespace, path: Path, keys: list[Key]) -> int:
     values: dict[str, Any] = {
         name: value
         for name, value in (
-            ("payloadBefore", shown.payload_before),
-            ("payload", shown.payload_after),
+            ("recorded", shown.payload_before),
+            ("replayed", shown.payload_after),
             ("output", shown.output),
         )
         if value is not msgspec.UNSET
     }
     if args.json:
         records = [msgspec.to_builtins(one) for one in (shown.requested, finished) if one]
-        said = {"proven": shown.proven, "notProven": shown.not_proven}
+        said = {"proven": shown.proven, "notProven": shown.not_proven, "values": _plain(values)}
         print(json_line({"ok": True, "replayId": shown.replay_id, "records": records, **said}))
         return 0
     actor, source = shown.requested.actor, shown.requested.source
@@ -174,9 +176,25 @@ def _replay(args: argparse.Namespace, path: Path, keys: list[Key]) -> int:
         if finished.trace_digest:
             print(f"  trace {safe(finished.trace_digest)}")
     for name, value in values.items():
-        print(f"  {name} {preview(_plain(value), 2_000)}")
+        print(f"  {name:<8} {_gist(value)}")
     _print_proven(shown.proven, shown.not_proven)
     return 0
+
+
+def _gist(value: Any) -> str:
+    """A payload without its headers, or what came of it; the file, and --json, have the whole."""
+    if not isinstance(value, dict):
+        return preview(_plain(value), _SHOWN)
+    if isinstance(value.get("error"), dict):
+        error = value["error"]
+        return clip(safe(f"{error.get('type')}: {error.get('message', '')}"), _SHOWN)
+    payload = value["result"] if isinstance(value.get("result"), dict) else value
+    body, properties = (payload.get(name) or {} for name in ("body", "properties"))
+    if not (isinstance(body, dict) and isinstance(properties, dict) and (body or properties)):
+        return preview(_plain(value), _SHOWN)
+    words = [str(properties[name]) for name in _HTTP if name in properties]
+    content = body.get("text") or body.get("base64") or ""
+    return clip(safe(" ".join(filter(None, (*words, str(content))))), _SHOWN)
 
 
 def _plain(value: Any) -> Any:
