@@ -120,4 +120,5 @@ def plain_number(value: float) -> float | int | str:
 
 
 def plain_bytes(data: bytes) -> dict[str, str]:
+    """``data`` as JSON can hold it: base64 under ``$bytes``."""
     return {"$bytes": b64encode(data).decode()}

@@ -19,6 +19,8 @@ __all__ = ["Blobs", "FolderBlobs", "check_tenant", "damaged", "gone", "open_blob
 
 
 class Blobs(Protocol):
+    """Where content is kept, for each tenant apart."""
+
     async def put(self, tenant: str, data: bytes) -> str:
         """Store ``data`` and give its digest, ``sha256:…``. It is safe when this returns."""
 
@@ -49,10 +51,12 @@ def check_tenant(tenant: str) -> None:
 
 
 def gone(digest: str) -> Problem:
+    """What is raised when there is no content of this digest."""
     return Problem("gone", "this content is not kept any more", digest=digest)
 
 
 def damaged(digest: str) -> Problem:
+    """What is raised when content is not what its digest says."""
     return Problem(
         "damaged",
         "stored content is not what was stored",

@@ -35,6 +35,7 @@ _ROUTE: Final = "reenact.route"
 
 
 def request_id_of(request: Request) -> str:
+    """The id of a request that came through :class:`Edge`; its answer carries the same."""
     found: str = request.scope[_ID]
     return found
 

@@ -18,6 +18,8 @@ __all__ = ["Place", "choose_place"]
 
 
 class Place(Protocol):
+    """A database that servers can open."""
+
     async def check(self) -> None:
         """Raises :class:`UsageError` when there is no database to be had."""
 

@@ -50,6 +50,8 @@ STATUS: Final[dict[str, int]] = {
 
 
 class ProblemFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """``code`` is one of :data:`STATUS`, ``hint`` a way out or empty."""
+
     code: str
     message: str
     hint: str
@@ -58,6 +60,8 @@ class ProblemFacts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ProblemBody(msgspec.Struct, frozen=True):
+    """The JSON of every answer that is a problem."""
+
     error: ProblemFacts
 
 

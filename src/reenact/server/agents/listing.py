@@ -40,6 +40,7 @@ class AgentView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 async def read_agents(ask: Ask) -> Listed:
+    """``GET /api/v1/agents``: those that the one who asks may see, the newest first."""
     page = page_of(ask)
     async with ask.server.database.reading(ask.tenant) as scope:
         rows = await list_agents(scope, places_of(ask, "agent:read"), page)

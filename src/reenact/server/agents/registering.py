@@ -113,6 +113,7 @@ async def _refused(ask: Ask, said: Registration, why: str) -> Problem:
 
 
 async def heartbeat(ask: Ask) -> None:
+    """``POST /api/v1/agents/{id}/heartbeat``: it is there; 204. Raises :class:`Problem`."""
     said = await ask.json(Heartbeat)
     async with ask.server.database.writing(ask.tenant) as scope:
         row = await present_agent(ask, scope, said.epoch)

@@ -40,6 +40,7 @@ async def report_state(ask: Ask) -> None:
 
 
 async def read_source(ask: Ask) -> ReplaySource:
+    """``GET …/source``: what a replay of this agent starts with; 410 once it has ended."""
     async with ask.server.database.reading(ask.tenant) as scope:
         replay, source = await _under_way(ask, scope)
     return ReplaySource(
@@ -50,6 +51,7 @@ async def read_source(ask: Ask) -> ReplaySource:
 
 
 async def read_source_recording(ask: Ask) -> Response:
+    """``GET …/recording``: the packed capture of the source; 410 in the same way."""
     async with ask.server.database.reading(ask.tenant) as scope:
         _, source = await _under_way(ask, scope)
     data = await recording_of(ask.server, ask.tenant, exchange_of(source))

@@ -28,10 +28,12 @@ __all__ = ["diff_exchanges", "diff_replay", "learn_noise", "put_noise", "read_no
 
 
 async def diff_exchanges(ask: Ask) -> Comparison:
+    """``GET /api/v1/exchanges/{a}/diff/{b}``: the two side by side."""
     return await _compared(ask, ask.path("a"), ask.path("b"))
 
 
 async def diff_replay(ask: Ask) -> Comparison:
+    """``GET /api/v1/replays/{id}/diff``: source and replay; 409 while it has no exchange."""
     replay = await get_replay(ask, ask.path("id"))
     if not replay.exchange_id:
         raise Problem("conflict", f"there is nothing to compare: the replay is {replay.state}")
@@ -60,6 +62,7 @@ class Learning(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def read_noise(ask: Ask) -> Listed:
+    """``GET /api/v1/noise``: the rules of the apps that the one who asks may see, all at once."""
     places = places_of(ask, "exchange:read")
     async with ask.server.database.reading(ask.tenant) as scope:
         rows = await list_rules(scope, ask.query("app"), ask.query("route"))
@@ -72,6 +75,7 @@ def _shown(row: Row[Any]) -> RouteRules:
 
 
 async def put_noise(ask: Ask) -> RouteRules:
+    """``PUT /api/v1/noise``: replaces the rules of a route; 422 for rules that cannot be read."""
     wanted = await ask.json(RouteRules)
     _may_change(ask, wanted.app)
     try:

@@ -121,4 +121,5 @@ async def source_of(scope: Scope, exchange_id: str) -> Source:
 
 
 def target_of(replay: Row[Any]) -> Target:
+    """The agent and the app of a replay, as records name them."""
     return Target(replay.agent_id, replay.app)

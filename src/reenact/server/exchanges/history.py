@@ -54,6 +54,7 @@ async def get_exchange(ask: Ask, exchange_id: str) -> Row[Any]:
 
 
 async def read_exchanges(ask: Ask) -> Listed:
+    """``GET /api/v1/exchanges``: those that the one who asks may read, the newest first."""
     page = page_of(ask)
     filters = Filters(
         app=ask.query("app"),
@@ -74,6 +75,7 @@ async def read_exchanges(ask: Ask) -> Listed:
 
 
 async def read_exchange(ask: Ask) -> ExchangeView:
+    """``GET /api/v1/exchanges/{id}``: as it came in, with its replays."""
     row = await get_exchange(ask, ask.path("id"))
     async with ask.server.database.reading(ask.tenant) as scope:
         replays = await replays_of(scope, row.exchange_id, _MOST_REPLAYS)
@@ -81,12 +83,14 @@ async def read_exchange(ask: Ask) -> ExchangeView:
 
 
 async def read_calls(ask: Ask) -> Listed:
+    """``GET …/{id}/calls``: the calls of its recording; none where it has no recording."""
     row = await get_exchange(ask, ask.path("id"))
     calls = await calls_of(ask.server, ask.tenant, exchange_of(row))
     return Listed(items=[msgspec.to_builtins(call) for call in calls])
 
 
 async def read_recording(ask: Ask) -> Response:
+    """``GET …/{id}/recording``: the packed capture; 404 where there is none."""
     row = await get_exchange(ask, ask.path("id"))
     data = await recording_of(ask.server, ask.tenant, exchange_of(row))
     return Response(data, media_type="application/octet-stream")

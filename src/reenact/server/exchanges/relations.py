@@ -29,6 +29,7 @@ _ROUNDS: Final = 8
 
 
 async def read_lineage(ask: Ask) -> Branch:
+    """``GET …/{id}/lineage``: its original and every replay of it that one may read, as a tree."""
     row = await get_exchange(ask, ask.path("id"))
     async with ask.server.database.reading(ask.tenant) as scope:
         top = await _original(scope, row)
@@ -53,6 +54,7 @@ async def _original(scope: Scope, row: Row[Any]) -> Row[Any]:
 
 
 async def read_correlation(ask: Ask) -> Graph:
+    """``GET …/{id}/correlation``: what belongs together, as far as one may read it, as a graph."""
     row = await get_exchange(ask, ask.path("id"))
     async with ask.server.database.reading(ask.tenant) as scope:
         found = {row.exchange_id: row}

@@ -50,6 +50,7 @@ async def _found(scope: Scope, replay_id: str) -> Row[Any]:
 
 
 async def read_replays(ask: Ask) -> Listed:
+    """``GET /api/v1/replays``: those that the one who asks may read, the newest first."""
     page = page_of(ask)
     filters = ReplayFilters(
         exchange=ask.query("exchange"),
@@ -63,6 +64,7 @@ async def read_replays(ask: Ask) -> Listed:
 
 
 async def read_replay(ask: Ask) -> ReplayView:
+    """``GET /api/v1/replays/{id}``: as it is now."""
     return ReplayView.of(await get_replay(ask, ask.path("id")))
 
 
@@ -95,6 +97,7 @@ async def _tell(ask: Ask, channel: Channel, row: Row[Any]) -> None:
 
 
 async def cancel_replay(ask: Ask) -> ReplayView:
+    """``POST /api/v1/replays/{id}/cancel``: the replay as it is then, also when it had ended."""
     return ReplayView.of(await cancel(ask, ask.path("id")))
 
 

@@ -46,6 +46,8 @@ class ExchangeBrief(_Shown, frozen=True):
 
 
 class ReplayBrief(_Shown, frozen=True):
+    """A replay in the list of its exchange."""
+
     replay_id: str
     state: str
     verdict: str

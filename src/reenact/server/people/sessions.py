@@ -72,6 +72,7 @@ def set_cookie(request: Request, response: Response, secret: str) -> None:
 
 
 def clear_cookie(request: Request, response: Response) -> None:
+    """The answer makes the browser forget the session; the session itself stays."""
     response.delete_cookie(
         _name(request), path="/", secure=is_secure(request), httponly=True, samesite="lax"
     )

@@ -42,23 +42,31 @@ class _Asked(_Shape, frozen=True, forbid_unknown_fields=True):
 
 
 class SetupAsked(_Asked, frozen=True):
+    """The first account. ``token`` is that of the link which the first start prints."""
+
     token: str
     email: str
     password: str
 
 
 class SignInAsked(_Asked, frozen=True):
+    """``tenant`` is needed where one address and password fit accounts in several."""
+
     email: str
     password: str
     tenant: str = ""
 
 
 class InviteTaken(_Asked, frozen=True):
+    """``token`` is that of an invitation's link."""
+
     token: str
     password: str
 
 
 class UserAsked(_Asked, frozen=True):
+    """Somebody to invite."""
+
     email: str
 
 
@@ -72,6 +80,8 @@ class GrantAsked(_Asked, frozen=True):
 
 
 class KeyAsked(_Asked, frozen=True):
+    """A new key: for agents with ``app`` and ``environment``, for users with ``grants``."""
+
     kind: KeyKind
     name: str
     app: str = ""
@@ -81,11 +91,15 @@ class KeyAsked(_Asked, frozen=True):
 
 
 class OwnKeyAsked(_Asked, frozen=True):
+    """A new key that can do what its owner can. ``expiresAt`` 0 is never."""
+
     name: str = "command line"
     expires_at: int = 0
 
 
 class GrantShown(_Shape, frozen=True):
+    """A grant. An empty ``environment`` or ``app`` is no limit, ``expiresAt`` 0 is never."""
+
     id: str
     role: str
     environment: str
@@ -113,6 +127,8 @@ class Invited(_Shape, frozen=True):
 
 
 class InviteUsed(_Shape, frozen=True):
+    """The account that has a password now."""
+
     id: str
     email: str
     tenant: str
@@ -149,17 +165,23 @@ class KeyMade(_Shape, frozen=True):
 
 
 class WhoShown(_Shape, frozen=True):
+    """An actor, as records name it."""
+
     type: str
     id: str
     name: str
 
 
 class WhereShown(_Shape, frozen=True):
+    """A tenant, as a session names it."""
+
     id: str
     name: str
 
 
 class SessionShown(_Shape, frozen=True):
+    """Who asks, where, and what they may. ``csrfToken`` is empty for keys."""
+
     actor: WhoShown
     tenant: WhereShown
     tier: str
@@ -168,6 +190,7 @@ class SessionShown(_Shape, frozen=True):
 
 
 def show_grant(grant: Grant) -> GrantShown:
+    """A grant as it is answered."""
     return GrantShown(
         id=grant.id,
         role=grant.what,
@@ -178,6 +201,7 @@ def show_grant(grant: Grant) -> GrantShown:
 
 
 def show_user(user: User, grants: tuple[Grant, ...]) -> UserShown:
+    """A user as they are answered: without password and invitation."""
     return UserShown(
         id=user.id,
         email=user.email,
@@ -188,6 +212,7 @@ def show_user(user: User, grants: tuple[Grant, ...]) -> UserShown:
 
 
 def show_key(key: Key, grants: tuple[Grant, ...]) -> KeyShown:
+    """A key as it is answered: without its secret, and without the hash of it."""
     return KeyShown(
         id=key.id,
         kind=key.kind,

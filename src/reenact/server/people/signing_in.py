@@ -20,6 +20,8 @@ __all__ = ["SignedIn", "sign_in", "sign_out"]
 
 
 class SignedIn(msgspec.Struct, frozen=True):
+    """Who signed in, and the session that is open now."""
+
     user: User
     opened: Opened
 

@@ -30,10 +30,12 @@ _DRIVEN = ("running", "cancelling")
 
 
 async def add_batch(scope: Scope, values: dict[str, Any]) -> None:
+    """Keep a new one; the tenant is put in."""
     await scope.add(BATCHES, values)
 
 
 async def find_batch(scope: Scope, batch_id: str) -> Row[Any] | None:
+    """By its id; None when this tenant has none."""
     return await scope.one(scope.select(BATCHES).where(BATCHES.c.batch_id == batch_id))
 
 
@@ -92,6 +94,7 @@ async def forget_plans(scope: Scope, before: int) -> None:
 
 
 async def find_search(scope: Scope, name: str) -> Row[Any] | None:
+    """A saved search by its name; None when this tenant has none."""
     return await scope.one(scope.select(SEARCHES).where(SEARCHES.c.name == name))
 
 

@@ -26,6 +26,7 @@ _FRESH = {"gone_at": 0, "spooled": 0, "dropped": 0, "running": "[]", "last_comma
 
 
 async def find_agent(scope: Scope, agent_id: str) -> Row[Any] | None:
+    """By its id; None when this tenant has none."""
     return await scope.one(scope.select(AGENTS).where(AGENTS.c.agent_id == agent_id))
 
 
@@ -35,6 +36,7 @@ async def add_agent(scope: Scope, values: dict[str, Any]) -> None:
 
 
 async def change_agent(scope: Scope, agent_id: str, values: dict[str, Any]) -> None:
+    """Set these columns of an agent; nothing happens when there is none."""
     await scope.run(scope.update(AGENTS).where(AGENTS.c.agent_id == agent_id).values(values))
 
 

@@ -43,4 +43,5 @@ async def set_rules(
 
 
 def rules_in(row: Row[Any]) -> tuple[NoiseRule, ...]:
+    """The rules in a row of the table."""
     return msgspec.json.decode(row.rules, type=tuple[NoiseRule, ...])

@@ -22,6 +22,7 @@ __all__ = [
 
 
 async def add_command(scope: Scope, values: dict[str, Any]) -> None:
+    """Put one in; it was not sent, and is not done."""
     await scope.add(COMMANDS, {"sent_at": 0, "done_at": 0, **values})
 
 
@@ -43,6 +44,7 @@ async def pending_commands(
 
 
 async def mark_sent(scope: Scope, agent_id: str, number: int, now: int) -> None:
+    """It leaves ``now``, in milliseconds; the first time is the one that stays."""
     await scope.run(
         scope.update(COMMANDS)
         .where(

@@ -32,6 +32,8 @@ _DAY: Final = 86_400_000
 
 
 class ReplayFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for, times in milliseconds. An empty text and 0 do not limit anything."""
+
     exchange: str = ""
     state: str = ""
     since: int = 0
@@ -39,10 +41,12 @@ class ReplayFilters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def add_replay(scope: Scope, values: dict[str, Any]) -> None:
+    """Keep a new one; the tenant is put in."""
     await scope.add(REPLAYS, values)
 
 
 async def find_replay(scope: Scope, replay_id: str) -> Row[Any] | None:
+    """By its id; None when this tenant has none."""
     return await scope.one(scope.select(REPLAYS).where(REPLAYS.c.replay_id == replay_id))
 
 
@@ -59,6 +63,7 @@ async def change_replay(scope: Scope, replay_id: str, before: str, values: dict[
 async def list_replays(
     scope: Scope, filters: ReplayFilters, places: Sequence[Place] | None, page: Page
 ) -> Sequence[Row[Any]]:
+    """Those in ``places`` (None: everywhere), the newest first; one more than the page."""
     chosen = _filtered(scope.select(REPLAYS), filters).where(within(REPLAYS, places))
     return await scope.all(newest(chosen, REPLAYS.c.requested_at, REPLAYS.c.replay_id, page))
 

@@ -69,11 +69,14 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
+    """An environment that somebody has said the kind of."""
+
     name: str
     kind: EnvironmentKind
 
 
 async def add_user(scope: Scope, user: User) -> None:
+    """Keep a new one."""
     await scope.add(USERS, msgspec.structs.asdict(user))
 
 
@@ -121,6 +124,7 @@ async def remove_user(scope: Scope, user: str, now: int) -> None:
 async def add_grant(
     scope: Scope, holder_type: str, holder: str, grant: Grant, now: int, by: str
 ) -> None:
+    """Keep a grant. ``holder_type`` is ``user`` or ``key``, ``by`` the id of whoever gives it."""
     await scope.add(
         GRANTS,
         {
@@ -181,10 +185,12 @@ async def users_with(scope: Scope, permission: Permission) -> set[str]:
 
 
 async def add_key(scope: Scope, key: Key) -> None:
+    """Keep a new one."""
     await scope.add(KEYS, msgspec.structs.asdict(key))
 
 
 async def find_key(scope: Scope, key: str) -> Key | None:
+    """By its id, also when it is revoked; None when this tenant has none."""
     row = await scope.one(scope.select(KEYS).where(KEYS.c.id == key))
     return None if row is None else to_value(row, Key)
 
@@ -206,6 +212,7 @@ async def revoke_key(scope: Scope, key: str, now: int) -> bool:
 
 
 async def environments(scope: Scope) -> list[Environment]:
+    """Those whose kind somebody has said, by name."""
     rows = await scope.all(scope.select(ENVIRONMENTS).order_by(ENVIRONMENTS.c.name))
     return [Environment(row.name, row.kind) for row in rows]
 
@@ -218,5 +225,6 @@ async def environment_kind(scope: Scope, name: str) -> EnvironmentKind:
 
 
 async def set_environment(scope: Scope, environment: Environment) -> None:
+    """Takes the place of what was said of this name before."""
     await scope.run(scope.delete(ENVIRONMENTS).where(ENVIRONMENTS.c.name == environment.name))
     await scope.add(ENVIRONMENTS, msgspec.structs.asdict(environment))

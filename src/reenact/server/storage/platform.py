@@ -67,15 +67,18 @@ async def setup_hash(platform: Platform) -> str:
 
 
 async def clear_setup(platform: Platform) -> None:
+    """The one-time link was used."""
     await platform.run(update(DEPLOYMENT).values(setup_hash=""))
 
 
 async def key_by_id(platform: Platform, key: str) -> Key | None:
+    """In whichever tenant, also when it is revoked; None when there is none."""
     row = await platform.one(select(KEYS).where(KEYS.c.id == key))
     return None if row is None else to_value(row, Key)
 
 
 async def touch_key(platform: Platform, key: str, now: int) -> None:
+    """It was used ``now``, in milliseconds."""
     await platform.run(update(KEYS).where(KEYS.c.id == key).values(last_used_at=now))
 
 
@@ -99,30 +102,36 @@ async def add_session(platform: Platform, session: Session, now: int) -> None:
 
 
 async def session_by_hash(platform: Platform, kept: str) -> Session | None:
+    """In whichever tenant, also when it is over; None when there is none."""
     row = await platform.one(select(SESSIONS).where(SESSIONS.c.hash == kept))
     return None if row is None else to_value(row, Session)
 
 
 async def touch_session(platform: Platform, kept: str, now: int) -> None:
+    """It was used ``now``, in milliseconds."""
     await platform.run(update(SESSIONS).where(SESSIONS.c.hash == kept).values(last_seen_at=now))
 
 
 async def close_session(platform: Platform, kept: str) -> None:
+    """The session with this hash ends, if there is one."""
     await platform.run(delete(SESSIONS).where(SESSIONS.c.hash == kept))
 
 
 async def attempts(platform: Platform, key: str) -> Attempts:
+    """Those under ``key``, an account or an address; none at all where nothing was noted."""
     row = await platform.one(select(ATTEMPTS).where(ATTEMPTS.c.key == key))
     return Attempts() if row is None else Attempts(row.failures, row.until)
 
 
 async def note_attempt(platform: Platform, key: str, found: Attempts) -> None:
+    """``found`` takes the place of what was known about ``key``."""
     await forget_attempts(platform, key)
     values = {"key": key, "failures": found.failures, "until": found.until}
     await platform.run(insert(ATTEMPTS).values(**values))
 
 
 async def forget_attempts(platform: Platform, key: str) -> None:
+    """Nothing is known about ``key`` any more."""
     await platform.run(delete(ATTEMPTS).where(ATTEMPTS.c.key == key))
 
 
@@ -132,16 +141,19 @@ async def tenants(platform: Platform) -> list[TenantFacts]:
 
 
 async def tenant_by_id(platform: Platform, tenant: str) -> TenantFacts | None:
+    """None when there is none."""
     row = await platform.one(select(TENANTS).where(TENANTS.c.id == tenant))
     return None if row is None else _tenant(row)
 
 
 async def add_tenant(platform: Platform, tenant: TenantFacts, now: int) -> None:
+    """Keep a new one."""
     row = {**msgspec.structs.asdict(tenant), "dedicated": int(tenant.dedicated)}
     await platform.run(insert(TENANTS).values(**row, created_at=now))
 
 
 async def change_tenant(platform: Platform, tenant: str, tier: Tier, dedicated: bool) -> None:
+    """Sets both; nothing happens when there is no such tenant."""
     wanted = update(TENANTS).where(TENANTS.c.id == tenant)
     await platform.run(wanted.values(tier=tier, dedicated=int(dedicated)))
 

@@ -68,6 +68,7 @@ async def spans_of(scope: Scope, trace: WaitingTrace, most: int) -> Sequence[Row
 
 
 async def forget_spans(scope: Scope, trace: WaitingTrace, ids: Sequence[str]) -> None:
+    """They wait no longer. ``ids`` are those of spans of ``trace``."""
     for start in range(0, len(ids), _AT_ONCE):
         some = SPANS.c.span_id.in_(ids[start : start + _AT_ONCE])
         await scope.run(scope.delete(SPANS).where(*_of(trace), some))
@@ -113,6 +114,7 @@ async def _hold(scope: Scope, ids: Sequence[str], until: int) -> None:
 
 
 async def forget_exports(scope: Scope, ids: Sequence[str]) -> None:
+    """They were sent, or are not to be."""
     if ids:
         await scope.run(scope.delete(EXPORTS).where(EXPORTS.c.exchange_id.in_(ids)))
 
