@@ -23,6 +23,8 @@ from reenact.server.answering import answer_problem, to_response
 from reenact.server.asking import Ask, deny
 from reenact.server.audit import actor_of
 from reenact.server.edge import LOGGER, Edge, request_id_of, told_of
+from reenact.server.pages.forms import check_form
+from reenact.server.pages.refusing import answer_browser, is_browser
 from reenact.server.people.authenticating import authenticate, check_origin
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
@@ -97,13 +99,25 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
         if endpoint.needs != "open":
             principal = await authenticate(server, request)
             told_of(request, endpoint.path, principal.id)
-            check_origin(request, principal)
+            await _check_sender(server, endpoint, request, principal)
             _check(principal, endpoint.needs, server.now())
         return to_response(await endpoint.handler(Ask(request, server, principal)))
     except Problem as problem:
         if principal is not None and problem.status == 403 and not problem.audited:
             await _record_denial(server, principal, endpoint, problem)
+        if endpoint.page and is_browser(request):
+            return answer_browser(server, request, principal, problem, request_id_of(request))
         return answer_problem(problem, request_id_of(request))
+
+
+async def _check_sender(
+    server: Server, endpoint: Endpoint, request: Request, principal: Principal
+) -> None:
+    """Raises :class:`Problem` for what changes something and may be another site's."""
+    if not endpoint.page:
+        check_origin(request, principal)
+    elif endpoint.method == "POST" and principal.auth == "session":
+        await check_form(Ask(request, server, principal))
 
 
 def _wanted(needs: Needs) -> tuple[Permission, ...]:

@@ -23,9 +23,11 @@ to the handler, which looks closer."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """``path`` is in Starlette's notation."""
+    """``path`` is in Starlette's notation. A ``page`` is for browsers: it is asked for with forms that
+    carry the token of the session, and problems are shown as pages."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     needs: Needs
     handler: Handler
+    page: bool = False

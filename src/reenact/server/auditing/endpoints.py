@@ -26,7 +26,7 @@ from reenact.server.storage import audit_rows
 from reenact.server.storage.audit_rows import RecordFilter
 from reenact.server.storage.database import Scope
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "list_records", "show_head", "show_proof"]
 
 _SAME: Final = 10 * 60 * 1000
 _ASKED: Final = {
@@ -49,6 +49,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 async def list_records(ask: Ask) -> Listed:
+    """``GET /api/v1/audit/records``: the newest first. A new question is itself a record."""
     ask.require("audit:read")
     wanted, limit = _filter(ask), ask.limit
     if wanted.before is None:
@@ -101,6 +102,7 @@ def _read(ask: Ask, action: str, permission: Permission, details: dict[str, str]
 
 
 async def show_head(ask: Ask) -> Response:
+    """``GET /api/v1/audit/head``: the newest signed head as text; 404 before the first record."""
     ask.require("audit:read")
     async with ask.server.database.reading(ask.tenant) as scope:
         note = await audit_rows.read_head(scope)
@@ -115,6 +117,7 @@ async def show_key(ask: Ask) -> Response:
 
 
 async def show_proof(ask: Ask) -> Response:
+    """``GET /api/v1/audit/proof/{seq}``: a ``.tlog-proof`` as text; 404 for no such record."""
     ask.require("audit:read")
     text = ask.path("seq")
     if not (text.isascii() and text.isdigit() and len(text) < 17):

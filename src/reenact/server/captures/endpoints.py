@@ -23,7 +23,7 @@ from reenact.server.storage.exchange_captures import (
     list_captures,
 )
 
-__all__ = ["ENDPOINTS", "CaptureView"]
+__all__ = ["ENDPOINTS", "CaptureView", "find", "read_captures"]
 
 
 class CaptureView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -82,6 +82,7 @@ def _answer(row: Row[Any] | None, status: int) -> Response:
 
 
 async def read_captures(ask: Ask) -> Listed:
+    """``GET /api/v1/captures``: those that were pushed, the newest first."""
     ask.require("capture:read")
     page = page_of(ask)
     filters = CaptureFilters(
@@ -92,12 +93,18 @@ async def read_captures(ask: Ask) -> Listed:
     return listed(rows, page, "created_at", "capture_id", CaptureView.of)
 
 
-async def pull(ask: Ask) -> Response:
+async def find(ask: Ask, capture_id: str) -> Row[Any]:
+    """A row, for somebody who may read it. Raises :class:`Problem`."""
     ask.require("capture:read")
     async with ask.server.database.reading(ask.tenant) as scope:
-        row = await find_capture(scope, id=ask.path("id"))
+        row = await find_capture(scope, id=capture_id)
     if row is None:
         raise Problem("not_found", "there is no such capture")
+    return row
+
+
+async def pull(ask: Ask) -> Response:
+    row = await find(ask, ask.path("id"))
     data = await ask.server.blobs.get(ask.tenant, row.digest)
     return Response(data, media_type="application/octet-stream")
 

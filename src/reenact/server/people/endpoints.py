@@ -9,7 +9,7 @@ from starlette.responses import Response
 from reenact.server.answering import Listed, answer, listed
 from reenact.server.asking import Ask
 from reenact.server.changing import changed
-from reenact.server.people import accounts, keys, pages
+from reenact.server.people import accounts, keys
 from reenact.server.people.csrf import check_site
 from reenact.server.people.granting import check_keeps_an_admin, check_may_manage, grant_of
 from reenact.server.people.sessions import clear_cookie, set_cookie
@@ -34,7 +34,15 @@ from reenact.server.storage import people_rows, platform
 from reenact.server.storage.database import Scope
 from reenact.server.storage.people_rows import User
 
-__all__ = ["ENDPOINTS"]
+__all__ = [
+    "ENDPOINTS",
+    "add_grant",
+    "add_user",
+    "invite_again",
+    "list_users",
+    "remove_grant",
+    "remove_user",
+]
 
 
 async def set_up(ask: Ask) -> Response:
@@ -93,6 +101,7 @@ async def close_session(ask: Ask) -> Response:
 
 
 async def list_users(ask: Ask) -> Listed:
+    """``GET /api/v1/users``: those who are there, the newest first, with their grants."""
     ask.require("tenant:admin")
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await people_rows.users(scope, ask.query("cursor"), ask.limit)
@@ -102,6 +111,7 @@ async def list_users(ask: Ask) -> Listed:
 
 
 async def add_user(ask: Ask) -> Response:
+    """``POST /api/v1/users``: 201 with the one-time link. Raises :class:`Problem`."""
     ask.require("tenant:admin")
     asked = await ask.json(UserAsked)
     async with ask.server.database.writing(ask.tenant) as scope:
@@ -112,6 +122,7 @@ async def add_user(ask: Ask) -> Response:
 
 
 async def invite_again(ask: Ask) -> Response:
+    """``POST /api/v1/users/{id}/invite``: 201 with another link; password and sessions end."""
     ask.require("tenant:admin")
     async with ask.server.database.writing(ask.tenant) as scope:
         user = await _user(ask, scope)
@@ -125,6 +136,7 @@ async def invite_again(ask: Ask) -> Response:
 
 
 async def remove_user(ask: Ask) -> None:
+    """``DELETE /api/v1/users/{id}``: 204; 409 if no administrator would be left."""
     ask.require("tenant:admin")
     async with ask.server.database.writing(ask.tenant) as scope:
         user = await _user(ask, scope)
@@ -138,6 +150,7 @@ async def remove_user(ask: Ask) -> None:
 
 
 async def add_grant(ask: Ask) -> Response:
+    """``POST /api/v1/users/{id}/grants``: 201 with the grant; 404 for no such user."""
     ask.require("tenant:admin")
     grant = grant_of(ask, await ask.json(GrantAsked))
     now, by = ask.server.now(), ask.principal.id
@@ -161,6 +174,7 @@ async def add_grant(ask: Ask) -> Response:
 
 
 async def remove_grant(ask: Ask) -> None:
+    """``DELETE /api/v1/users/{id}/grants/{grant}``: 204; 409 if no administrator would be left."""
     ask.require("tenant:admin")
     grant = ask.path("grant")
     async with ask.server.database.writing(ask.tenant) as scope:
@@ -198,5 +212,4 @@ ENDPOINTS: Final = (
     Endpoint("POST", "/api/v1/users/{id}/grants", "tenant:admin", add_grant),
     Endpoint("DELETE", "/api/v1/users/{id}/grants/{grant}", "tenant:admin", remove_grant),
     *keys.ENDPOINTS,
-    *pages.ENDPOINTS,
 )

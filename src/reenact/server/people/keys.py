@@ -18,12 +18,13 @@ from reenact.server.routing import Endpoint
 from reenact.server.storage import people_rows
 from reenact.server.storage.people_rows import Key
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "add_key", "list_keys", "revoke_key"]
 
 _LONGEST: Final = 200
 
 
 async def list_keys(ask: Ask) -> Listed:
+    """``GET /api/v1/keys``: those that are not revoked, the newest first, with their grants."""
     ask.require("tenant:admin")
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await people_rows.keys(scope, ask.query("cursor"), ask.limit)
@@ -33,6 +34,7 @@ async def list_keys(ask: Ask) -> Listed:
 
 
 async def add_key(ask: Ask) -> Response:
+    """``POST /api/v1/keys``: 201 with the key itself, in this answer and never again."""
     ask.require("tenant:admin")
     asked = await ask.json(KeyAsked)
     _check(ask, asked)
@@ -56,6 +58,7 @@ async def add_own_key(ask: Ask) -> Response:
 
 
 async def revoke_key(ask: Ask) -> None:
+    """``DELETE /api/v1/keys/{id}``: at once; 204, and 404 for no such key."""
     ask.require("tenant:admin")
     await _revoke(ask, ask.path("id"), "tenant:admin")
 

@@ -21,7 +21,15 @@ from reenact.server.storage import people_rows, platform
 from reenact.server.storage.database import Platform, Scope
 from reenact.server.storage.people_rows import Environment
 
-__all__ = ["ENDPOINTS"]
+__all__ = [
+    "ENDPOINTS",
+    "TenantMade",
+    "add_tenant",
+    "change_tenant",
+    "list_environments",
+    "list_tenants",
+    "set_environment",
+]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 _ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -42,6 +50,8 @@ class TenantChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TenantMade(msgspec.Struct, frozen=True):
+    """A tenant, and the invitation of its first administrator if one was named."""
+
     id: str
     name: str
     tier: Tier
@@ -54,12 +64,14 @@ class EnvironmentAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def list_tenants(ask: Ask) -> Listed:
+    """``GET /api/v1/tenants``: all at once, in the order of their ids."""
     ask.require("platform:admin")
     async with ask.server.database.platform() as transaction:
         return Listed(list(await platform.tenants(transaction)))
 
 
 async def add_tenant(ask: Ask) -> Response:
+    """``POST /api/v1/tenants``: 201 with the tenant; 422 for a name that cannot be one."""
     ask.require("platform:admin")
     asked = await ask.json(TenantAsked)
     if not _NAME.fullmatch(asked.name):
@@ -94,6 +106,7 @@ async def _first_admin(ask: Ask, scope: Scope, email: str) -> Invited:
 
 
 async def change_tenant(ask: Ask) -> TenantFacts:
+    """``PATCH /api/v1/tenants/{id}``: the tenant as it is then; 404 for no such tenant."""
     ask.require("platform:admin")
     asked = await ask.json(TenantChange)
     async with ask.server.database.platform(write=True) as transaction:
@@ -134,11 +147,13 @@ async def _record(
 
 
 async def list_environments(ask: Ask) -> Listed:
+    """``GET /api/v1/environments``: those whose kind was said, all at once, by name."""
     async with ask.server.database.reading(ask.tenant) as scope:
         return Listed(list(await people_rows.environments(scope)))
 
 
 async def set_environment(ask: Ask) -> Environment:
+    """``PUT /api/v1/environments/{name}``: the environment; 422 for a name that cannot be one."""
     ask.require("tenant:admin")
     name = ask.path("name")
     if not _ENVIRONMENT.fullmatch(name):

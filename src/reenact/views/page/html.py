@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["document"]
+__all__ = ["document", "policy"]
 
 _SAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
@@ -45,19 +45,10 @@ def document(
     ``tools`` (in the heading) and ``body`` are markup of ours. ``data`` is what was recorded: it is
     text inside of the document, and becomes nothing else in a browser.
     """
-    style = _joined("base.css", f"{name}.css")
-    script = _joined("base.js", *(f"{name}-{part}.js" for part in parts), f"{name}.js")
-    rules = (
-        "default-src 'none'",
-        "img-src data:",
-        f"style-src '{_hash(style)}'",
-        f"script-src '{_hash(script)}'",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
+    style, script = _style(name), _script(name, parts)
     encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_SAFE)
     return _PAGE.format(
-        policy="; ".join(rules),
+        policy=policy(name, parts),
         title=escape(title),
         style=style,
         tools=tools,
@@ -65,6 +56,27 @@ def document(
         data=encoded.encode("utf-8", "replace").decode(),
         script=script,
     )
+
+
+def policy(name: str, parts: tuple[str, ...] = ()) -> str:
+    """What the document of this name allows: its own style and script, and pictures inside of it."""
+    rules = (
+        "default-src 'none'",
+        "img-src data:",
+        f"style-src '{_hash(_style(name))}'",
+        f"script-src '{_hash(_script(name, parts))}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)
+
+
+def _style(name: str) -> str:
+    return _joined("base.css", f"{name}.css")
+
+
+def _script(name: str, parts: tuple[str, ...]) -> str:
+    return _joined("base.js", *(f"{name}-{part}.js" for part in parts), f"{name}.js")
 
 
 def _joined(*names: str) -> str:

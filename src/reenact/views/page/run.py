@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.views.page.html import document
+from reenact.views.page.html import document, policy
 
-__all__ = ["run_page"]
+__all__ = ["run_page", "run_policy"]
 
 _PARTS = ("steps", "search", "bodies", "details", "summary", "list", "time")
 
@@ -34,3 +34,8 @@ _BODY = """\
 def run_page(title: str, contents: Any) -> str:
     """The page, about what ``contents`` has made of a recording."""
     return document("run", title, contents, tools=_TOOLS, body=_BODY, parts=_PARTS)
+
+
+def run_policy() -> str:
+    """What the page allows, for whoever sends it over HTTP."""
+    return policy("run", _PARTS)

@@ -1,0 +1,76 @@
+"""Agents and how they are."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from reenact.server.agents.listing import AgentView, read_agents
+from reenact.server.asking import Ask
+from reenact.server.pages.lists import pieces, table
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.saying import badge, count, environment, stamp
+from reenact.server.pages.shell import page
+from reenact.server.pages.values import folded
+
+__all__ = ["show_agents"]
+
+
+async def show_agents(ask: Ask) -> Response:
+    """``GET /agents``: the agents that one may see, the newest first."""
+    found = await read_agents(ask)
+    heads = ("Agent", "App", "Environment", "State", "Last heard (UTC)", "Health", "Routes")
+    none = "No agent has registered yet. Give an app a key, and three lines: see the guide."
+    listed = table(heads, map(_row, found.items), none=none, caption="Agents")
+    return page(ask, "Agents", listed, pieces(ask, found.next), here="/agents")
+
+
+def _row(one: AgentView) -> tuple[Child, ...]:
+    return (
+        fragment(
+            tag("b", one.name or one.agent_id),
+            " ",
+            tag("span", one.version, class_="dim"),
+            tag("code", one.agent_id, class_="id") if one.name else None,
+        ),
+        link(url("/exchanges", app=one.app), one.app),
+        environment(one.environment, one.environment_kind),
+        badge(one.state),
+        stamp(one.last_seen_at),
+        _health(one),
+        _routes(one),
+    )
+
+
+def _health(one: AgentView) -> Html:
+    return fragment(
+        badge(f"{one.dropped:,} lost", tone="bad", title="exchanges that found no room")
+        if one.dropped
+        else None,
+        badge(f"{one.spooled:,} waiting", tone="warn", title="exchanges that were not sent yet")
+        if one.spooled
+        else None,
+        *(
+            link(url("/replays/{}", replay), badge("replaying", tone="busy"))
+            for replay in one.running
+        ),
+        None if one.dropped or one.spooled or one.running else badge("fine", tone="good"),
+    )
+
+
+def _routes(one: AgentView) -> Html:
+    items = (
+        tag(
+            "li",
+            link(url("/exchanges", app=one.app, route=route.route_id), route.route_id),
+            " ",
+            tag(
+                "span",
+                count(len(route.processors), "step") if route.processors else "",
+                class_="dim",
+            ),
+        )
+        for route in one.routes[:200]
+    )
+    if not one.routes:
+        return tag("span", "none yet", class_="dim")
+    return folded(count(len(one.routes), "route"), tag("ul", *items, class_="plain"))

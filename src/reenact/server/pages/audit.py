@@ -1,0 +1,191 @@
+"""The audit log: records, one of them with its proof, and the way to take it all home."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from reenact.audit.actions import ACTIONS, OUTCOMES
+from reenact.audit.checkpoint import open_head
+from reenact.audit.proof import check_proof
+from reenact.errors import AuditInvalid
+from reenact.server.access import has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.auditing.endpoints import list_records, show_head, show_proof
+from reenact.server.pages.forms import Filled
+from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.saying import badge, count, stamp
+from reenact.server.pages.shell import page
+from reenact.server.pages.values import block, facts, pretty
+from reenact.server.problems import Problem
+
+__all__ = ["show_audit", "show_record"]
+
+_NAMES: Final = (
+    *("actor", "action", "exchange", "replay", "environment", "outcome", "cursor", "limit"),
+)
+
+
+async def show_audit(ask: Ask) -> Response:
+    """``GET /audit``: the records that the filters find, and how the log is."""
+    query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
+    found = await list_records(Filled(ask, query={**query, **since_until(ask)}))
+    rows = [_row(one.seq, msgspec.json.decode(one.record)) for one in found.items]
+    heads = ("№", "At (UTC)", "Who", "Did", "About", "Environment", "Outcome")
+    listed = table(
+        heads, rows, none="No record is like this.", caption="Audit records, newest first"
+    )
+    return page(
+        ask,
+        "Audit",
+        await _status(ask),
+        _filters(ask),
+        listed,
+        pieces(ask, found.next),
+        here="/audit",
+        heading=_exports(ask),
+    )
+
+
+def _filters(ask: Ask) -> Html:
+    return filters(
+        "/audit",
+        choice(ask, "action", "Action", [("", "all"), *((one, one) for one in sorted(ACTIONS))]),
+        choice(
+            ask,
+            "outcome",
+            "Outcome",
+            [("", "all"), *((one, one) for one in sorted(OUTCOMES) if one)],
+        ),
+        field(ask, "actor", "Who", hint="id"),
+        field(ask, "environment", "Environment"),
+        more=(
+            field(ask, "exchange", "Exchange"),
+            field(ask, "replay", "Replay"),
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=any(ask.query(name) for name in ("exchange", "replay", "from", "to")),
+    )
+
+
+def _exports(ask: Ask) -> Html | None:
+    if not has_anywhere(ask.principal.grants, "audit:export", ask.server.now()):
+        return None
+    ways = (("tar", "Export with proofs"), ("csv", "CSV"), ("jsonl", "JSON lines"))
+    return tag(
+        "div",
+        *(
+            link(url("/api/v1/audit/export", format=form), said, class_="button", download=True)
+            for form, said in ways
+        ),
+        class_="actions",
+    )
+
+
+async def _status(ask: Ask) -> Html:
+    """What the newest head says, and whether the signature under it holds."""
+    key = ask.server.auditor.key(ask.tenant)
+    try:
+        answer = await show_head(ask)
+        head = open_head(bytes(answer.body), [key])
+    except AuditInvalid as error:
+        return tag("div", tag("p", error.message), class_="alert", role="alert")
+    said = fragment(
+        badge("signed", tone="good"),
+        f" {count(head.size, 'record')}, root ",
+        tag("code", b64encode(head.root).decode()),
+        " ",
+        link("/api/v1/audit/head", "head"),
+        " ",
+        link("/api/v1/audit/key", "key"),
+    )
+    return tag("p", said, class_="proof")
+
+
+def _row(seq: int, record: dict[str, Any]) -> tuple[Child, ...]:
+    actor = record.get("actor", {})
+    return (
+        link(url("/audit/{}", str(seq)), str(seq)),
+        stamp(int(record.get("at", 0))),
+        tag(
+            "span", f"{actor.get('type', '')} {actor.get('id', '')}", title=str(actor.get("ip", ""))
+        ),
+        str(record.get("action", "")),
+        _about(record),
+        str(record.get("env", "")),
+        fragment(
+            badge(str(record.get("outcome", ""))) if record.get("outcome") else None,
+            " ",
+            tag("span", str(record.get("code", "")), class_="dim"),
+        ),
+    )
+
+
+def _about(record: dict[str, Any]) -> Html:
+    source, subject = record.get("source") or {}, record.get("subject") or {}
+    replay, exchange = str(record.get("replayId", "")), str(source.get("exchangeId", ""))
+    return fragment(
+        link(url("/replays/{}", replay), "replay") if replay else None,
+        " of " if replay and exchange else None,
+        link(url("/exchanges/{}", exchange), "exchange") if exchange else None,
+        f"{subject.get('type')} {subject.get('id')}" if subject else None,
+        tag("span", f" “{record['reason']}”", class_="dim") if record.get("reason") else None,
+    )
+
+
+async def show_record(ask: Ask) -> Response:
+    """``GET /audit/{seq}``: a record, with its proof. Raises ``damaged`` when that is not good."""
+    answer = await show_proof(ask)
+    key = ask.server.auditor.key(ask.tenant)
+    seq = ask.path("seq")
+    try:
+        proof, _ = check_proof(bytes(answer.body), [key])
+    except AuditInvalid as error:
+        raise Problem("damaged", error.message, hint="export the log and verify it") from None
+    record = msgspec.json.decode(proof.leaf)
+    verify = f"reenact audit verify {seq}.tlog-proof --key key.pub"
+    return page(
+        ask,
+        f"Record {seq}",
+        facts(
+            (
+                ("At", stamp(int(record.get("at", 0)))),
+                ("Action", str(record.get("action", ""))),
+                ("About", _about(record)),
+                ("Reason", str(record.get("reason", ""))),
+                ("Outcome", str(record.get("outcome", ""))),
+            )
+        ),
+        tag(
+            "section",
+            tag("h2", "Proof"),
+            tag(
+                "p",
+                badge("verified", tone="good"),
+                f" The log of {count(proof.head.size, 'record')}, signed by this server, has this "
+                f"record: {count(len(proof.path), 'hash')} lead from it to the root.",
+            ),
+            facts(
+                (
+                    ("Root", tag("code", b64encode(proof.head.root).decode())),
+                    ("Key", tag("code", key.to_text())),
+                )
+            ),
+            tag(
+                "p",
+                "This server says so of itself. Do not take its word: download the ",
+                link(url("/api/v1/audit/proof/{}", seq), "proof", download=f"{seq}.tlog-proof"),
+                " and, once, from somewhere else if you can, the ",
+                link("/api/v1/audit/key", "key", download="key.pub"),
+                ", and verify it at home:",
+            ),
+            tag("pre", verify, tabindex=0),
+        ),
+        tag("section", tag("h2", "Record"), block(pretty(record))),
+        here="/audit",
+    )

@@ -1,0 +1,192 @@
+"""Two exchanges side by side (pure): the verdict, where they part, what differs, and how long each
+took. Noise is folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from reenact.exchange.comparison.changes import Changed
+from reenact.exchange.comparison.result import CallChange, Comparison, ProcessorChange
+from reenact.exchange.document import to_document
+from reenact.exchange.model import Exchange, Payload
+from reenact.server.pages.lines import side_by_side
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.saying import badge, count, duration
+from reenact.server.pages.values import changes, folded, value
+
+__all__ = ["comparison"]
+
+_LISTED: Final = 500
+_VERDICTS: Final = {
+    "identical": "Nothing differs.",
+    "equivalent": "Only noise differs.",
+    "fixed": "The original failed; the replay did not.",
+    "regressed": "The original went well; the replay did not.",
+    "diverged": "The replay did something else.",
+}
+
+
+def comparison(found: Comparison, before: Exchange, after: Exchange) -> Html:
+    """What a page says of ``found``, the comparison of ``before`` and ``after``."""
+    return fragment(
+        _verdict(found),
+        _summary(found, before, after),
+        _part("Start payload", found.start, before.start, after.start, "edited"),
+        _part("Result", found.result, before.result, after.result, "replay"),
+        _processors(found.processors),
+        _calls(found.calls),
+        _divergences(found.divergences),
+    )
+
+
+def _verdict(found: Comparison) -> Html:
+    return tag(
+        "div",
+        tag("p", badge(found.verdict), " ", _VERDICTS[found.verdict]),
+        tag("p", tag("b", "First difference: "), found.first) if found.first else None,
+        class_=f"verdict {found.verdict}",
+    )
+
+
+def _summary(found: Comparison, before: Exchange, after: Exchange) -> Html:
+    counts = found.counts
+    rows: list[tuple[str, Child, Child]] = [
+        ("Exchange", _to(before), _to(after)),
+        ("Status", badge(found.status.before), badge(found.status.after)),
+        ("Duration", duration(found.duration.before), duration(found.duration.after)),
+        (
+            "Revision",
+            tag("code", found.revision.before[:16]),
+            tag("code", found.revision.after[:16]),
+        ),
+    ]
+    said = ", ".join(
+        f"{number:,} {word}"
+        for word, number in (
+            ("changed", counts.changed),
+            ("added", counts.added),
+            ("removed", counts.removed),
+            ("noise", counts.noise),
+        )
+        if number
+    )
+    table = tag(
+        "table",
+        tag("caption", "Original and replay", class_="unseen"),
+        tag(
+            "thead",
+            tag("tr", tag("td"), *(tag("th", one, scope="col") for one in ("Original", "Replay"))),
+        ),
+        tag(
+            "tbody",
+            *(
+                tag("tr", tag("th", name, scope="row"), tag("td", one), tag("td", other))
+                for name, one, other in rows
+            ),
+        ),
+        class_="pairs both",
+    )
+    return fragment(table, tag("p", said, class_="dim") if said else None)
+
+
+def _to(exchange: Exchange) -> Html:
+    return link(url("/exchanges/{}", exchange.exchange_id), exchange.exchange_id)
+
+
+def _part(
+    title: str, found: Sequence[Changed], before: Payload | None, after: Payload | None, name: str
+) -> Html:
+    real = [one for one in found if not one.noise]
+    noise = [one for one in found if one.noise]
+    both: Html | None = None
+    if real and before is not None and after is not None:
+        table = side_by_side(to_document(before), to_document(after), ("original", name))
+        both = folded("Side by side", table, open_=True)
+    return tag("section", tag("h2", title), changes(real, none="The same."), both, _noise(noise))
+
+
+def _noise(found: Sequence[Changed]) -> Html | None:
+    if not found:
+        return None
+    return folded(f"Noise: {count(len(found), 'place')}", changes(found), class_="fold noise")
+
+
+def _processors(found: Sequence[ProcessorChange]) -> Html | None:
+    if not found:
+        return None
+    return tag("section", tag("h2", "Steps"), *_folding(found, _processor, "step"))
+
+
+def _calls(found: Sequence[CallChange]) -> Html | None:
+    if not found:
+        return None
+    return tag("section", tag("h2", "Outbound calls"), *_folding(found, _call, "call"))
+
+
+def _folding(found: Sequence[Any], show: Any, noun: str) -> Iterator[Child]:
+    """What differs, in order; runs of what does not are folded."""
+    quiet: list[Any] = []
+    for one in [*found[:_LISTED], None]:
+        if one is not None and (one.state == "same" or one.noise):
+            quiet.append(one)
+            continue
+        if quiet:
+            yield folded(
+                f"{count(len(quiet), noun)} the same", *map(show, quiet), class_="fold same"
+            )
+            quiet = []
+        if one is not None:
+            yield show(one)
+    if len(found) > _LISTED:
+        yield tag("p", f"and {count(len(found) - _LISTED, noun)} more", class_="dim")
+
+
+def _processor(one: ProcessorChange) -> Html:
+    took = f"{duration(one.duration.before)} → {duration(one.duration.after)}"
+    head = fragment(
+        _state(one.state), " ", tag("b", one.path), " ", tag("span", took, class_="dim")
+    )
+    return _change(head, one.changes, one.state)
+
+
+def _call(one: CallChange) -> Html:
+    answer = {"recorded": "got the recorded answer", "refused": "was refused"}.get(one.answer, "")
+    head = fragment(
+        _state(one.state),
+        " ",
+        tag("span", one.type, class_="dim"),
+        " ",
+        tag("b", one.operation),
+        " ",
+        tag("span", answer, class_="dim") if answer else None,
+    )
+    return _change(head, one.changes, one.state)
+
+
+def _state(state: str) -> Html:
+    tones = {"same": "plain", "changed": "busy", "added": "good", "removed": "bad"}
+    return badge(state, tone=tones[state])
+
+
+def _change(head: Html, found: Sequence[Changed], state: str) -> Html:
+    if not found:
+        return tag("div", head, class_=f"change {state}")
+    real = [one for one in found if not one.noise]
+    noise = [one for one in found if one.noise]
+    return folded(head, changes(real), _noise(noise), open_=bool(real), class_=f"change {state}")
+
+
+def _divergences(found: Sequence[dict[str, Any]]) -> Html | None:
+    if not found:
+        return None
+    items = (
+        folded(
+            fragment(tag("code", str(one.get("code", ""))), " ", str(one.get("detail", ""))[:300]),
+            tag("p", str(one.get("hint", "")), class_="dim") if one.get("hint") else None,
+            value(one),
+            class_="change",
+        )
+        for one in found[:_LISTED]
+    )
+    return tag("section", tag("h2", "Divergences"), *items)

@@ -1,0 +1,77 @@
+// The form of a replay, checked while it is filled in. The server does the checking: what it says here
+// is what it says when the form is sent.
+const REST = 300; // milliseconds without a key
+
+export function watch(form) {
+  let waiting = 0;
+  let asking = null;
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(check, REST); };
+  form.addEventListener("input", later);
+  form.addEventListener("click", (event) => {
+    const place = event.target.closest(".mistakes a");
+    if (place) { event.preventDefault(); go(form, place); }
+  });
+  form.querySelector(".check-now")?.remove();
+  more(form);
+
+  async function check() {
+    asking?.abort();
+    asking = new AbortController();
+    try {
+      const answer = await fetch(form.dataset.check, {
+        method: "POST", body: new URLSearchParams(new FormData(form)), signal: asking.signal,
+        headers: { Accept: "application/json" },
+      });
+      if (answer.ok) show(form, await answer.text());
+      else tell(form, (await answer.json()).error.message);
+    } catch (error) {
+      if (error.name !== "AbortError") tell(form, "the server does not answer, so this is not checked");
+    }
+  }
+}
+
+function show(form, html) {
+  const made = new DOMParser().parseFromString(html, "text/html").getElementById("plan");
+  form.querySelector("#plan").replaceWith(made);
+  for (const name of ["body", "properties"]) form.querySelector(`#${name}`).removeAttribute("aria-invalid");
+  for (const place of made.querySelectorAll(".mistakes a")) {
+    const field = form.querySelector(place.getAttribute("href"));
+    if (field?.matches("textarea")) field.setAttribute("aria-invalid", "true");
+  }
+}
+
+function tell(form, words) {
+  const plan = form.querySelector("#plan");
+  const told = document.createElement("p");
+  told.className = "alert";
+  told.textContent = words;
+  plan.querySelector(":scope > p.alert")?.remove();
+  plan.prepend(told);
+}
+
+// To the place of a mistake.
+function go(form, place) {
+  const field = form.querySelector(place.getAttribute("href"));
+  field.focus();
+  const line = Number(place.dataset.line);
+  if (!line || !field.setSelectionRange) return;
+  const lines = field.value.split("\n");
+  const at = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0) + Number(place.dataset.column) - 1;
+  field.setSelectionRange(at, Math.min(at + 1, field.value.length));
+}
+
+// Another header, when the last empty row is used.
+function more(form) {
+  const rows = form.querySelector(".rows");
+  rows.addEventListener("input", () => {
+    const last = rows.lastElementChild;
+    if (![...last.querySelectorAll("input")].some((one) => one.value)) return;
+    const next = last.cloneNode(true);
+    const number = rows.children.length + 1;
+    const [name, value] = next.querySelectorAll("input");
+    name.value = value.value = "";
+    name.setAttribute("aria-label", `Name of header ${number}`);
+    value.setAttribute("aria-label", `Value of header ${number}`);
+    rows.append(next);
+  });
+}

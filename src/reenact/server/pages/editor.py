@@ -1,0 +1,192 @@
+"""The form of a replay: fields that begin with what was recorded (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from reenact.exchange.model import BOUNDARIES, Exchange
+from reenact.server.agents.listing import AgentView
+from reenact.server.pages.drafts import TYPES, Draft
+from reenact.server.pages.forms import Form
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, textarea, url
+
+__all__ = ["Options", "editor", "read_options"]
+
+_BLANK: Final = 2
+_MODES: Final = {
+    "recorded": "recorded: every call gets its recorded answer",
+    "recorded_then_live": "recorded, then live: what is not recorded goes out for real",
+    "live": "live: every call goes out for real",
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How, where and why."""
+
+    agent: str = ""
+    boundaries: str = "recorded"
+    strict: bool = False
+    revision: str = "current"
+    reason: str = ""
+
+
+def read_options(form: Form) -> Options:
+    """What the form says; what it does not say is as in a new form."""
+    return Options(
+        agent=form.one("agent"),
+        boundaries=form.one("boundaries", "recorded"),
+        strict=form.one("strict") == "yes",
+        revision=form.one("revision", "current"),
+        reason=form.one("reason"),
+    )
+
+
+def editor(
+    exchange: Exchange,
+    draft: Draft,
+    options: Options,
+    agents: Sequence[AgentView],
+    *hidden: Child,
+    plan: Html,
+) -> Html:
+    """``hidden`` are the token of the session and the key that makes sending twice harmless."""
+    action = url("/exchanges/{}/replay", exchange.exchange_id)
+    return tag(
+        "form",
+        *hidden,
+        tag("div", _payload(exchange, draft), class_="edit"),
+        tag(
+            "div",
+            _how(options, agents),
+            tag("section", tag("h2", "What will happen"), plan),
+            _buttons(exchange),
+            class_="plan",
+        ),
+        method="post",
+        action=action,
+        class_="editor",
+        data_check=f"{action}/check",
+    )
+
+
+def _payload(exchange: Exchange, draft: Draft) -> Html:
+    redacted = ", ".join(exchange.redacted[:20])
+    return fragment(
+        tag("h2", "Headers", id="headers", tabindex="-1"),
+        tag("div", *_headers(draft), class_="rows"),
+        tag("h2", "Body"),
+        tag("label", tag("span", "Type"), _select("body-type", TYPES, draft.body_type)),
+        tag(
+            "label",
+            tag("span", "Content (base64 for bytes)"),
+            textarea(draft.body, id="body", name="body", rows=14, spellcheck="false"),
+        ),
+        tag("h2", "Properties"),
+        tag(
+            "label",
+            tag("span", "A JSON object"),
+            textarea(
+                draft.properties, id="properties", name="properties", rows=8, spellcheck="false"
+            ),
+        ),
+        tag(
+            "p",
+            f"Removed before it was stored: {redacted}. What you leave as it is, the app puts "
+            "in again.",
+            class_="dim",
+        )
+        if redacted
+        else None,
+    )
+
+
+def _headers(draft: Draft) -> Iterator[Html]:
+    for number, (name, value) in enumerate((*draft.headers, *[("", "")] * _BLANK), 1):
+        yield tag(
+            "div",
+            tag(
+                "input",
+                name="header-name",
+                value=name,
+                aria_label=f"Name of header {number}",
+                placeholder="name",
+                spellcheck="false",
+            ),
+            tag(
+                "input",
+                name="header-value",
+                value=value,
+                aria_label=f"Value of header {number}",
+                placeholder="value",
+                spellcheck="false",
+            ),
+            class_="header",
+        )
+
+
+def _select(name: str, options: Sequence[str], now: str) -> Html:
+    return tag(
+        "select",
+        *(tag("option", one, value=one, selected=one == now) for one in options),
+        name=name,
+    )
+
+
+def _how(options: Options, agents: Sequence[AgentView]) -> Html:
+    return fragment(
+        tag("h2", "How and where"),
+        tag("label", tag("span", "Agent"), _agents(options, agents)),
+        tag("fieldset", tag("legend", "Outbound calls"), *_boundaries(options)),
+        tag("fieldset", tag("legend", "Code"), *_revisions(options)),
+        tag(
+            "label",
+            tag("input", type="checkbox", name="strict", value="yes", checked=options.strict),
+            tag("span", "End it at the first divergence"),
+            class_="check",
+        ),
+        tag(
+            "label",
+            tag("span", "Reason (required in production; it is in the audit log)"),
+            tag("input", name="reason", id="reason", value=options.reason, maxlength=2000),
+        ),
+    )
+
+
+def _agents(options: Options, agents: Sequence[AgentView]) -> Html:
+    shown = [tag("option", "any that is online where it came from", value="")]
+    for one in agents:
+        said = (
+            f"{one.name or one.agent_id} · {one.environment} ({one.environment_kind}) · {one.state}"
+        )
+        chosen = one.agent_id == options.agent
+        shown.append(tag("option", said, value=one.agent_id, selected=chosen))
+    return tag("select", *shown, name="agent")
+
+
+def _boundaries(options: Options) -> Iterator[Html]:
+    for mode in BOUNDARIES:
+        yield _radio("boundaries", mode, _MODES[mode], options.boundaries)
+
+
+def _revisions(options: Options) -> Iterator[Html]:
+    yield _radio("revision", "current", "the route as it is now", options.revision)
+    yield _radio("revision", "same", "only if it is as it was recorded", options.revision)
+
+
+def _radio(name: str, value: str, label: str, now: str) -> Html:
+    box = tag("input", type="radio", name=name, value=value, checked=value == now)
+    return tag("label", box, tag("span", label), class_="check")
+
+
+def _buttons(exchange: Exchange) -> Html:
+    check = url("/exchanges/{}/replay/preview", exchange.exchange_id)
+    return tag(
+        "div",
+        tag("button", "Replay", class_="main"),
+        tag("button", "Check", formaction=check, class_="check-now"),
+        link(url("/exchanges/{}", exchange.exchange_id), "Cancel", class_="button"),
+        class_="actions",
+    )

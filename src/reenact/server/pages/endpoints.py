@@ -1,0 +1,75 @@
+"""The routes of the pages."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from reenact.server.access import Permission
+from reenact.server.pages import (
+    agents,
+    assets,
+    audit,
+    entrance,
+    exchange,
+    history,
+    keys,
+    people,
+    progress,
+    recordings,
+    related,
+    replaying,
+    tenants,
+)
+from reenact.server.routing import Endpoint, Handler, Needs
+
+__all__ = ["ENDPOINTS"]
+
+_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
+
+
+def _page(method: Literal["GET", "POST"], path: str, needs: Needs, handler: Handler) -> Endpoint:
+    return Endpoint(method, path, needs, handler, page=True)
+
+
+ENDPOINTS: Final = (
+    _page("GET", "/", "open", entrance.show_start),
+    _page("GET", "/setup", "open", entrance.show_setup),
+    _page("POST", "/setup", "open", entrance.do_setup),
+    _page("GET", "/invite", "open", entrance.show_invite),
+    _page("POST", "/invite", "open", entrance.do_invite),
+    _page("GET", "/signin", "open", entrance.show_signin),
+    _page("POST", "/signin", "open", entrance.do_signin),
+    _page("POST", "/signout", "open", entrance.do_signout),
+    Endpoint("GET", "/static/{version}/{name}", "open", assets.send_asset),
+    _page("GET", "/exchanges", "exchange:read", history.show_history),
+    _page("GET", "/exchanges/{id}", "exchange:read", exchange.show_exchange),
+    _page("GET", "/exchanges/{id}/related", "exchange:read", related.show_related),
+    _page("GET", "/exchanges/{id}/view", "exchange:read", recordings.view_exchange),
+    _page("GET", "/exchanges/{id}/replay", _REPLAYS, replaying.edit_replay),
+    _page("POST", "/exchanges/{id}/replay", _REPLAYS, replaying.do_replay),
+    _page("POST", "/exchanges/{id}/replay/preview", _REPLAYS, replaying.preview_replay),
+    _page("POST", "/exchanges/{id}/replay/check", _REPLAYS, replaying.check_replay),
+    _page("GET", "/exchanges/{a}/compare/{b}", "exchange:read", progress.show_comparison),
+    _page("GET", "/replays", "exchange:read", history.show_replays),
+    _page("GET", "/replays/{id}", "exchange:read", progress.show_replay),
+    _page("POST", "/replays/{id}/cancel", _REPLAYS, progress.do_cancel),
+    _page("GET", "/agents", "agent:read", agents.show_agents),
+    _page("GET", "/recordings", "capture:read", recordings.show_recordings),
+    _page("GET", "/recordings/{id}/view", "capture:read", recordings.view_capture),
+    _page("GET", "/audit", "audit:read", audit.show_audit),
+    _page("GET", "/audit/{seq}", "audit:read", audit.show_record),
+    _page("GET", "/people", "tenant:admin", people.show_people),
+    _page("POST", "/people", "tenant:admin", people.do_add_user),
+    _page("POST", "/people/{id}/invite", "tenant:admin", people.do_invite_again),
+    _page("POST", "/people/{id}/remove", "tenant:admin", people.do_remove_user),
+    _page("POST", "/people/{id}/grants", "tenant:admin", people.do_grant),
+    _page("POST", "/people/{id}/grants/{grant}/revoke", "tenant:admin", people.do_revoke),
+    _page("GET", "/keys", "tenant:admin", keys.show_keys),
+    _page("POST", "/keys", "tenant:admin", keys.do_add_key),
+    _page("POST", "/keys/{id}/revoke", "tenant:admin", keys.do_revoke_key),
+    _page("GET", "/environments", "agent:read", tenants.show_environments),
+    _page("POST", "/environments", "tenant:admin", tenants.do_set_environment),
+    _page("GET", "/tenants", "platform:admin", tenants.show_tenants),
+    _page("POST", "/tenants", "platform:admin", tenants.do_add_tenant),
+    _page("POST", "/tenants/{id}", "platform:admin", tenants.do_change_tenant),
+)

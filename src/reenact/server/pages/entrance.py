@@ -1,0 +1,202 @@
+"""The way in: set up, accept an invitation, sign in and out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.access import has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.pages.forms import read_form
+from reenact.server.pages.markup import Child, Html, fragment, tag
+from reenact.server.pages.shell import bare, page
+from reenact.server.people import accounts
+from reenact.server.people.authenticating import authenticate
+from reenact.server.people.csrf import check_site, check_token
+from reenact.server.people.passwords import LEAST
+from reenact.server.people.sessions import clear_cookie, set_cookie
+from reenact.server.people.signing_in import sign_in, sign_out
+from reenact.server.problems import Problem
+
+__all__ = [
+    "do_invite",
+    "do_setup",
+    "do_signin",
+    "do_signout",
+    "show_invite",
+    "show_setup",
+    "show_signin",
+    "show_start",
+]
+
+_MOST: Final = 16 << 10
+_WAY: Final = re.compile(r"/(?![/\\])[\x21-\x7e]{0,2000}")
+"""A place of this server, and of no other."""
+
+
+def _form(
+    title: str, words: str, action: str, *fields: Child, button: str, problem: Problem | None
+) -> Response:
+    told = tag("p", _told(problem), role="alert", class_="alert") if problem is not None else None
+    form = tag("form", *fields, tag("button", button, class_="main"), method="post", action=action)
+    headers = {}
+    if problem is not None and problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
+    status = 200 if problem is None else problem.status
+    return bare(title, tag("p", words), told, form, status=status, headers=headers)
+
+
+def _told(problem: Problem) -> str:
+    return f"{problem.message}. {problem.hint}".strip()
+
+
+def _hidden(name: str, value: str) -> Html:
+    return tag("input", type="hidden", name=name, value=value)
+
+
+def _field(name: str, label: str, kind: str, complete: str) -> Html:
+    return fragment(
+        tag("label", label, for_=name),
+        tag("input", id=name, name=name, type=kind, required=True, autocomplete=complete, value=""),
+    )
+
+
+_EMAIL: Final = _field("email", "E-mail address", "email", "username")
+_NEW: Final = _field(
+    "password", f"Password (at least {LEAST} characters)", "password", "new-password"
+)
+_PASSWORD: Final = _field("password", "Password", "password", "current-password")
+
+
+async def show_setup(ask: Ask) -> Response:
+    """``GET /setup``: the form for the first account; 410 for a link that is used."""
+    token = ask.query("token")
+    if await accounts.is_set_up(ask.server, token):
+        return _used_link()
+    return _setup_page(token)
+
+
+async def do_setup(ask: Ask) -> Response:
+    """``POST /setup``: makes the first account, then ``/signin``; else the form, and why not."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    token = form.one("token")
+    try:
+        await accounts.set_up(
+            ask.server, ask.request, token, form.one("email"), form.one("password")
+        )
+    except Problem as problem:
+        return _setup_page(token, problem)
+    return RedirectResponse("/signin", 303)
+
+
+def _setup_page(token: str, problem: Problem | None = None) -> Response:
+    return _form(
+        "Set up",
+        "This makes the first account: it administers the server and its first tenant.",
+        "/setup",
+        _hidden("token", token),
+        _EMAIL,
+        _NEW,
+        button="Make the account",
+        problem=problem,
+    )
+
+
+def _used_link() -> Response:
+    told = tag("p", "This link is not good: it was used, or there is a newer one.", role="alert")
+    return bare("Not any more", tag("p", "Links like this one work once."), told, status=410)
+
+
+async def show_invite(ask: Ask) -> Response:
+    """``GET /invite``: the form for a password; 410 for a link that is used."""
+    token = ask.query("token")
+    user = await accounts.is_invited(ask.server, token)
+    return _used_link() if user is None else _invite_page(token)
+
+
+async def do_invite(ask: Ask) -> Response:
+    """``POST /invite``: keeps the password and leads to ``/signin``; else the form, and why not."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    token = form.one("token")
+    try:
+        await accounts.accept_invite(ask.server, ask.request, token, form.one("password"))
+    except Problem as problem:
+        return _invite_page(token, problem)
+    return RedirectResponse("/signin", 303)
+
+
+def _invite_page(token: str, problem: Problem | None = None) -> Response:
+    return _form(
+        "Welcome",
+        "Choose a password for your account.",
+        "/invite",
+        _hidden("token", token),
+        _NEW,
+        button="Set the password",
+        problem=problem,
+    )
+
+
+async def show_signin(ask: Ask) -> Response:
+    """``GET /signin``: the form; ``next`` is where it leads to."""
+    return _signin_page(ask.query("next"))
+
+
+async def do_signin(ask: Ask) -> Response:
+    """``POST /signin``: a session, and on to ``next`` of this site; else the form, and why not."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    email, tenant, way = form.one("email"), form.one("tenant"), form.one("next")
+    try:
+        found = await sign_in(ask.server, ask.request, email, form.one("password"), tenant)
+    except Problem as problem:
+        return _signin_page(way, problem, several="tenants" in problem.details)
+    response = RedirectResponse(way if _WAY.fullmatch(way) else "/", 303)
+    set_cookie(ask.request, response, found.opened.secret)
+    return response
+
+
+def _signin_page(way: str, problem: Problem | None = None, *, several: bool = False) -> Response:
+    words = "With the account of this server."
+    if way and problem is None:
+        words = "Your session has ended, or there was none. After this you go on where you were."
+    return _form(
+        "Sign in",
+        words,
+        "/signin",
+        _hidden("next", way) if _WAY.fullmatch(way) else None,
+        _EMAIL,
+        _PASSWORD,
+        _field("tenant", "Tenant", "text", "organization") if several else None,
+        button="Sign in",
+        problem=problem,
+    )
+
+
+async def show_start(ask: Ask) -> Response:
+    """On to the history, for those who may read it."""
+    try:
+        principal = await authenticate(ask.server, ask.request)
+    except Problem:
+        return RedirectResponse("/signin", 303)
+    if has_anywhere(principal.grants, "exchange:read", ask.server.now()):
+        return RedirectResponse("/exchanges", 303)
+    known = Ask(ask.request, ask.server, principal)
+    words = f"As {principal.name}, in the tenant {principal.tenant.name}."
+    return page(known, "Signed in", tag("p", words), tag("p", "What you may use is above."))
+
+
+async def do_signout(ask: Ask) -> Response:
+    """``POST /signout``: ends the session and leads to ``/signin``. Raises without its token."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    principal = await authenticate(ask.server, ask.request)
+    check_token(form.one("csrf"), principal.csrf)
+    await sign_out(ask.server, ask.request, principal)
+    response = RedirectResponse("/signin", 303)
+    clear_cookie(ask.request, response)
+    return response

@@ -1,0 +1,204 @@
+"""One exchange: what came in, what happened to it step by step, and what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from reenact.server.access import Permission, has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.exchanges.history import read_exchange
+from reenact.server.exchanges.shapes import ExchangeView, ReplayBrief
+from reenact.server.pages.conversation import conversation
+from reenact.server.pages.documents import Passage, passages
+from reenact.server.pages.kinds import kinds_of
+from reenact.server.pages.lines import side_by_side
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.saying import badge, count, duration, environment, stamp
+from reenact.server.pages.shell import page
+from reenact.server.pages.timeline import Entry, bar, entries
+from reenact.server.pages.told import Told, tell
+from reenact.server.pages.values import changes, facts, folded, payload, value, wrong
+
+__all__ = ["show_exchange"]
+
+_MOST: Final = 1_000
+_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
+
+
+async def show_exchange(ask: Ask) -> Response:
+    """``GET /exchanges/{id}``: one that the asker may read, with its timeline and replays."""
+    found = await read_exchange(ask)
+    told = await tell(ask.server, ask.tenant, found)
+    kind = (await kinds_of(ask)).get(found.environment, "production")
+    talks = [one for one in told if one.talk]
+    return page(
+        ask,
+        found.route_id,
+        _about(found),
+        wrong(found.error),
+        _section("What came in", payload(found.start, found.redacted)),
+        _section("What happened", _timeline(found, told)),
+        _section("Conversation", *map(conversation, talks)) if talks else None,
+        _section("What came out", payload(found.result)),
+        _section("Replays", _replays(found.replays)) if found.replays else None,
+        here="/exchanges",
+        heading=fragment(
+            environment(found.environment, kind), badge(found.status), _actions(ask, found)
+        ),
+    )
+
+
+def _section(title: str, *inside: Child) -> Html:
+    return tag("section", tag("h2", title), *inside)
+
+
+def _actions(ask: Ask, found: ExchangeView) -> Html:
+    exchange_id, now = found.exchange_id, ask.server.now()
+    may = any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
+    edit = link(url("/exchanges/{}/replay", exchange_id), "Edit and replay", class_="button main")
+    return tag(
+        "div",
+        edit if may and not found.not_replayable else None,
+        link(url("/exchanges/{}/related", exchange_id), "Related", class_="button"),
+        link(url("/exchanges/{}/view", exchange_id), "Recording", class_="button")
+        if found.recording
+        else None,
+        class_="actions",
+    )
+
+
+def _about(found: ExchangeView) -> Html:
+    trace, replay = found.trace, found.replay
+    related = found.correlation_id
+    return facts(
+        (
+            ("Started", stamp(found.started_at)),
+            ("Duration", duration(found.duration)),
+            ("App", found.app),
+            ("Agent", found.agent_id),
+            ("Version", found.code_version),
+            ("Revision", tag("code", found.revision[:16], title=found.revision)),
+            ("Exchange", tag("code", found.exchange_id)),
+            (
+                "Correlation",
+                link(url("/exchanges", correlationId=related), related) if related else None,
+            ),
+            (
+                "Trace",
+                link(url("/exchanges", traceId=trace.trace_id), trace.trace_id[:16])
+                if trace
+                else None,
+            ),
+            ("Not replayable", found.not_replayable),
+            (
+                "Replay of",
+                fragment(
+                    link(url("/exchanges/{}", replay.source_exchange_id), "the original"),
+                    " · ",
+                    link(url("/replays/{}", replay.replay_id), "side by side"),
+                )
+                if replay
+                else None,
+            ),
+        )
+    )
+
+
+def _timeline(found: ExchangeView, told: Sequence[Told]) -> Html:
+    rows = [*entries(found, told)]
+    if not rows:
+        return tag("p", "It has no steps, and made no calls.", class_="dim")
+    documents = passages(found)
+    more = len(rows) - _MOST
+    return fragment(
+        tag("p", _counted(found, told), class_="dim"),
+        tag("div", *(_row(one, found, documents) for one in rows[:_MOST]), class_="timeline"),
+        tag("p", f"and {count(more, 'row')} more", class_="dim") if more > 0 else None,
+    )
+
+
+def _counted(found: ExchangeView, told: Sequence[Told]) -> str:
+    return f"{count(len(found.processors), 'step')}, {count(len(told), 'outbound call')}"
+
+
+def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Html:
+    if entry.processor is not None:
+        one = entry.processor
+        name = fragment(tag("b", one.processor_id), " ", tag("span", _kind(one), class_="dim"))
+        state = badge(one.status) if one.status != "completed" else None
+        inside, tone = [*_step(entry, documents)], str(one.status)
+    else:
+        assert entry.told is not None  # a row is one or the other
+        call = entry.told.call
+        name = fragment(tag("span", call.type, class_="dim"), " ", tag("b", call.operation))
+        state = badge("failed") if call.error else None
+        inside, tone = [*_call(entry.told)], f"call {_known(call.type)}"
+    head = fragment(
+        tag("span", name, " ", state, class_="name"),
+        bar(entry, found.duration, tone),
+        tag("span", duration(entry.length), class_="number"),
+    )
+    return folded(head, *inside, class_=f"row depth-{entry.depth}")
+
+
+def _known(kind: str) -> str:
+    return kind if kind in ("llm", "tool", "network", "process", "mcp") else "other"
+
+
+def _kind(one: Any) -> str:
+    said = [] if one.kind == "step" else [one.kind]
+    if one.iteration is not None:
+        said.append(f"round {one.iteration + 1}")
+    if one.branch:
+        said.append(f"→ {one.branch}")
+    return " ".join(said)
+
+
+def _step(entry: Entry, documents: dict[int, Passage]) -> Iterator[Child]:
+    one = entry.processor
+    if one is None:
+        return
+    yield wrong(one.error)
+    if one.changes:
+        yield tag("h4", f"Changed {count(len(one.changes), 'place')}")
+        yield changes(one.changes)
+    if one.seq in documents:
+        passage = documents[one.seq]
+        both = side_by_side(passage.before, passage.after, caption="Payload before and after")
+        yield folded("Payload before and after", both)
+    for name, item in (("Given", one.input), ("Gave", one.output)):
+        if item is not msgspec.UNSET:
+            yield tag("h4", name)
+            yield value(item)
+    if not one.changes and one.input is msgspec.UNSET and one.output is msgspec.UNSET:
+        yield tag("p", "It changed nothing.", class_="dim")
+
+
+def _call(told: Told) -> Iterator[Child]:
+    call = told.call
+    for name, item in (("Request", call.request), ("Answer", call.response), ("Error", call.error)):
+        if item is not None:
+            yield tag("h4", name)
+            yield value(item)
+
+
+def _replays(replays: Sequence[ReplayBrief]) -> Html:
+    return tag(
+        "ul",
+        *(
+            tag(
+                "li",
+                link(url("/replays/{}", one.replay_id), one.replay_id),
+                " ",
+                badge(one.state),
+                " ",
+                badge(one.verdict) if one.verdict else None,
+            )
+            for one in replays
+        ),
+        class_="plain",
+    )

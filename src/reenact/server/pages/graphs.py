@@ -1,0 +1,102 @@
+"""A graph of exchanges, drawn (pure): a row for each, moved in by how far it is from what it followed
+from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from reenact.exchange.comparison.correlating import Edge, Graph, Node
+from reenact.server.pages.markup import Html, fragment, link, tag, url
+from reenact.server.pages.saying import clock, duration
+
+__all__ = ["drawing", "rows_of"]
+
+_IN: Final = 36
+_HIGH: Final = 46
+_GAP: Final = 16
+_WIDE: Final = 420
+_LEFT: Final = 40
+_DEEPEST: Final = 12
+_LETTERS: Final = 46
+
+Placed = dict[str, tuple[int, int]]
+
+
+def rows_of(found: Graph) -> list[tuple[int, Node]]:
+    """Every node once, below what it followed from, with its depth."""
+    nodes = {node.exchange_id: node for node in found.nodes}
+    below: defaultdict[str, list[str]] = defaultdict(list)
+    led: set[str] = set()
+    for edge in found.edges:
+        if edge.kind != "correlation" and {edge.source, edge.target} <= set(nodes):
+            below[edge.source].append(edge.target)
+            led.add(edge.target)
+    order = sorted(nodes.values(), key=lambda node: (node.started_at, node.exchange_id))
+    tops = [node.exchange_id for node in order if node.exchange_id not in led]
+    seen: dict[str, int] = {}
+    waiting = [(0, one) for one in reversed([*tops, *(node.exchange_id for node in order)])]
+    while waiting:
+        depth, one = waiting.pop()
+        if one in seen:
+            continue
+        seen[one] = depth
+        after = sorted(below[one], key=lambda name: nodes[name].started_at, reverse=True)
+        waiting += [(min(depth + 1, _DEEPEST), name) for name in after]
+    return [(depth, nodes[one]) for one, depth in seen.items()]
+
+
+def drawing(found: Graph, here: str) -> Html:
+    """An SVG with links."""
+    rows = rows_of(found)
+    places: Placed = {
+        node.exchange_id: (_LEFT + depth * _IN, 8 + row * (_HIGH + _GAP))
+        for row, (depth, node) in enumerate(rows)
+    }
+    width = max((x for x, _ in places.values()), default=0) + _WIDE + 8
+    height = len(rows) * (_HIGH + _GAP) + 8
+    return tag(
+        "svg",
+        tag("title", "Exchanges that belong together"),
+        *(_edge(one, places) for one in found.edges),
+        *(_node(node, places[node.exchange_id], node.exchange_id == here) for _, node in rows),
+        width=width,
+        height=height,
+        viewBox=f"0 0 {width} {height}",
+        role="group",
+        class_="graph",
+    )
+
+
+def _edge(edge: Edge, places: Placed) -> Html | None:
+    if edge.source not in places or edge.target not in places:
+        return None
+    (x, y), (to_x, to_y) = places[edge.source], places[edge.target]
+    middle = to_y + _HIGH // 2
+    if edge.kind == "correlation":
+        start = y + _HIGH // 2
+        way = f"M{x} {start} C{x - 30} {start} {to_x - 30} {middle} {to_x} {middle}"
+    else:
+        way = f"M{x + 14} {y + _HIGH} V{middle} H{to_x}"
+    return tag("path", d=way, class_=f"edge {edge.kind}")
+
+
+def _node(node: Node, place: tuple[int, int], here: bool) -> Html:
+    x, y = place
+    where = f"{node.app} · {node.environment} · {duration(node.duration)}"
+    what = f"replay: {node.verdict or node.status}" if node.replay_id else node.status
+    kind = "here" if here else ""
+    box = tag(
+        "rect", x=x, y=y, width=_WIDE, height=_HIGH, rx=6, class_=f"node {kind} {node.status}"
+    )
+    inside = fragment(
+        tag("title", f"{node.route_id}, {where}, {what}, {clock(node.started_at)} UTC"),
+        box,
+        tag("text", _cut(node.route_id), x=x + 12, y=y + 19, class_="name"),
+        tag("text", _cut(f"{where} · {what}"), x=x + 12, y=y + 36, class_="dim"),
+    )
+    return link(url("/exchanges/{}", node.exchange_id), inside)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"

@@ -1,0 +1,129 @@
+"""The history: exchanges and replays, found again by an address that holds the question."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from reenact.exchange.model import STATES
+from reenact.server.asking import Ask
+from reenact.server.exchanges.history import read_exchanges
+from reenact.server.exchanges.replays import read_replays
+from reenact.server.exchanges.shapes import ExchangeBrief, ReplayView
+from reenact.server.pages.forms import Filled
+from reenact.server.pages.kinds import kinds_of
+from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.saying import badge, duration, environment, stamp
+from reenact.server.pages.shell import page
+
+__all__ = ["show_history", "show_replays"]
+
+_NAMES: Final = (
+    *("app", "environment", "route", "status", "replay", "replayable", "traceId"),
+    *("correlationId", "text", "cursor", "limit", "exchange", "state"),
+)
+_SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
+
+
+def _asked(ask: Ask) -> Filled:
+    query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
+    return Filled(ask, query={**query, **since_until(ask)})
+
+
+async def show_history(ask: Ask) -> Response:
+    """``GET /exchanges``: what the filters in the address find, the newest first."""
+    found = await read_exchanges(_asked(ask))
+    kinds = await kinds_of(ask)
+    heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "")
+    rows = (_row(one, kinds.get(one.environment, "production")) for one in found.items)
+    none = "No exchange is like this. Fewer filters find more."
+    return page(
+        ask,
+        "History",
+        _filters(ask),
+        table(heads, rows, none=none, caption="Exchanges, newest first"),
+        pieces(ask, found.next),
+        here="/exchanges",
+    )
+
+
+def _filters(ask: Ask) -> Html:
+    return filters(
+        "/exchanges",
+        field(ask, "text", "Search", kind="search", hint="id, route, error, correlation"),
+        field(ask, "app", "App"),
+        field(ask, "environment", "Environment"),
+        choice(ask, "status", "Status", _options("completed", "failed")),
+        choice(
+            ask, "replay", "Replays", (("", "all"), ("false", "originals"), ("true", "replays"))
+        ),
+        more=(
+            field(ask, "route", "Route"),
+            choice(
+                ask, "replayable", "Replayable", (("", "all"), ("true", "yes"), ("false", "no"))
+            ),
+            field(ask, "correlationId", "Correlation id"),
+            field(ask, "traceId", "Trace id"),
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=any(ask.query(name) for name in _SELDOM),
+    )
+
+
+def _options(*words: str) -> list[tuple[str, str]]:
+    return [("", "all"), *((word, word) for word in words)]
+
+
+def _row(one: ExchangeBrief, kind: str) -> tuple[Child, ...]:
+    return (
+        stamp(one.started_at),
+        link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
+        one.app,
+        environment(one.environment, kind),
+        badge(one.status),
+        tag("span", duration(one.duration), class_="number"),
+        _notes(one),
+    )
+
+
+def _notes(one: ExchangeBrief) -> Html:
+    error = one.error_message or one.error_type
+    return fragment(
+        badge("replay", tone="busy") if one.replay_id else None,
+        badge("not replayable", title=one.not_replayable) if one.not_replayable else None,
+        tag("span", error[:120], class_="wrong", title=one.error_type) if error else None,
+        tag("span", one.correlation_id, class_="dim") if one.correlation_id else None,
+    )
+
+
+async def show_replays(ask: Ask) -> Response:
+    """``GET /replays``: what the filters in the address find, the newest first."""
+    found = await read_replays(_asked(ask))
+    kinds = await kinds_of(ask)
+    heads = ("Requested (UTC)", "Replay of", "Environment", "State", "Verdict", "By", "Reason")
+    rows = (_replay(one, kinds.get(one.environment, "production")) for one in found.items)
+    form = filters(
+        "/replays",
+        field(ask, "exchange", "Exchange", hint="id of the original"),
+        choice(ask, "state", "State", _options(*STATES)),
+        field(ask, "from", "From (UTC)", kind="datetime-local"),
+        field(ask, "to", "To (UTC)", kind="datetime-local"),
+    )
+    none = "There are no such replays. Choose an exchange in the history, and replay it."
+    listed = table(heads, rows, none=none, caption="Replays, newest first")
+    return page(ask, "Replays", form, listed, pieces(ask, found.next), here="/replays")
+
+
+def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:
+    return (
+        stamp(one.requested_at),
+        link(url("/replays/{}", one.replay_id), one.route_id, class_="route"),
+        environment(one.environment, kind),
+        badge(one.state),
+        badge(one.verdict) if one.verdict else "–",
+        one.requested_by,
+        one.reason,
+    )

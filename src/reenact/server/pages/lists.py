@@ -1,0 +1,97 @@
+"""Tables, filters, and the way to the next piece of a list (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from reenact.server.asking import Ask
+from reenact.server.pages.markup import Child, Html, fragment, link, tag
+from reenact.server.problems import Problem
+
+__all__ = ["choice", "field", "filters", "pieces", "since_until", "table"]
+
+Row = Sequence[Child]
+
+
+def table(heads: Sequence[str], rows: Iterable[Row], *, none: str, caption: str) -> Html:
+    """``none`` is said when there are no rows. On narrow screens each cell says its head."""
+    body = [
+        tag("tr", *(tag("td", cell, data_head=head) for head, cell in zip(heads, row, strict=True)))
+        for row in rows
+    ]
+    if not body:
+        return tag("p", none, class_="none")
+    return tag(
+        "div",
+        tag(
+            "table",
+            tag("caption", caption, class_="unseen"),
+            tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
+            tag("tbody", *body),
+            class_="list",
+        ),
+        class_="scroll",
+    )
+
+
+def filters(action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False) -> Html:
+    """A form whose state is the address. ``more`` are the fields that are seldom used."""
+    folded = tag(
+        "details", tag("summary", "More filters"), tag("div", *more, class_="fields"), open=open_
+    )
+    return tag(
+        "form",
+        tag("div", *fields, tag("button", "Search"), class_="fields"),
+        folded if more else None,
+        method="get",
+        action=action,
+        role="search",
+        class_="filters",
+    )
+
+
+def field(ask: Ask, name: str, label: str, *, kind: str = "text", hint: str = "") -> Html:
+    """A field that shows what the address says."""
+    return tag(
+        "label",
+        tag("span", label),
+        tag("input", name=name, type=kind, value=ask.query(name), placeholder=hint or None),
+    )
+
+
+def choice(ask: Ask, name: str, label: str, options: Sequence[tuple[str, str]]) -> Html:
+    """A choice that shows what the address says. ``options`` are values and what to call them."""
+    now = ask.query(name)
+    shown = (tag("option", said, value=value, selected=value == now) for value, said in options)
+    return tag("label", tag("span", label), tag("select", *shown, name=name))
+
+
+def pieces(ask: Ask, following: str | None) -> Html | None:
+    """To the newest, and to what is older; the filters stay as they are."""
+    query = [(name, value) for name, value in ask.request.query_params.multi_items() if value]
+    kept = [(name, value) for name, value in query if name != "cursor"]
+    ways: list[Html] = []
+    if len(kept) != len(query):
+        ways.append(link(f"?{urlencode(kept)}", "Newest", rel="first"))
+    if following:
+        ways.append(link(f"?{urlencode([*kept, ('cursor', following)])}", "Older", rel="next"))
+    return tag("nav", fragment(*ways), aria_label="Pages", class_="pieces") if ways else None
+
+
+def since_until(ask: Ask) -> dict[str, str]:
+    """The times ``from`` and ``to`` of a filter, as the API has them. Raises :class:`Problem`."""
+    found = {"since": _moment(ask, "from"), "until": _moment(ask, "to")}
+    return {name: str(value) for name, value in found.items() if value}
+
+
+def _moment(ask: Ask, name: str) -> int:
+    text = ask.query(name)
+    if not text:
+        return 0
+    try:
+        at = datetime.fromisoformat(text)
+        return int(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise Problem("invalid", f"{name} is a time such as 2026-01-31T14:00", field=name) from None

@@ -1,0 +1,25 @@
+// What moves on a page. Everything can be read and sent without it.
+import { follow } from "./live.js";
+import { watch } from "./editor.js";
+
+for (const form of document.querySelectorAll("form.editor")) watch(form);
+for (const progress of document.querySelectorAll("[data-events]")) follow(progress);
+
+// A form that was sent is not sent twice. The server sees to that by itself; this is for the eye.
+addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  if (event.target.dataset.sent) event.preventDefault();
+  else event.target.dataset.sent = "yes";
+});
+// One that is come back to can be sent again.
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});
+
+// "/" goes to the search.
+addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select");
+  if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const search = document.querySelector("input[type=search]");
+  if (search) { event.preventDefault(); search.focus(); }
+});

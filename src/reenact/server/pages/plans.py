@@ -1,0 +1,152 @@
+"""What a replay would do, before it is asked for: where, by which permission, with which edit, and
+what would run live."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.exchange.document import to_document
+from reenact.exchange.model import Payload
+from reenact.server.asking import Ask
+from reenact.server.exchanges.planning import Goal, aim, plan
+from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.pages.drafts import Mistake
+from reenact.server.pages.lines import side_by_side
+from reenact.server.pages.markup import Html, fragment, link, tag
+from reenact.server.pages.saying import badge, count
+from reenact.server.pages.shell import alert
+from reenact.server.pages.told import Told
+from reenact.server.pages.values import block, facts, folded, pretty
+from reenact.server.problems import Problem
+
+__all__ = ["Outlook", "look_ahead", "panel"]
+
+_WORDS: Final = {
+    "recorded": "Every outbound call gets its recorded answer. A call that is not in the recording "
+    "is refused. Nothing leaves the app.",
+    "recorded_then_live": "Calls get their recorded answers; a call that is not in the recording "
+    "goes out for real.",
+    "live": "Every outbound call goes out for real, and does what it did the first time once more.",
+}
+_LISTED: Final = 30
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """A replay that was not asked for yet. ``problem`` is the first reason why it would be refused,
+    ``rule`` what allows it."""
+
+    goal: Goal | None
+    rule: str
+    problem: Problem | None
+
+
+async def look_ahead(ask: Ask, source: Row[Any], wanted: ReplayRequest) -> Outlook:
+    """As it would be decided now. Nothing is written."""
+    goal: Goal | None = None
+    try:
+        async with ask.server.database.reading(ask.tenant) as scope:
+            goal = await aim(ask, scope, source, wanted)
+        found = plan(ask, source, wanted, goal)
+    except Problem as problem:
+        return Outlook(goal=goal, rule="", problem=problem)
+    return Outlook(goal=goal, rule=found.decision.rule, problem=None)
+
+
+def panel(
+    outlook: Outlook | None,
+    wanted: ReplayRequest | None,
+    mistakes: Sequence[Mistake],
+    start: Payload,
+    made: Payload | None,
+    told: Sequence[Told],
+) -> Html:
+    """The part of the form that follows what is typed."""
+    return tag(
+        "div",
+        _mistakes(mistakes) if mistakes else None,
+        _where(outlook) if outlook is not None else None,
+        alert(outlook.problem) if outlook is not None and outlook.problem is not None else None,
+        _edit(wanted, start, made) if wanted is not None and made is not None else None,
+        _boundaries(wanted.boundaries, told) if wanted is not None else None,
+        id="plan",
+        aria_live="polite",
+    )
+
+
+def _mistakes(found: Sequence[Mistake]) -> Html:
+    items = (
+        tag(
+            "li",
+            link(f"#{one.field}", _place(one), data_line=one.line, data_column=one.column),
+            f": {one.message}",
+        )
+        for one in found
+    )
+    return tag("div", tag("ul", *items), class_="alert mistakes")
+
+
+def _place(one: Mistake) -> str:
+    return f"{one.field}, line {one.line}, column {one.column}" if one.line else one.field
+
+
+def _where(outlook: Outlook) -> Html | None:
+    goal = outlook.goal
+    if goal is None:
+        return None
+    production = goal.kind == "production"
+    agent = "nobody is there" if goal.agent is None else goal.agent.name or goal.agent.agent_id
+    return tag(
+        "div",
+        tag(
+            "p", tag("strong", goal.place.environment), " is ", tag("b", goal.kind), class_="where"
+        ),
+        facts(
+            (
+                ("Agent", agent),
+                ("Version", "" if goal.agent is None else goal.agent.version),
+                ("Permission used", tag("code", goal.permission)),
+                ("Which comes from", outlook.rule),
+            )
+        ),
+        class_=f"environment {'production' if production else 'safe'}",
+    )
+
+
+def _edit(wanted: ReplayRequest, start: Payload, made: Payload) -> Html:
+    if made == start:
+        return tag("p", "The payload is as it was recorded.", class_="dim")
+    said = wanted.patch if wanted.patch is not None else wanted.modified_payload
+    name = "Patch" if wanted.patch is not None else "Sections in place of the recorded ones"
+    return fragment(
+        tag("h3", "What is changed"),
+        side_by_side(to_document(start), to_document(made), ("recorded", "edited")),
+        folded(name, block(pretty(msgspec.to_builtins(said)))),
+    )
+
+
+def _boundaries(mode: str, told: Sequence[Told]) -> Html:
+    calls = Counter((one.call.type, one.call.operation) for one in told)
+    live = mode == "live"
+    items = [
+        tag(
+            "li",
+            badge("live", tone="bad") if live else badge("recorded", tone="good"),
+            " ",
+            tag("b", operation),
+            f" {kind} × {number}",
+        )
+        for (kind, operation), number in calls.most_common(_LISTED)
+    ]
+    none = tag("p", "The exchange made no outbound calls.", class_="dim")
+    more = len(calls) - _LISTED
+    return fragment(
+        tag("h3", "Outbound calls"),
+        tag("p", _WORDS[mode]),
+        tag("ul", *items, class_="plain") if items else none,
+        tag("p", f"and {count(more, 'operation')} more", class_="dim") if more > 0 else None,
+    )

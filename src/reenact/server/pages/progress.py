@@ -1,0 +1,145 @@
+"""A replay: how far it has come, and then original and replay side by side."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response
+
+from reenact.exchange.model import TERMINAL
+from reenact.server.access import has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.exchanges.comparing import diff_exchanges, diff_replay
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.history import get_exchange
+from reenact.server.exchanges.replays import cancel_replay, read_replay
+from reenact.server.exchanges.shapes import ReplayView
+from reenact.server.pages.comparison import comparison
+from reenact.server.pages.kinds import kinds_of
+from reenact.server.pages.markup import Html, fragment, link, tag, url
+from reenact.server.pages.saying import badge, environment, stamp
+from reenact.server.pages.shell import csrf, page
+from reenact.server.pages.values import block, facts, folded, pretty
+
+__all__ = ["do_cancel", "show_comparison", "show_replay"]
+
+_WAY: Final = (
+    ("requested", "Requested", "requested_at"),
+    ("delivered", "Delivered", "delivered_at"),
+    ("running", "Running", "started_at"),
+)
+
+
+async def show_replay(ask: Ask) -> Response:
+    """``GET /replays/{id}``: how far it has come; once it is over, original and replay."""
+    found = await read_replay(ask)
+    kind = (await kinds_of(ask)).get(found.environment, "production")
+    over = found.state in TERMINAL
+    refresh = tag("noscript", tag("meta", http_equiv="refresh", content="2"))
+    return page(
+        ask,
+        "Replay",
+        tag("p", link(url("/exchanges/{}", found.source_exchange_id), found.route_id)),
+        _progress(found),
+        _about(found),
+        await _compared(ask, found) if over and found.exchange_id else None,
+        here="/replays",
+        heading=fragment(
+            environment(found.environment, kind), badge(found.state), _actions(ask, found, over)
+        ),
+        head=() if over else (refresh,),
+    )
+
+
+def _progress(found: ReplayView) -> Html:
+    """With scripts it follows the server's events; without it is read again every two seconds."""
+    over = found.state in TERMINAL
+    steps = [
+        _step(label, getattr(found, field), name == found.state) for name, label, field in _WAY
+    ]
+    steps.append(_step(found.state.capitalize() if over else "Ended", found.ended_at, over))
+    said = " ".join(filter(None, (found.code, found.message)))
+    return tag(
+        "div",
+        tag("ol", *steps, class_="way"),
+        tag("p", said, class_="wrong") if said else None,
+        tag("p", role="status", id="live", class_="dim"),
+        class_="progress",
+        data_events=None if over else url("/api/v1/replays/{}/events", found.replay_id),
+        data_state=found.state,
+    )
+
+
+def _step(label: str, at: int, now: bool) -> Html:
+    kind = "now" if now else "done" if at else "ahead"
+    return tag(
+        "li", tag("b", label), stamp(at, none=""), class_=kind, aria_current="step" if now else None
+    )
+
+
+def _about(found: ReplayView) -> Html:
+    edit = folded("Edit that was asked for", block(pretty(found.patch))) if found.patch else None
+    return fragment(
+        facts(
+            (
+                ("Reason", found.reason),
+                ("By", found.requested_by),
+                ("Agent", found.agent_id),
+                ("Outbound calls", found.boundaries.replace("_", " ")),
+                ("Audit record", _record(found)),
+                ("Replay", tag("code", found.replay_id)),
+            )
+        ),
+        edit,
+    )
+
+
+def _record(found: ReplayView) -> Html | None:
+    return link(url("/audit/{}", str(found.audit_seq)), f"№ {found.audit_seq}")
+
+
+def _actions(ask: Ask, found: ReplayView, over: bool) -> Html:
+    cancel = tag(
+        "form",
+        csrf(ask),
+        tag("button", "Cancel the replay"),
+        method="post",
+        action=url("/replays/{}/cancel", found.replay_id),
+    )
+    prove = has_anywhere(ask.principal.grants, "audit:read", ask.server.now())
+    return tag(
+        "div",
+        None if over else cancel,
+        link(url("/exchanges/{}/replay", found.source_exchange_id), "Replay again", class_="button")
+        if over
+        else None,
+        link(
+            url("/api/v1/replays/{}/proof", found.replay_id),
+            "Proof",
+            class_="button",
+            download=True,
+        )
+        if prove
+        else None,
+        class_="actions",
+    )
+
+
+async def _compared(ask: Ask, found: ReplayView) -> Html:
+    before = await get_exchange(ask, found.source_exchange_id)
+    after = await get_exchange(ask, found.exchange_id)
+    return comparison(await diff_replay(ask), exchange_of(before), exchange_of(after))
+
+
+async def do_cancel(ask: Ask) -> Response:
+    """``POST /replays/{id}/cancel``: asks for its end and leads back to the replay."""
+    found = await cancel_replay(ask)
+    return RedirectResponse(url("/replays/{}", found.replay_id), 303)
+
+
+async def show_comparison(ask: Ask) -> Response:
+    """Any two exchanges."""
+    found = await diff_exchanges(ask)
+    before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
+    shown = comparison(found, exchange_of(before), exchange_of(after))
+    return page(ask, "Side by side", shown, here="/exchanges")

@@ -1,0 +1,77 @@
+"""Recordings: captures of runs, and those of exchanges, in the view of ``reenact view``."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from reenact.server.asking import Ask
+from reenact.server.captures.endpoints import CaptureView, find, read_captures
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.history import get_exchange
+from reenact.server.pages.forms import Filled
+from reenact.server.pages.lists import field, filters, pieces, since_until, table
+from reenact.server.pages.markup import Child, fragment, link, tag, url
+from reenact.server.pages.saying import size, stamp
+from reenact.server.pages.shell import page
+from reenact.server.pages.told import run_view
+from reenact.server.problems import Problem
+from reenact.views.page.run import run_policy
+
+__all__ = ["show_recordings", "view_capture", "view_exchange"]
+
+
+async def show_recordings(ask: Ask) -> Response:
+    """``GET /recordings``: the captures that the filters find, the newest first."""
+    names = ("text", "cursor", "limit")
+    query = {name: ask.query(name) for name in names if ask.query(name)}
+    found = await read_captures(Filled(ask, query={**query, **since_until(ask)}))
+    form = filters(
+        "/recordings",
+        field(ask, "text", "Search", kind="search", hint="name of the run"),
+        field(ask, "from", "From (UTC)", kind="datetime-local"),
+        field(ask, "to", "To (UTC)", kind="datetime-local"),
+    )
+    heads = ("Pushed (UTC)", "Run", "Events", "Size", "By", "")
+    none = "No run was pushed like this. Push one: reenact push RUN"
+    listed = table(heads, map(_row, found.items), none=none, caption="Recordings, newest first")
+    return page(ask, "Recordings", form, listed, pieces(ask, found.next), here="/recordings")
+
+
+def _row(one: CaptureView) -> tuple[Child, ...]:
+    return (
+        stamp(one.created_at),
+        link(url("/recordings/{}/view", one.capture_id), one.name or one.capture_id),
+        f"{one.events:,}",
+        size(one.size),
+        one.created_by,
+        fragment(
+            link(
+                url("/api/v1/captures/{}", one.capture_id),
+                "Download",
+                download=f"{one.capture_id}.reenact",
+            ),
+            " ",
+            tag("code", one.content_hash[:18], class_="dim", title=one.content_hash),
+        ),
+    )
+
+
+async def view_capture(ask: Ask) -> Response:
+    """``GET /recordings/{id}/view``: the run of a capture, on a page of its own."""
+    row = await find(ask, ask.path("id"))
+    return await _view(ask, row.digest, row.name or row.capture_id)
+
+
+async def view_exchange(ask: Ask) -> Response:
+    """``GET /exchanges/{id}/view``: its recording on a page of its own; 404 where it has none."""
+    exchange = exchange_of(await get_exchange(ask, ask.path("id")))
+    if exchange.recording is None:
+        raise Problem("not_found", "this exchange has no recording")
+    return await _view(ask, exchange.recording.digest, exchange.route_id)
+
+
+async def _view(ask: Ask, digest: str, name: str) -> Response:
+    """A page of its own, with its own policy: everything is inside, and nothing is loaded."""
+    html = await run_view(ask.server, ask.tenant, digest, name)
+    headers = {"Content-Security-Policy": f"{run_policy()}; frame-ancestors 'none'"}
+    return Response(html.encode("utf-8", "replace"), 200, headers, "text/html; charset=utf-8")

@@ -1,0 +1,78 @@
+"""What an exchange belongs to: its neighbours as a graph, its replays as a tree."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from reenact.exchange.comparison.lineage import Branch
+from reenact.server.asking import Ask
+from reenact.server.exchanges.relations import read_correlation, read_lineage
+from reenact.server.pages.graphs import drawing, rows_of
+from reenact.server.pages.lists import table
+from reenact.server.pages.markup import Child, Html, link, tag, url
+from reenact.server.pages.saying import badge, duration, stamp
+from reenact.server.pages.shell import page
+from reenact.server.pages.values import folded
+
+__all__ = ["show_related"]
+
+
+async def show_related(ask: Ask) -> Response:
+    """``GET /exchanges/{id}/related``: what belongs to it, as far as one may read it."""
+    here = ask.path("id")
+    found, lineage = await read_correlation(ask), await read_lineage(ask)
+    heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration")
+    rows: list[tuple[Child, ...]] = [
+        (
+            stamp(node.started_at),
+            link(url("/exchanges/{}", node.exchange_id), node.route_id, class_="route"),
+            node.app,
+            node.environment,
+            badge(node.status),
+            duration(node.duration),
+        )
+        for _, node in rows_of(found)
+    ]
+    listed = table(heads, rows, none="It stands alone.", caption="Exchanges that belong together")
+    return page(
+        ask,
+        "Related",
+        tag("p", link(url("/exchanges/{}", here), "back to the exchange")),
+        tag(
+            "section",
+            tag("h2", "Who called whom"),
+            tag("div", drawing(found, here), class_="scroll", tabindex=0),
+            tag(
+                "p",
+                "A line from above: it was called by, or is a replay of. Dashed: the same business.",
+                class_="dim",
+            ),
+            folded("As a table", listed),
+        ),
+        tag(
+            "section", tag("h2", "Replays of the same original"), tag("ul", _branch(lineage, here))
+        ),
+        here="/exchanges",
+    )
+
+
+def _branch(branch: Branch, here: str) -> Html:
+    mine = branch.exchange_id == here
+    name: Child = branch.exchange_id
+    if not branch.missing:
+        name = link(
+            url("/exchanges/{}", branch.exchange_id),
+            branch.exchange_id,
+            aria_current="true" if mine else None,
+        )
+    below = tag("ul", *(_branch(one, here) for one in branch.replays)) if branch.replays else None
+    return tag(
+        "li",
+        name,
+        " ",
+        badge(branch.status) if branch.status else tag("span", "not here", class_="dim"),
+        " ",
+        badge(branch.verdict) if branch.verdict else None,
+        tag("span", f" and {branch.hidden} more", class_="dim") if branch.hidden else None,
+        below,
+    )

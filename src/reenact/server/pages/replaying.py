@@ -1,0 +1,164 @@
+"""Edit and replay: the form, what it would do, and doing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row
+from starlette.responses import RedirectResponse, Response
+
+from reenact.exchange.model import Exchange, Payload
+from reenact.server.access import has_anywhere
+from reenact.server.agents.listing import AgentView, read_agents
+from reenact.server.asking import Ask
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.history import get_exchange
+from reenact.server.exchanges.requesting import request_replay
+from reenact.server.exchanges.shapes import ReplayView
+from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.pages.drafts import (
+    Draft,
+    Mistake,
+    draft_of,
+    payload_of,
+    read_draft,
+    sections_of,
+)
+from reenact.server.pages.editor import Options, editor, read_options
+from reenact.server.pages.forms import Filled, Form, read_form
+from reenact.server.pages.markup import Html, link, tag, url
+from reenact.server.pages.plans import look_ahead, panel
+from reenact.server.pages.shell import alert, csrf, page
+from reenact.server.pages.told import tell
+from reenact.server.problems import Problem
+
+__all__ = ["check_replay", "do_replay", "edit_replay", "preview_replay"]
+
+
+class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
+    """What is on the form."""
+
+    row: Row[Any]
+    exchange: Exchange
+    draft: Draft
+    options: Options
+    made: Payload | None
+    mistakes: tuple[Mistake, ...]
+
+    def body(self) -> dict[str, Any]:
+        """What the API would be sent."""
+        options = self.options
+        edit = {} if self.made is None else sections_of(self.exchange.start, self.made)
+        return {
+            **edit,
+            "target": {"agentId": options.agent} if options.agent else {},
+            "boundaries": options.boundaries,
+            "strict": options.strict,
+            "revision": options.revision,
+            "reason": options.reason,
+        }
+
+
+async def edit_replay(ask: Ask) -> Response:
+    """``GET …/{id}/replay``: the form, with what was recorded in it."""
+    row = await get_exchange(ask, ask.path("id"))
+    exchange = exchange_of(row)
+    sheet = _Sheet(
+        row=row,
+        exchange=exchange,
+        draft=draft_of(exchange.start),
+        options=Options(),
+        made=exchange.start,
+        mistakes=(),
+    )
+    return await _show(ask, sheet)
+
+
+async def preview_replay(ask: Ask) -> Response:
+    """``POST …/{id}/replay/preview``: the form as it was sent, with what it would do."""
+    return await _show(ask, await _read(ask))
+
+
+async def check_replay(ask: Ask) -> Response:
+    """The panel alone, for a form that is being filled in."""
+    html = await _panel(ask, await _read(ask))
+    return Response(str(html).encode("utf-8", "replace"), media_type="text/html; charset=utf-8")
+
+
+async def do_replay(ask: Ask) -> Response:
+    """``POST …/{id}/replay``: asks for the replay and leads to it; else the form, and why not."""
+    sheet, form = await _read(ask), await _form(ask)
+    if sheet.mistakes:
+        problem = Problem("payload_invalid", "the payload cannot be sent like this")
+        return await _show(ask, sheet, problem)
+    filled = Filled(ask, sheet.body(), headers={"idempotency-key": form.one("once")})
+    try:
+        answer = await request_replay(filled)
+    except Problem as problem:
+        if problem.status == 404:
+            raise
+        return await _show(ask, sheet, problem)
+    made = msgspec.json.decode(answer.body, type=ReplayView)
+    return RedirectResponse(url("/replays/{}", made.replay_id), 303)
+
+
+async def _form(ask: Ask) -> Form:
+    return await read_form(ask, 4 * ask.server.limits.payload)
+
+
+async def _read(ask: Ask) -> _Sheet:
+    form = await _form(ask)
+    row = await get_exchange(ask, ask.path("id"))
+    exchange, draft = exchange_of(row), read_draft(form)
+    made, mistakes = payload_of(draft, exchange.start)
+    return _Sheet(
+        row=row,
+        exchange=exchange,
+        draft=draft,
+        options=read_options(form),
+        made=made,
+        mistakes=mistakes,
+    )
+
+
+async def _panel(ask: Ask, sheet: _Sheet) -> Html:
+    wanted: ReplayRequest | None = None
+    mistakes = sheet.mistakes
+    if not mistakes:
+        wanted = await Filled(ask, sheet.body()).json(ReplayRequest)
+    outlook = await look_ahead(ask, sheet.row, wanted) if wanted is not None else None
+    told = await tell(ask.server, ask.tenant, sheet.exchange)
+    return panel(outlook, wanted, mistakes, sheet.exchange.start, sheet.made, told)
+
+
+async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Response:
+    exchange = sheet.exchange
+    once = tag("input", type="hidden", name="once", value=ask.server.secret(16).hex())
+    form = editor(
+        exchange,
+        sheet.draft,
+        sheet.options,
+        await _agents(ask, sheet.row.app),
+        csrf(ask),
+        once,
+        plan=await _panel(ask, sheet),
+    )
+    return page(
+        ask,
+        "Edit and replay",
+        tag("p", link(url("/exchanges/{}", exchange.exchange_id), exchange.route_id)),
+        alert(problem) if problem is not None else None,
+        form,
+        here="/exchanges",
+        status=200 if problem is None else problem.status,
+    )
+
+
+async def _agents(ask: Ask, app: str) -> list[AgentView]:
+    """Those of the same app; none for somebody who may not see them."""
+    if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
+        return []
+    found = await read_agents(Filled(ask, query={"limit": "500"}))
+    those = [one for one in found.items if one.app == app]
+    return sorted(those, key=lambda one: (one.state != "online", one.environment, one.name))

@@ -1,0 +1,60 @@
+"""What a recording tells about the calls of an exchange: when they were, and what was said to a
+model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from reenact.exchange.comparison.calls import Call, read_calls
+from reenact.exchange.model import Exchange
+from reenact.server.exchanges.recordings import with_recording
+from reenact.server.ports import Server
+from reenact.store.source import SeekableSource
+from reenact.views.page.contents import contents
+from reenact.views.page.conversations import conversation
+from reenact.views.page.run import run_page
+from reenact.views.steps import Step, read_steps
+
+__all__ = ["Told", "run_view", "tell"]
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A call. Times are in milliseconds since the epoch; ``talk`` is what was said in a model
+    call, the answer last, or None."""
+
+    call: Call
+    began: int
+    ended: int
+    talk: list[dict[str, Any]] | None = None
+
+
+async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, ...]:
+    """The calls of ``exchange``, in order; none where it has no recording."""
+    if exchange.recording is None:
+        return ()
+
+    def read(source: SeekableSource) -> tuple[Told, ...]:
+        calls = read_calls(source, exchange.processors)
+        steps = {step.seq: step for lane in read_steps(source).lanes.values() for step in lane}
+        return tuple(_told(call, steps.get(call.seq)) for call in calls)
+
+    return await with_recording(server, tenant, exchange.recording.digest, read)
+
+
+def _told(call: Call, step: Step | None) -> Told:
+    if step is None:
+        return Told(call=call, began=0, ended=0)
+    told = Told(call=call, began=step.began, ended=step.ended, talk=conversation(step))
+    step.let_go()
+    return told
+
+
+async def run_view(server: Server, tenant: str, digest: str, name: str) -> str:
+    """The page that ``reenact view`` makes of a recording."""
+
+    def read(source: SeekableSource) -> str:
+        return run_page(name, contents(name, source.manifest(), read_steps(source)))
+
+    return await with_recording(server, tenant, digest, read)

@@ -1,0 +1,171 @@
+"""Recorded values as HTML (pure): JSON, payloads, changes. Everything in them is text."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from reenact.diff.words import word_diff
+from reenact.exchange.model import Body, ErrorFacts, Payload
+from reenact.server.pages.markup import Child, Html, fragment, tag
+from reenact.server.pages.saying import count, size
+
+__all__ = ["Gap", "block", "changes", "facts", "folded", "payload", "pretty", "value", "wrong"]
+
+_LONG: Final = 200
+_LONGEST: Final = 200_000
+_WORDS: Final = 20_000
+_LISTED: Final = 200
+_HEX: Final = 512
+
+
+class Gap(Protocol):
+    """One place that differs: of a processor, of a comparison."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def before(self) -> Any: ...
+    @property
+    def after(self) -> Any: ...
+
+
+def pretty(item: Any) -> str:
+    """JSON for people."""
+    return json.dumps(item, ensure_ascii=False, indent=2, default=str)
+
+
+def value(item: Any) -> Html:
+    """One value: in the line where it is short, in a block where it is not."""
+    short = json.dumps(item, ensure_ascii=False, default=str)
+    if len(short) <= _LONG:
+        return tag("code", short, class_="value")
+    return block(item if isinstance(item, str) else pretty(item))
+
+
+def block(text: str) -> Html:
+    """A text as it is, as much of it as a page can hold."""
+    if len(text) <= _LONGEST:
+        return tag("pre", text, tabindex=0)
+    said = f"the first part of {count(len(text), 'character')}"
+    return fragment(tag("p", said, class_="dim"), tag("pre", text[:_LONGEST], tabindex=0))
+
+
+def folded(summary: Child, *inside: Child, open_: bool = False, class_: str = "fold") -> Html:
+    """What is seen once ``summary`` is opened, or at once with ``open_``."""
+    return tag("details", tag("summary", summary), *inside, open=open_, class_=class_)
+
+
+def facts(rows: Iterable[tuple[str, Child]]) -> Html:
+    """Names and what there is to say; rows with nothing to say are left out."""
+    shown = [(name, said) for name, said in rows if said not in (None, "")]
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", name), tag("dd", said)) for name, said in shown),
+        class_="facts",
+    )
+
+
+def wrong(error: ErrorFacts | None) -> Html | None:
+    """An exception."""
+    if error is None:
+        return None
+    return tag("p", tag("strong", error.type), " ", error.message, class_="wrong")
+
+
+def payload(found: Payload | None, redacted: Sequence[str] = ()) -> Html:
+    """Headers, body and properties."""
+    if found is None:
+        return tag("p", "nothing", class_="dim")
+    removed = f"removed before it was stored: {', '.join(redacted[:20])}" if redacted else ""
+    return fragment(
+        _section("Headers", _pairs([(name, item) for name, item in found.headers])),
+        _section(f"Body · {_kind(found.body)}", _body(found.body)),
+        _section("Properties", _pairs([(k, _plain(v)) for k, v in found.properties.items()])),
+        tag("p", removed, class_="dim") if removed else None,
+    )
+
+
+def _section(name: str, inside: Html | None) -> Html | None:
+    return None if inside is None else fragment(tag("h4", name), inside)
+
+
+def _plain(item: Any) -> str:
+    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str)
+
+
+def _pairs(pairs: list[tuple[str, str]]) -> Html | None:
+    if not pairs:
+        return None
+    rows = (tag("tr", tag("th", name, scope="row"), tag("td", item)) for name, item in pairs)
+    return tag("table", tag("tbody", *rows), class_="pairs")
+
+
+def _kind(body: Body) -> str:
+    return " ".join(filter(None, (body.type, body.content_type)))
+
+
+def _body(body: Body) -> Html:
+    if body.clipped is not None:
+        return tag("p", f"{size(body.clipped)}, too large to be kept", class_="dim")
+    if body.type == "none":
+        return tag("p", "none", class_="dim")
+    if body.type == "bytes":
+        return _bytes(body.base64)
+    return block(_spread(body.text) if body.type == "json" else body.text)
+
+
+def _spread(text: str) -> str:
+    """A JSON text in lines; as it is where it has lines, or is none."""
+    if "\n" in text:
+        return text
+    try:
+        return pretty(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _bytes(encoded: str) -> Html:
+    try:
+        data = b64decode(encoded)
+    except (Base64Error, ValueError):
+        return block(encoded)
+    return fragment(tag("p", size(len(data)), class_="dim"), block(data[:_HEX].hex(" ")))
+
+
+def changes(found: Sequence[Gap], *, none: str = "") -> Html | None:
+    """What differs, place by place."""
+    if not found:
+        return tag("p", none, class_="dim") if none else None
+    items = [tag("li", tag("code", one.path or "/", class_="path"), _gap(one)) for one in found]
+    more = len(items) - _LISTED
+    return fragment(
+        tag("ul", *items[:_LISTED], class_="gaps"),
+        tag("p", f"and {count(more, 'place')} more", class_="dim") if more > 0 else None,
+    )
+
+
+def _gap(one: Gap) -> Html:
+    before, after = one.before, one.after
+    if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) < _WORDS:
+        return tag("div", *map(_piece, word_diff(before, after)), class_="words")
+    return tag("div", _side("del", "−", before), _side("ins", "+", after), class_="sides")
+
+
+def _piece(piece: tuple[str, str]) -> Html:
+    kind, text = piece
+    name = {"removed": "del", "added": "ins"}.get(kind, "span")
+    return tag(name, text)
+
+
+def _side(name: str, mark: str, item: Any) -> Html | None:
+    if item is msgspec.UNSET:
+        return None
+    return tag(name, tag("span", f"{mark} ", aria_hidden="true"), value(item))
