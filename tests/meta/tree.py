@@ -12,10 +12,11 @@ _NOT_OURS = {".git", ".venv", ".cache", "__pycache__", "build", "dist"}
 
 
 def modules() -> list[str]:
-    """The dotted name of every importable module of the package."""
+    """The dotted name of every importable module of the package; scripts that another program runs are
+    none."""
     paths = (p.relative_to(SOURCE).with_suffix("") for p in (SOURCE / "reenact").rglob("*.py"))
     names = (".".join(p.parts).removesuffix(".__init__") for p in paths)
-    return sorted(name for name in names if not name.endswith(".__main__"))
+    return sorted(name for name in names if not name.endswith((".__main__", ".migrations.env")))
 
 
 def files() -> list[Path]:
