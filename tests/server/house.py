@@ -28,6 +28,7 @@ from reenact.server.serving import Uvicorn, bind, url_of
 from reenact.server.storage import people_rows, platform
 from reenact.server.storage.audit_rows import RecordFilter, find_records
 from reenact.server.storage.people_rows import Environment, Key, User
+from tests.server.databases import DATABASES
 
 T = TypeVar("T")
 START = 1_790_000_000_000
@@ -204,17 +205,21 @@ def running(
     name: str = "test.example",
     limits: Limits = _LIMITS,
     timings: Timings = _TIMINGS,
+    database: str = "",
+    **outside: Any,
 ) -> Iterator[House]:
-    """A server in a thread, with a loop of its own, until the block ends."""
+    """A server in a thread, with a loop of its own, until the block ends. Its database is that which
+    goes with ``data``, unless one is named. ``outside`` is what else is in its :class:`World`."""
     clock = Clock()
-    world = World(clock, Chance(), limits, timings, password_cost=16)
+    address = database or DATABASES.address(data)
+    world = World(clock, Chance(), limits, timings, password_cost=16, **outside)
     started = threading.Event()
     found: list[House] = []
     failed: list[BaseException] = []
     uvicorns: list[Uvicorn] = []
 
     async def life() -> None:
-        async with open_server(data, name, world) as opened:
+        async with open_server(data, name, world, database=address) as opened:
             with bind("127.0.0.1", 0) as sock:
                 uvicorn = Uvicorn(make_app(opened.server), opened.server.stopping)
                 uvicorns.append(uvicorn)

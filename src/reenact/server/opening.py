@@ -24,6 +24,8 @@ from reenact.server.blobs import Blobs, open_blobs
 from reenact.server.folders import folder_of
 from reenact.server.hints import Hints
 from reenact.server.ids import ENTROPY, make_id
+from reenact.server.oidc.provider import Provider
+from reenact.server.oidc.settings import OidcSettings
 from reenact.server.people.credentials import SECRET_SIZE, hash_secret
 from reenact.server.people.passwords import Passwords
 from reenact.server.places import Place, choose_place
@@ -31,6 +33,7 @@ from reenact.server.ports import Limits, Server, Timings
 from reenact.server.signing_keys import make_seed, read_seed
 from reenact.server.storage import setting_up
 from reenact.server.storage.database import Database
+from reenact.server.telemetry.targets import ExportTarget
 
 __all__ = ["OpenServer", "World", "open_server"]
 
@@ -47,6 +50,8 @@ class World(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     timings: Timings = Timings()
     password_cost: int = 1 << 15
+    exports: dict[str, ExportTarget] = {}
+    oidc: OidcSettings | None = None
 
 
 class OpenServer(msgspec.Struct, frozen=True):
@@ -163,6 +168,8 @@ def _assemble(
         limits=world.limits,
         timings=world.timings,
         passwords=Passwords(world.password_cost, world.secret),
+        exports=world.exports,
+        oidc=None if world.oidc is None else Provider(world.oidc, world.now),
     )
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from reenact.server.audit import Auditor
     from reenact.server.blobs import Blobs
     from reenact.server.hints import Hints
+    from reenact.server.oidc.provider import Provider
     from reenact.server.storage.database import Database
+    from reenact.server.telemetry.targets import ExportTarget
 
 __all__ = ["Limits", "Principal", "Server", "TenantFacts", "Timings"]
 
@@ -77,6 +79,8 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     deliver: float = 60.0
     start: float = 30.0
     run: float = 300.0
+    batch_patience: float = 600.0
+    """How long a batch waits for an agent where there is none."""
     retry: float = 1.0
     session_idle: float = 2 * 3600.0
     session_longest: float = 12 * 3600.0
@@ -105,5 +109,9 @@ class Server(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     timings: Timings = Timings()
     passwords: Passwords = msgspec.field(default_factory=Passwords)
+    exports: dict[str, ExportTarget] = {}
+    """Where exchanges go as traces, by tenant; see ``telemetry/targets``."""
+    oidc: Provider | None = None
+    """Where people can sign in besides here."""
     stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set when the server begins to stop: streams say goodbye and end."""

@@ -20,6 +20,8 @@ from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_agents import find_agent
 from reenact.server.storage.exchange_replays import find_replay
 from reenact.server.storage.exchange_rows import add_exchanges, digests_of
+from reenact.server.storage.telemetry_rows import queue_exports
+from reenact.server.telemetry.targets import target_of
 
 __all__ = ["IngestResult", "columns_of", "store"]
 
@@ -98,6 +100,9 @@ class _Keeping:
                 rows.append(await self._row(item))
             results.append(result)
         await add_exchanges(self._scope, rows)
+        if target_of(self._server.exports, self._scope.tenant) is not None:
+            stored = [str(row["exchange_id"]) for row in rows]
+            await queue_exports(self._scope, stored, self._server.now())
         return tuple(results)
 
     async def _one(

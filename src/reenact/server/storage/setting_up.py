@@ -12,6 +12,7 @@ from reenact.errors import UsageError
 from reenact.server.storage import (
     batch_tables,
     exchange_tables,
+    oidc_tables,
     retention_tables,
     telemetry_tables,
 )
@@ -25,7 +26,7 @@ __all__ = ["FIRST_TENANT", "DeploymentFacts", "bind_keys", "renew_setup", "settl
 FIRST_TENANT: Final = "default"
 _NO_LINK: Final = "no link yet"
 """The hash of nothing."""
-_ROOMS: Final = (batch_tables, exchange_tables, retention_tables, telemetry_tables)
+_ROOMS: Final = (batch_tables, exchange_tables, oidc_tables, retention_tables, telemetry_tables)
 """Imported for the tables that they define."""
 
 

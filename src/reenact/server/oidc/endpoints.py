@@ -1,0 +1,143 @@
+"""To the OpenID provider, and back from it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.asking import Ask
+from reenact.server.oidc import attempt as attempts
+from reenact.server.oidc.provider import Metadata, Provider
+from reenact.server.oidc.signing_in import (
+    count_attempt,
+    forgive_attempt,
+    identify,
+    sign_in_as,
+)
+from reenact.server.pages.markup import link, tag
+from reenact.server.pages.shell import bare
+from reenact.server.people.sessions import is_secure, set_cookie
+from reenact.server.problems import Problem
+from reenact.server.routing import Endpoint
+
+__all__ = ["ENDPOINTS"]
+
+_START: Final = "/signin/oidc"
+_BACK: Final = "/signin/oidc/callback"
+_SCOPE: Final = "openid email"
+_HOST: Final = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]+)?|\[[0-9a-fA-F:.]+\](:[0-9]+)?")
+_TENANT: Final = re.compile(r"[A-Za-z0-9._~:@-]{0,128}")
+_LONGEST: Final = 4_096
+
+
+async def go_there(ask: Ask) -> Response:
+    """A new attempt, and on to the provider."""
+    try:
+        provider = _provider(ask)
+        tenant = ask.query("tenant")
+        if not _TENANT.fullmatch(tenant):
+            raise Problem("invalid", "there is no such tenant", field="tenant")
+        metadata = await provider.metadata()
+        attempt = attempts.begin(ask.server.secret(32), ask.server.now(), tenant)
+        asked = {
+            "response_type": "code",
+            "client_id": provider.settings.client_id,
+            "redirect_uri": _redirect(ask.request),
+            "scope": _SCOPE,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": attempt.challenge,
+            "code_challenge_method": "S256",
+        }
+    except Problem as problem:
+        return _told(problem)
+    joint = "&" if "?" in metadata.authorization_endpoint else "?"
+    response = RedirectResponse(f"{metadata.authorization_endpoint}{joint}{urlencode(asked)}", 303)
+    attempts.remember(ask.request, response, attempt)
+    return response
+
+
+async def come_back(ask: Ask) -> Response:
+    """The attempt ends here, whatever came of it."""
+    try:
+        response = await _finish(ask)
+    except Problem as problem:
+        response = _told(problem)
+    attempts.forget(ask.request, response)
+    return response
+
+
+async def _finish(ask: Ask) -> Response:
+    server, request, provider = ask.server, ask.request, _provider(ask)
+    attempt = attempts.read(request, server.now())
+    if attempt is None or not attempt.owns(_one(ask, "state")):
+        raise Problem(
+            "csrf_failed",
+            "this browser began no such sign-in, or too long ago",
+            hint="begin again on the sign-in page",
+        )
+    await count_attempt(server, request)
+    metadata = await provider.metadata()
+    _check_issuer(ask, metadata)
+    code = _one(ask, "code")
+    if not code or len(code) > _LONGEST:
+        raise Problem("credentials_wrong", "the provider did not sign anybody in")
+    identity = await identify(server, provider, attempt, code, _redirect(request))
+    opened = await sign_in_as(server, request, provider, attempt, identity)
+    await forgive_attempt(server, request)
+    response = RedirectResponse("/", 303)
+    set_cookie(request, response, opened.secret)
+    return response
+
+
+def _provider(ask: Ask) -> Provider:
+    if ask.server.oidc is None:
+        raise Problem("not_found", "this server has no OpenID provider", hint="use a password")
+    return ask.server.oidc
+
+
+def _one(ask: Ask, name: str) -> str:
+    """A parameter that is there at most once."""
+    found = ask.request.query_params.getlist(name)
+    if len(found) > 1:
+        raise Problem("malformed", f"{name} is there more than once")
+    return found[0] if found else ""
+
+
+def _check_issuer(ask: Ask, metadata: Metadata) -> None:
+    """RFC 9207: an answer of another provider is not ours."""
+    issuer = _one(ask, "iss")
+    if issuer and issuer != metadata.issuer:
+        raise Problem("credentials_wrong", "this answer is of another provider")
+    if not issuer and metadata.authorization_response_iss_parameter_supported:
+        raise Problem("credentials_wrong", "this answer does not say which provider it is of")
+
+
+def _redirect(request: Request) -> str:
+    """Where the provider sends browsers back to; it knows our address, and takes no other."""
+    host = request.headers.get("host", "")
+    if not _HOST.fullmatch(host):
+        raise Problem("malformed", "the request does not say for which host it is")
+    return f"{'https' if is_secure(request) else 'http'}://{host}{_BACK}"
+
+
+def _told(problem: Problem) -> Response:
+    words = f"{problem.message}. {problem.hint}".strip()
+    headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
+    return bare(
+        "Not signed in",
+        tag("p", words, role="alert", class_="alert"),
+        tag("p", link("/signin", "Back to the sign-in page")),
+        status=problem.status,
+        headers=headers,
+    )
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", _START, "open", go_there, page=True),
+    Endpoint("GET", _BACK, "open", come_back, page=True),
+)
