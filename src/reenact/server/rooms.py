@@ -12,10 +12,12 @@ from reenact.server.agents import endpoints as agents
 from reenact.server.auditing import endpoints as auditing
 from reenact.server.captures import endpoints as captures
 from reenact.server.exchanges import endpoints as exchanges
+from reenact.server.oidc import endpoints as oidc
+from reenact.server.pages import endpoints as pages
 from reenact.server.people import endpoints as people
 from reenact.server.ports import Server
 from reenact.server.routing import Endpoint
-from reenact.server.telemetry import settling, taking
+from reenact.server.telemetry import exporting, settling, taking
 from reenact.server.tenants import endpoints as tenants
 
 __all__ = ["BACKGROUND", "ENDPOINTS"]
@@ -26,6 +28,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *captures.ENDPOINTS,
     *auditing.ENDPOINTS,
     *people.ENDPOINTS,
+    *oidc.ENDPOINTS,
+    *pages.ENDPOINTS,
     *taking.ENDPOINTS,
     *tenants.ENDPOINTS,
     *health.ENDPOINTS,
@@ -34,5 +38,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (
     background.run,
     settling.run,
+    exporting.run,
 )
 """Each is started with the server, and ends when its event is set."""
