@@ -7,7 +7,34 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.databases import DATABASES, Kind, chosen
 from tests.server.house import House, running
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Those that are marked ``both_databases`` run on each."""
+    if metafunc.definition.get_closest_marker("both_databases") and chosen() == "sqlite":
+        metafunc.parametrize("database_kind", ["sqlite", "postgresql"], indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that look into SQLite's file have nothing to look into on another database."""
+    if chosen() == "postgresql":
+        for item in items:
+            if item.get_closest_marker("sqlite_file"):
+                item.add_marker(pytest.mark.skip(reason="looks into the file of SQLite"))
+
+
+def pytest_sessionfinish() -> None:
+    DATABASES.close()
+
+
+@pytest.fixture(autouse=True)
+def database_kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
+    """On what the servers of this test run."""
+    kind: Kind = getattr(request, "param", chosen())
+    with DATABASES.on(kind):
+        yield kind
 
 
 @pytest.fixture

@@ -155,6 +155,7 @@ async def write_reason(house: House, reason: str) -> None:
         await house.server.auditor.write(scope, record)
 
 
+@pytest.mark.sqlite_file
 def test_a_record_goes_with_what_it_is_about_or_not_at_all(house: House) -> None:
     async def broken() -> None:
         async with house.server.database.writing("default") as scope:

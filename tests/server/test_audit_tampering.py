@@ -23,6 +23,8 @@ from reenact.errors import AuditInvalid
 from reenact.server.storage.audit_guards import SQLITE_GUARDS
 from tests.server.house import House, running
 
+pytestmark = pytest.mark.sqlite_file
+
 TABLES = ("audit_records", "audit_nodes", "audit_heads")
 Tampering = Callable[[sqlite3.Connection], None]
 

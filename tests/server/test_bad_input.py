@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from reenact.server.ports import Limits
 from reenact.server.problems import STATUS, ProblemBody
@@ -29,11 +30,13 @@ def admin(house: House) -> httpx.Client:
     return house.client(house.key("tenant admin", "platform admin"))
 
 
-def rows(house: House) -> list[tuple[int]]:
-    raw = sqlite3.connect(house.server.data / "reenact.db")
-    found = [raw.execute(f"SELECT count(*) FROM {table}").fetchone() for table in TABLES]
-    raw.close()
-    return found
+def rows(house: House) -> list[int]:
+    async def count() -> list[int]:
+        async with house.server.database.platform() as platform:
+            found = [await platform.all(text(f"SELECT count(*) FROM {one}")) for one in TABLES]
+        return [one[0][0] for one in found]
+
+    return house.run(count())
 
 
 def shaped(answer: httpx.Response) -> str:
@@ -225,6 +228,7 @@ def test_a_request_that_breaks_off_leaves_nothing(house: House) -> None:
     assert house.client().get("/healthz").status_code == 200
 
 
+@pytest.mark.sqlite_file
 def test_a_failure_inside_says_nothing_of_itself(
     house: House, admin: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

