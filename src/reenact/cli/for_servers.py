@@ -35,6 +35,18 @@ def _serve(parser: Parser) -> None:
     add(
         "--data", default="reenact-server", metavar="DIR", help="the folder for everything it keeps"
     )
+    add(
+        "--database",
+        metavar="URL",
+        help="postgresql://user@host/name, for several servers at once; otherwise REENACT_DATABASE, "
+        "otherwise a file in that folder",
+    )
+    add(
+        "--blobs",
+        metavar="PLACE",
+        help="where recordings go: a folder or s3://bucket/prefix; otherwise REENACT_BLOBS, "
+        "otherwise that folder",
+    )
     add("--name", default="", metavar="NAME", help="the name of this deployment in its audit logs")
     add(
         "--insecure",
@@ -45,6 +57,11 @@ def _serve(parser: Parser) -> None:
         "--forwarded",
         action="store_true",
         help="believe a proxy on this machine about where requests come from",
+    )
+    add(
+        "--demo",
+        action="store_true",
+        help="a server with a small shop in it, to look around; it is gone when it stops",
     )
     json_flag(parser, "errors as JSON")
 

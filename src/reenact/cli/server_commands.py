@@ -233,7 +233,7 @@ SERVER_COMMANDS = (
         "serving:serve",
         "run a server for exchanges of apps",
         "Runs a server on SQLite and a folder: no configuration. The first start prints a link with "
-        "which to make the first account.",
+        "which to make the first account. Several servers can share a PostgreSQL database.",
         "reenact serve --port 8321 --data reenact-server",
     ),
     Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from reenact.errors import ExtraMissing
@@ -21,11 +22,17 @@ def serve(args: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] in _NEEDED:
             raise ExtraMissing("the server", "server") from None
         raise
+    if args.demo:
+        from reenact.server.demo.running import serve_demo
+
+        return serve_demo(args.host, args.port)
     return run(
         ServeOptions(
             host=args.host,
             port=args.port,
             data=Path(args.data),
+            database=args.database or os.environ.get("REENACT_DATABASE", ""),
+            blobs=args.blobs or os.environ.get("REENACT_BLOBS", ""),
             name=args.name,
             insecure=args.insecure,
             forwarded=args.forwarded,

@@ -36,11 +36,14 @@ _LINES: Final = 64 << 10
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where, and on what. Without TLS only the own machine may connect, unless ``insecure``:
     people outside come through a proxy that has it, and ``forwarded`` believes what that proxy, on
-    this machine, says about who they are. ``name`` is the deployment's."""
+    this machine, says about who they are. ``name`` is the deployment's. ``database`` and ``blobs``
+    are as for :func:`open_server`."""
 
     host: str = "127.0.0.1"
     port: int = 8321
     data: Path = Path("reenact-server")
+    database: str = ""
+    blobs: str = ""
     name: str = ""
     insecure: bool = False
     forwarded: bool = False
@@ -98,7 +101,9 @@ def serve(options: ServeOptions) -> int:
 
 
 async def _serve(options: ServeOptions) -> int:
-    async with open_server(options.data, options.name, World()) as opened:
+    async with open_server(
+        options.data, options.name, World(), database=options.database, blobs=options.blobs
+    ) as opened:
         with bind(options.host, options.port) as sock:
             running = Uvicorn(
                 make_app(opened.server),
