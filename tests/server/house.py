@@ -50,16 +50,17 @@ class Clock:
 
 
 class Chance:
-    """Random bytes that are the same every time."""
+    """Random bytes that are the same every time; others with another ``seed``."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: str = "") -> None:
+        self._seed = seed
         self._count = 0
         self._lock = threading.Lock()
 
     def __call__(self, size: int) -> bytes:
         with self._lock:
             self._count += 1
-            return hashlib.shake_256(str(self._count).encode()).digest(size)
+            return hashlib.shake_256(f"{self._seed}{self._count}".encode()).digest(size)
 
 
 class House:
@@ -206,13 +207,15 @@ def running(
     limits: Limits = _LIMITS,
     timings: Timings = _TIMINGS,
     database: str = "",
+    seed: str = "",
     **outside: Any,
 ) -> Iterator[House]:
     """A server in a thread, with a loop of its own, until the block ends. Its database is that which
-    goes with ``data``, unless one is named. ``outside`` is what else is in its :class:`World`."""
+    goes with ``data``, unless one is named; on one that several share, each has another ``seed``.
+    ``outside`` is what else is in its :class:`World`."""
     clock = Clock()
     address = database or DATABASES.address(data)
-    world = World(clock, Chance(), limits, timings, password_cost=16, **outside)
+    world = World(clock, Chance(seed), limits, timings, password_cost=16, **outside)
     started = threading.Event()
     found: list[House] = []
     failed: list[BaseException] = []

@@ -30,9 +30,11 @@ from reenact.server.people.credentials import SECRET_SIZE, hash_secret
 from reenact.server.people.passwords import Passwords
 from reenact.server.places import Place, choose_place
 from reenact.server.ports import Limits, Server, Timings
+from reenact.server.problems import Problem
 from reenact.server.signing_keys import make_seed, read_seed
 from reenact.server.storage import setting_up
 from reenact.server.storage.database import Database
+from reenact.server.storage.setting_up import DeploymentFacts, Keys
 from reenact.server.telemetry.targets import ExportTarget
 
 __all__ = ["OpenServer", "World", "open_server"]
@@ -99,28 +101,38 @@ async def open_server(
             await opened.close()
 
 
-async def _settle(place: Place, data: Path, name: str, world: World) -> setting_up.DeploymentFacts:
-    def make_keys() -> None:
+async def _settle(place: Place, data: Path, name: str, world: World) -> DeploymentFacts:
+    chosen = name or f"reenact-{world.secret(6).hex()}.internal"
+
+    def make_keys() -> Keys:
         for key in _KEYS:
             make_seed(data / "keys" / key, world.secret)
+        return _keys(data, chosen)
 
     await place.check()
-    chosen = name or f"reenact-{world.secret(6).hex()}.internal"
     database = place.open_patiently()
     try:
         found = await setting_up.settle(database, chosen, world.now(), make_keys)
-        if name and name != found.name:
-            raise UsageError(
-                f"this deployment is called {found.name}, and its audit logs are signed in that "
-                "name",
-                hint=f"leave --name out, or say --name {found.name}",
-            )
-        audit, commands = _signers(data, found.name)
-        _check_keys(found, audit, commands, data)
-        await setting_up.bind_keys(database, audit.key.to_text(), commands.key.to_text())
+        _check(found, name, data)
+        await setting_up.bind_keys(database, _keys(data, found.name))
         return found
+    except Problem as problem:
+        raise UsageError(problem.message, hint="is the database running?") from problem
     finally:
         await database.close()
+
+
+def _check(found: DeploymentFacts, name: str, data: Path) -> None:
+    if name and name != found.name:
+        raise UsageError(
+            f"this deployment is called {found.name}, and its audit logs are signed in that name",
+            hint=f"leave --name out, or say --name {found.name}",
+        )
+    if _keys(data, found.name) != found.keys and found.keys.audit_key:
+        raise UsageError(
+            f"the keys in {data / 'keys'} are not those of {found.name}",
+            hint="copy the folder keys from a server of this deployment, or from a backup",
+        )
 
 
 def _signers(data: Path, deployment: str) -> tuple[Signer, Signer]:
@@ -130,15 +142,9 @@ def _signers(data: Path, deployment: str) -> tuple[Signer, Signer]:
     return audit, commands
 
 
-def _check_keys(
-    found: setting_up.DeploymentFacts, audit: Signer, commands: Signer, data: Path
-) -> None:
-    ours = (audit.key.to_text(), commands.key.to_text())
-    if found.audit_key and ours != (found.audit_key, found.commands_key):
-        raise UsageError(
-            f"the keys in {data / 'keys'} are not those of {found.name}",
-            hint="copy the folder keys from a server of this deployment, or from a backup",
-        )
+def _keys(data: Path, deployment: str) -> Keys:
+    audit, commands = _signers(data, deployment)
+    return Keys(audit.key.to_text(), commands.key.to_text())
 
 
 def _assemble(
@@ -146,7 +152,7 @@ def _assemble(
     blobs: Blobs,
     hints: Hints,
     data: Path,
-    found: setting_up.DeploymentFacts,
+    found: DeploymentFacts,
     world: World,
 ) -> Server:
     audit, commands = _signers(data, found.name)

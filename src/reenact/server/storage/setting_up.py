@@ -10,6 +10,7 @@ from sqlalchemy import insert, select, text, update
 
 from reenact.errors import UsageError
 from reenact.server.storage import (
+    audit_tables,
     batch_tables,
     exchange_tables,
     oidc_tables,
@@ -19,46 +20,59 @@ from reenact.server.storage import (
 from reenact.server.storage.database import Database, Platform
 from reenact.server.storage.guarding import guard
 from reenact.server.storage.migrating import migrate, newest
-from reenact.server.storage.tables import DEPLOYMENT, METADATA, TENANTS
+from reenact.server.storage.tables import DEPLOYMENT, TENANTS
 
-__all__ = ["FIRST_TENANT", "DeploymentFacts", "bind_keys", "renew_setup", "settle"]
+__all__ = ["FIRST_TENANT", "DeploymentFacts", "Keys", "bind_keys", "renew_setup", "settle"]
 
 FIRST_TENANT: Final = "default"
 _NO_LINK: Final = "no link yet"
 """The hash of nothing."""
-_ROOMS: Final = (batch_tables, exchange_tables, oidc_tables, retention_tables, telemetry_tables)
-"""Imported for the tables that they define."""
+_ROOMS: Final = (
+    audit_tables,
+    batch_tables,
+    exchange_tables,
+    oidc_tables,
+    retention_tables,
+    telemetry_tables,
+)
+"""Imported for the tables that they define. What makes them is a step of ``migrations``; a test
+compares the two."""
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """What verifies that which a deployment signs, as text."""
+
+    audit_key: str
+    commands_key: str
 
 
 class DeploymentFacts(msgspec.Struct, frozen=True):
-    """The one row about the whole. ``waiting`` says that nobody has used the set-up link. The keys
-    are those that verify what is signed, as text; empty before anything was."""
+    """The one row about the whole. ``waiting`` says that nobody has used the set-up link."""
 
     name: str
     waiting: bool
-    audit_key: str = ""
-    commands_key: str = ""
+    keys: Keys
 
 
 async def settle(
-    database: Database, name: str, now: int, prepare: Callable[[], None]
+    database: Database, name: str, now: int, prepare: Callable[[], Keys]
 ) -> DeploymentFacts:
     """What is there, brought up to date; or made, with the first tenant, when there is nothing.
-    ``prepare`` is called before that. One transaction, and nobody else in it. Raises
+    ``prepare`` is called for that, and gives the keys. One transaction, and nobody else in it. Raises
     :class:`UsageError` for a database of a later version."""
     async with database.platform(write=True) as platform:
         if database.dialect == "postgresql":
             await _check_role(platform)
         await platform.define(migrate)
-        await platform.define(METADATA.create_all)
         await platform.define(guard)
         if await platform.one(select(DEPLOYMENT.c.id)) is None:
-            prepare()
-            await _set_up(platform, name, now)
+            await _set_up(platform, name, now, prepare())
         row = await platform.one(select(DEPLOYMENT))
         if row is None:
             raise LookupError("the deployment was not written")
-        return DeploymentFacts(row.name, bool(row.setup_hash), row.audit_key, row.commands_key)
+        return DeploymentFacts(
+            row.name, bool(row.setup_hash), Keys(row.audit_key, row.commands_key)
+        )
 
 
 async def _check_role(platform: Platform) -> None:
@@ -71,21 +85,20 @@ async def _check_role(platform: Platform) -> None:
         )
 
 
-async def _set_up(platform: Platform, name: str, now: int) -> None:
-    await platform.run(
-        insert(DEPLOYMENT).values(
-            id=1, name=name, schema_version=newest(), created_at=now, setup_hash=_NO_LINK
-        )
-    )
+async def _set_up(platform: Platform, name: str, now: int, keys: Keys) -> None:
+    whole = {"id": 1, "name": name, "schema_version": newest(), "created_at": now}
+    row = {**whole, "setup_hash": _NO_LINK, **msgspec.structs.asdict(keys)}
+    await platform.run(insert(DEPLOYMENT).values(**row))
     first = {"id": FIRST_TENANT, "name": FIRST_TENANT, "tier": "business", "dedicated": 1}
     await platform.run(insert(TENANTS).values(**first, created_at=now))
 
 
-async def bind_keys(database: Database, audit_key: str, commands_key: str) -> None:
-    """From now on the deployment signs with these, on every server."""
+async def bind_keys(database: Database, keys: Keys) -> None:
+    """From now on the deployment signs with these, on every server. For one that was made when it
+    did not know its keys; of another nothing changes."""
     async with database.platform(write=True) as platform:
         wanted = update(DEPLOYMENT).where(DEPLOYMENT.c.audit_key == "")
-        await platform.run(wanted.values(audit_key=audit_key, commands_key=commands_key))
+        await platform.run(wanted.values(**msgspec.structs.asdict(keys)))
 
 
 async def renew_setup(database: Database, kept: str) -> None:
