@@ -121,7 +121,7 @@ def _header(token: str) -> dict[str, Any]:
         raise TokenRefused("its header cannot be read") from None
     if header.keys() - _HARMLESS:
         raise TokenRefused("its header says more than it may")
-    if header.get("alg") not in ALGORITHMS:
+    if not isinstance(header.get("alg"), str) or header["alg"] not in ALGORITHMS:
         raise TokenRefused("its algorithm is not allowed")
     if str(header.get("typ", "")).lower() not in _TYPES:
         raise TokenRefused("it is a token of another type")
