@@ -48,7 +48,8 @@ class Prepared(msgspec.Struct, frozen=True):
 async def prepare(server: Server) -> Prepared:
     """In a server on which nobody has an account."""
     now = server.now()
-    user = User(FIRST_TENANT, server.new_id("usr"), _EMAIL, "", "", 0, now)
+    kept = await server.passwords.hash(server.secret(SECRET_SIZE).hex())  # nobody knows it
+    user = User(FIRST_TENANT, server.new_id("usr"), _EMAIL, kept, "", 0, now)
     async with server.database.writing(FIRST_TENANT) as scope:
         await people_rows.add_user(scope, user)
         for role in _ROLES:

@@ -108,13 +108,10 @@ async def _status(ask: Ask) -> Html:
 
 
 def _row(seq: int, record: dict[str, Any]) -> tuple[Child, ...]:
-    actor = record.get("actor", {})
     return (
         link(url("/audit/{}", str(seq)), str(seq)),
         stamp(int(record.get("at", 0))),
-        tag(
-            "span", f"{actor.get('type', '')} {actor.get('id', '')}", title=str(actor.get("ip", ""))
-        ),
+        _who(record.get("actor") or {}),
         str(record.get("action", "")),
         _about(record),
         str(record.get("env", "")),
@@ -124,6 +121,12 @@ def _row(seq: int, record: dict[str, Any]) -> tuple[Child, ...]:
             tag("span", str(record.get("code", "")), class_="dim"),
         ),
     )
+
+
+def _who(actor: dict[str, Any]) -> Html:
+    name = str(actor.get("id", ""))
+    said = f"{actor.get('type', '')} {name}"
+    return link(url("/audit", actor=name), said, title=str(actor.get("ip", "")) or None)
 
 
 def _about(record: dict[str, Any]) -> Html:
@@ -168,7 +171,7 @@ async def show_record(ask: Ask) -> Response:
                 "p",
                 badge("verified", tone="good"),
                 f" The log of {count(proof.head.size, 'record')}, signed by this server, has this "
-                f"record: {count(len(proof.path), 'hash')} lead from it to the root.",
+                f"record: {count(len(proof.path), 'node')} lead from it to the root.",
             ),
             facts(
                 (

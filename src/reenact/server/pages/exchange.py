@@ -140,9 +140,16 @@ def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Ht
     head = fragment(
         tag("span", name, " ", state, class_="name"),
         bar(entry, found.duration, tone),
-        tag("span", duration(entry.length), class_="number"),
+        tag("span", _length(entry), class_="number"),
     )
     return folded(head, *inside, class_=f"row depth-{entry.depth}")
+
+
+def _length(entry: Entry) -> str:
+    """Calls are timed in whole milliseconds, processors more closely."""
+    if entry.processor is None and entry.length < 1:
+        return "< 1 ms" if entry.start is not None else ""
+    return duration(entry.length)
 
 
 def _known(kind: str) -> str:

@@ -14,7 +14,7 @@ from reenact.server.exchanges.shapes import ExchangeBrief, ReplayView
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table
-from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.markup import Child, Html, link, tag, url
 from reenact.server.pages.saying import badge, duration, environment, stamp
 from reenact.server.pages.shell import page
 
@@ -91,11 +91,13 @@ def _row(one: ExchangeBrief, kind: str) -> tuple[Child, ...]:
 
 def _notes(one: ExchangeBrief) -> Html:
     error = one.error_message or one.error_type
-    return fragment(
+    return tag(
+        "div",
         badge("replay", tone="busy") if one.replay_id else None,
         badge("not replayable", title=one.not_replayable) if one.not_replayable else None,
         tag("span", error[:120], class_="wrong", title=one.error_type) if error else None,
         tag("span", one.correlation_id, class_="dim") if one.correlation_id else None,
+        class_="notes",
     )
 
 

@@ -57,7 +57,7 @@ def _progress(found: ReplayView) -> Html:
     steps = [
         _step(label, getattr(found, field), name == found.state) for name, label, field in _WAY
     ]
-    steps.append(_step(found.state.capitalize() if over else "Ended", found.ended_at, over))
+    steps.append(_step(found.state.capitalize() if over else "Ended", found.ended_at, False))
     said = " ".join(filter(None, (found.code, found.message)))
     return tag(
         "div",

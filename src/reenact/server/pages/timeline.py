@@ -15,6 +15,8 @@ __all__ = ["Entry", "bar", "entries"]
 
 _DEEPEST: Final = 8
 _WIDE: Final = 1_000
+_SLACK: Final = 5.0
+"""Milliseconds: clocks of steps and calls are rounded."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ def _entry(exchange: Exchange, depth: int, one: Processor | Told) -> Entry:
 def bar(entry: Entry, whole: float, tone: str) -> Html:
     """Its place in the whole, drawn. What lies outside of it is left out."""
     inside: Html | None = None
-    if entry.start is not None and whole > 0 and -whole <= entry.start <= whole:
+    if entry.start is not None and whole > 0 and entry.start <= whole + _SLACK:
         start = max(0.0, min(entry.start / whole, 1.0))
         length = max(0.004, min(entry.length / whole, 1.0 - start))
         x, width = min(start, 0.996) * _WIDE, length * _WIDE

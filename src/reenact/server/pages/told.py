@@ -3,6 +3,7 @@ model."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -37,8 +38,10 @@ async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, .
 
     def read(source: SeekableSource) -> tuple[Told, ...]:
         calls = read_calls(source, exchange.processors)
-        steps = {step.seq: step for lane in read_steps(source).lanes.values() for step in lane}
-        return tuple(_told(call, steps.get(call.seq)) for call in calls)
+        with closing(source.reopen()) as again:
+            lanes = read_steps(again).lanes.values()
+            steps = {step.seq: step for lane in lanes for step in lane}
+            return tuple(_told(call, steps.get(call.seq)) for call in calls)
 
     return await with_recording(server, tenant, exchange.recording.digest, read)
 
