@@ -10,6 +10,8 @@ from reenact.server import health
 from reenact.server.agents import background
 from reenact.server.agents import endpoints as agents
 from reenact.server.auditing import endpoints as auditing
+from reenact.server.batches import driving
+from reenact.server.batches import endpoints as batches
 from reenact.server.captures import endpoints as captures
 from reenact.server.exchanges import endpoints as exchanges
 from reenact.server.oidc import endpoints as oidc
@@ -24,6 +26,7 @@ __all__ = ["BACKGROUND", "ENDPOINTS"]
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *exchanges.ENDPOINTS,
+    *batches.ENDPOINTS,
     *agents.ENDPOINTS,
     *captures.ENDPOINTS,
     *auditing.ENDPOINTS,
@@ -37,6 +40,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 
 BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (
     background.run,
+    driving.run,
     settling.run,
     exporting.run,
 )

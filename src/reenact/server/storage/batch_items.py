@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Row, func
 
+from reenact.server.access import Place
 from reenact.server.storage.batch_tables import BATCH_ITEMS
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_tables import REPLAYS
@@ -21,7 +22,8 @@ __all__ = [
     "count_outcomes",
     "find_item",
     "list_items",
-    "open_places",
+    "open_groups",
+    "refuse_place",
     "settled",
     "waiting_items",
 ]
@@ -30,11 +32,13 @@ _AT_ONCE: Final = 500
 
 
 async def add_items(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
+    """Keep the exchanges of a new batch, however many."""
     for start in range(0, len(rows), _AT_ONCE):
         await scope.add(BATCH_ITEMS, *rows[start : start + _AT_ONCE])
 
 
 async def find_item(scope: Scope, batch_id: str, exchange_id: str) -> Row[Any] | None:
+    """An exchange of a batch; None when it is not in it."""
     return await scope.one(_of(scope, batch_id).where(BATCH_ITEMS.c.exchange_id == exchange_id))
 
 
@@ -105,11 +109,27 @@ async def count_outcomes(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
     return await scope.all(counted.group_by(*columns).order_by(*columns))
 
 
-async def open_places(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
-    """``environment`` and ``app`` of what has not ended."""
-    columns = (BATCH_ITEMS.c.environment, BATCH_ITEMS.c.app)
-    chosen = _of(scope, batch_id, *columns).where(BATCH_ITEMS.c.state.in_(("waiting", "asked")))
+async def open_groups(
+    scope: Scope, batch_id: str, states: Sequence[str] = ("waiting", "asked")
+) -> Sequence[Row[Any]]:
+    """``environment``, ``app`` and ``route_id`` of what is in one of ``states``."""
+    columns = (BATCH_ITEMS.c.environment, BATCH_ITEMS.c.app, BATCH_ITEMS.c.route_id)
+    chosen = _of(scope, batch_id, *columns).where(BATCH_ITEMS.c.state.in_(states))
     return await scope.all(chosen.distinct())
+
+
+async def refuse_place(scope: Scope, batch_id: str, place: Place, code: str, message: str) -> None:
+    """Nothing that waits there is tried any more."""
+    await scope.run(
+        scope.update(BATCH_ITEMS)
+        .where(
+            BATCH_ITEMS.c.batch_id == batch_id,
+            BATCH_ITEMS.c.state == "waiting",
+            BATCH_ITEMS.c.environment == place.environment,
+            BATCH_ITEMS.c.app == place.app,
+        )
+        .values(state="refused", code=code, message=message)
+    )
 
 
 async def cancel_waiting(scope: Scope, batch_id: str) -> None:

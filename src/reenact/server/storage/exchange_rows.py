@@ -17,6 +17,7 @@ __all__ = [
     "BRIEF",
     "Filters",
     "add_exchanges",
+    "briefs_of",
     "digests_of",
     "find_exchange",
     "list_exchanges",
@@ -48,6 +49,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def add_exchanges(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
+    """Keep new ones; the tenant is put in."""
     await scope.add(EXCHANGES, *rows)
 
 
@@ -62,6 +64,18 @@ async def digests_of(scope: Scope, ids: Sequence[str]) -> dict[str, str]:
     return found
 
 
+async def briefs_of(
+    scope: Scope, ids: Sequence[str], places: Sequence[Place] | None
+) -> list[Row[Any]]:
+    """Those of ``ids`` that are in ``places`` (None: everywhere), in that order, without content."""
+    found: dict[str, Row[Any]] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        some = EXCHANGES.c.exchange_id.in_(ids[start : start + _AT_ONCE])
+        for row in await scope.all(_brief(scope).where(some, within(EXCHANGES, places))):
+            found[row.exchange_id] = row
+    return [found[one] for one in ids if one in found]
+
+
 async def find_exchange(scope: Scope, exchange_id: str) -> Row[Any] | None:
     """With its content."""
     return await scope.one(scope.select(EXCHANGES).where(EXCHANGES.c.exchange_id == exchange_id))
@@ -70,15 +84,18 @@ async def find_exchange(scope: Scope, exchange_id: str) -> Row[Any] | None:
 async def list_exchanges(
     scope: Scope, filters: Filters, places: Sequence[Place] | None, page: Page
 ) -> Sequence[Row[Any]]:
+    """Those in ``places`` (None: everywhere), the newest first; one more than the page."""
     chosen = _filtered(_brief(scope), filters).where(within(EXCHANGES, places))
     return await scope.all(newest(chosen, EXCHANGES.c.started_at, EXCHANGES.c.exchange_id, page))
 
 
 async def of_traces(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
+    """Those of any of these traces, the oldest first, without content."""
     return await _related(scope, EXCHANGES.c.trace_id, ids, most)
 
 
 async def of_correlation(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
+    """Those with any of these correlation ids, the oldest first, without content."""
     return await _related(scope, EXCHANGES.c.correlation_id, ids, most)
 
 

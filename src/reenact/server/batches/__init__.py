@@ -1,0 +1,1 @@
+"""Batch replay: counted first, confirmed, driven on by the server, and saved searches."""

@@ -1,0 +1,93 @@
+"""Saved searches: names for filters, for everybody in a tenant."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.server.answering import Listed
+from reenact.server.asking import Ask
+from reenact.server.batches.shapes import SavedSearch, Search
+from reenact.server.problems import Problem
+from reenact.server.storage.batch_rows import (
+    find_search,
+    keep_search,
+    list_searches,
+    remove_search,
+)
+from reenact.server.storage.database import Scope
+
+__all__ = ["put_search", "read_search", "read_searches", "remove"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+
+
+async def read_searches(ask: Ask) -> Listed:
+    """By name."""
+    limit = ask.limit
+    async with ask.server.database.reading(ask.tenant) as scope:
+        rows = await list_searches(scope, ask.query("cursor"), limit + 1)
+    shown = rows[:limit]
+    return Listed([_shown(row) for row in shown], shown[-1].name if len(rows) > limit else None)
+
+
+async def read_search(ask: Ask) -> SavedSearch:
+    """``GET /api/v1/searches/{name}``: one of them; 404 when there is none of this name."""
+    async with ask.server.database.reading(ask.tenant) as scope:
+        return _shown(await _found(ask, scope))
+
+
+async def put_search(ask: Ask) -> SavedSearch:
+    """Replaces one's own of the same name."""
+    name = ask.path("name")
+    if not _NAME.fullmatch(name):
+        raise Problem("invalid", "a search's name is letters, digits and . _ -", field="name")
+    filters = await ask.json(Search)
+    values = {
+        "name": name,
+        "filters": msgspec.json.encode(filters).decode(),
+        "changed_at": ask.server.now(),
+        "changed_by": ask.principal.id,
+        "changed_name": ask.principal.name or ask.principal.id,
+    }
+    async with ask.server.database.writing(ask.tenant) as scope:
+        before = await find_search(scope, name)
+        if before is not None:
+            _check_owner(ask, before)
+        await keep_search(scope, values)
+        return _shown(await _found(ask, scope))
+
+
+async def remove(ask: Ask) -> None:
+    """``DELETE /api/v1/searches/{name}``: 204; 409 for somebody else's, but for administrators."""
+    async with ask.server.database.writing(ask.tenant) as scope:
+        _check_owner(ask, await _found(ask, scope))
+        await remove_search(scope, ask.path("name"))
+
+
+def _check_owner(ask: Ask, row: Row[Any]) -> None:
+    if row.changed_by != ask.principal.id and not ask.may("tenant:admin").allowed:
+        raise Problem(
+            "conflict",
+            f"this search is one of {row.changed_name}",
+            hint="save it under another name",
+        )
+
+
+async def _found(ask: Ask, scope: Scope) -> Row[Any]:
+    row = await find_search(scope, ask.path("name"))
+    if row is None:
+        raise Problem("not_found", "there is no saved search of this name")
+    return row
+
+
+def _shown(row: Row[Any]) -> SavedSearch:
+    return SavedSearch(
+        name=row.name,
+        filters=msgspec.json.decode(row.filters, type=Search),
+        changed_at=row.changed_at,
+        changed_by=row.changed_name,
+    )

@@ -1,0 +1,119 @@
+"""What a batch would do, counted before anything is done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.server.access import EnvironmentKind, Place
+from reenact.server.agents.presence import heard_since
+from reenact.server.asking import Caller
+from reenact.server.batches.shapes import BatchAsked, Group, Sizing
+from reenact.server.exchanges.rights import check_right
+from reenact.server.problems import Problem
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_agents import online_agents
+from reenact.server.storage.people_rows import environment_kind
+
+__all__ = ["Standing", "sized", "skips", "standing_at"]
+
+_MOST_GROUPS: Final = 200
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How things are in a place for somebody who wants to replay there."""
+
+    kind: EnvironmentKind
+    agents: int
+    refused: Problem | None
+
+
+async def standing_at(
+    caller: Caller, scope: Scope, place: Place, boundaries: str, reason: str
+) -> Standing:
+    """By the same rules as one replay."""
+    server, principal = caller.server, caller.principal
+    kind = await environment_kind(scope, place.environment or "")
+    agents = await online_agents(scope, place, heard_since(server.now(), server.timings))
+    refused: Problem | None = None
+    try:
+        check_right(principal.tenant, principal.grants, kind, place, boundaries, server.now())
+    except Problem as problem:
+        refused = problem
+    if refused is None and kind == "production" and not reason.strip():
+        refused = Problem("reason_required", "a replay in production needs a reason")
+    return Standing(kind, len(agents), refused)
+
+
+def skips(row: Row[Any], depth: int) -> str:
+    """The code for which an exchange is never replayed; empty for one that may be."""
+    if row.not_replayable:
+        return "not_replayable"
+    return "replay_depth" if row.depth + 1 > depth else ""
+
+
+async def sized(
+    caller: Caller, scope: Scope, rows: Sequence[Row[Any]], missing: int, asked: BatchAsked
+) -> Sizing:
+    """Nothing is changed."""
+    depth = caller.server.limits.depth
+    places = {_place(row, asked) for row in rows}
+    standings = {
+        place: await standing_at(caller, scope, place, asked.boundaries, asked.reason)
+        for place in places
+    }
+    good = [row for row in rows if not skips(row, depth)]
+    return Sizing(
+        exchanges=len(rows),
+        replayable=len(good),
+        not_found=missing,
+        skipped=_tally(skips(row, depth) for row in rows),
+        refused=_tally(_code(standings[_place(row, asked)]) for row in good),
+        live=0 if asked.boundaries == "recorded" else len(good),
+        without_recording=sum(not row.recording_digest for row in good),
+        environments=_tally(_place(row, asked).environment or "" for row in rows),
+        apps=_tally(row.app for row in rows),
+        routes=_tally(row.route_id for row in rows),
+        groups=_groups(rows, asked, standings, depth),
+    )
+
+
+def _place(row: Row[Any], asked: BatchAsked) -> Place:
+    return Place(asked.environment or row.environment, row.app)
+
+
+def _code(standing: Standing) -> str:
+    if standing.refused is not None:
+        return standing.refused.code
+    return "" if standing.agents else "agent_offline"
+
+
+def _tally(words: Iterable[str]) -> dict[str, int]:
+    """The most frequent ones first."""
+    return dict(Counter(filter(None, words)).most_common(_MOST_GROUPS))
+
+
+def _groups(
+    rows: Sequence[Row[Any]], asked: BatchAsked, standings: dict[Place, Standing], depth: int
+) -> tuple[Group, ...]:
+    found: dict[tuple[Place, str], list[Row[Any]]] = {}
+    for row in rows:
+        found.setdefault((_place(row, asked), row.route_id), []).append(row)
+    largest = sorted(found.items(), key=lambda item: -len(item[1]))[:_MOST_GROUPS]
+    return tuple(
+        Group(
+            app=place.app or "",
+            environment=place.environment or "",
+            environment_kind=standings[place].kind,
+            route_id=route_id,
+            exchanges=len(members),
+            replayable=sum(not skips(row, depth) for row in members),
+            agents=standings[place].agents,
+            refused=_code(standings[place]),
+        )
+        for (place, route_id), members in largest
+    )
