@@ -58,12 +58,52 @@ def _serve(parser: Parser) -> None:
         action="store_true",
         help="believe a proxy on this machine about where requests come from",
     )
+    _single_sign_on(parser)
+    _telemetry(parser)
     add(
         "--demo",
         action="store_true",
         help="a server with a small shop in it, to look around; it is gone when it stops",
     )
     json_flag(parser, "errors as JSON")
+
+
+def _single_sign_on(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--oidc-issuer",
+        metavar="URL",
+        help="an OpenID provider with which people can sign in, as it spells itself",
+    )
+    add("--oidc-client-id", metavar="ID", help="who this server is to the provider")
+    add(
+        "--oidc-client-secret-file",
+        metavar="FILE",
+        help="the file with the secret that proves it; none for a public client",
+    )
+    add(
+        "--oidc-tenant",
+        metavar="ID",
+        help="the only tenant whose accounts the provider may open",
+    )
+
+
+def _telemetry(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--otlp-endpoint",
+        action="append",
+        default=[],
+        metavar="[TENANT=]URL",
+        help="send exchanges there as traces, over OTLP/HTTP (repeatable: one per tenant)",
+    )
+    add(
+        "--otlp-headers-file",
+        action="append",
+        default=[],
+        metavar="[TENANT=]FILE",
+        help="headers to send along, one per line, such as Authorization: … (repeatable)",
+    )
 
 
 def _login(parser: Parser) -> None:

@@ -10,14 +10,16 @@ from reenact.errors import ExtraMissing
 
 __all__ = ["serve"]
 
-_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "alembic", "cryptography")
+_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "alembic", "cryptography", "jwt")
 
 
 def serve(args: argparse.Namespace) -> int:
     """The command ``serve``."""
     try:
+        from reenact.server.oidc.settings import read_settings
         from reenact.server.serving import ServeOptions
         from reenact.server.serving import serve as run
+        from reenact.server.telemetry.targets import read_targets
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _NEEDED:
             raise ExtraMissing("the server", "server") from None
@@ -36,5 +38,12 @@ def serve(args: argparse.Namespace) -> int:
             name=args.name,
             insecure=args.insecure,
             forwarded=args.forwarded,
+            exports=read_targets(args.otlp_endpoint, args.otlp_headers_file),
+            oidc=read_settings(
+                args.oidc_issuer or "",
+                args.oidc_client_id or "",
+                args.oidc_client_secret_file or "",
+                args.oidc_tenant or "",
+            ),
         )
     )

@@ -17,7 +17,9 @@ import uvicorn
 from reenact.errors import UsageError
 from reenact.server.app import make_app
 from reenact.server.edge import LOGGER
+from reenact.server.oidc.settings import OidcSettings
 from reenact.server.opening import OpenServer, World, open_server
+from reenact.server.telemetry.targets import ExportTarget
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -37,7 +39,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where, and on what. Without TLS only the own machine may connect, unless ``insecure``:
     people outside come through a proxy that has it, and ``forwarded`` believes what that proxy, on
     this machine, says about who they are. ``name`` is the deployment's. ``database`` and ``blobs``
-    are as for :func:`open_server`."""
+    are as for :func:`open_server`; ``exports`` and ``oidc`` as in :class:`World`."""
 
     host: str = "127.0.0.1"
     port: int = 8321
@@ -47,6 +49,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     insecure: bool = False
     forwarded: bool = False
+    exports: dict[str, ExportTarget] = {}
+    oidc: OidcSettings | None = None
 
 
 class Uvicorn(uvicorn.Server):
@@ -102,7 +106,11 @@ def serve(options: ServeOptions) -> int:
 
 async def _serve(options: ServeOptions) -> int:
     async with open_server(
-        options.data, options.name, World(), database=options.database, blobs=options.blobs
+        options.data,
+        options.name,
+        World(exports=options.exports, oidc=options.oidc),
+        database=options.database,
+        blobs=options.blobs,
     ) as opened:
         with bind(options.host, options.port) as sock:
             running = Uvicorn(

@@ -99,6 +99,12 @@ def test_whoever_was_invited_signs_in(
     assert "reenact-oidc" not in browser.http.cookies
 
 
+def test_the_sign_in_page_leads_there(house: House, real: RealProvider, browser: Browser) -> None:
+    answer = browser.http.get(f"{house.url}/signin")
+    assert 'href="/signin/oidc"' in answer.text
+    assert "sign in with 127.0.0.1" in answer.text
+
+
 @pytest.mark.parametrize("ways", ["client_secret_post", "none"])
 def test_other_kinds_of_clients(
     tmp_path: Path, real: RealProvider, browser: Browser, ways: str

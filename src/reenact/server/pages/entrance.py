@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.responses import RedirectResponse, Response
 
 from reenact.server.access import has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.pages.forms import read_form
-from reenact.server.pages.markup import Child, Html, fragment, tag
+from reenact.server.pages.markup import Child, Html, fragment, link, tag
 from reenact.server.pages.shell import bare, page
 from reenact.server.people import accounts
 from reenact.server.people.authenticating import authenticate
@@ -37,7 +38,13 @@ _WAY: Final = re.compile(r"/(?![/\\])[\x21-\x7e]{0,2000}")
 
 
 def _form(
-    title: str, words: str, action: str, *fields: Child, button: str, problem: Problem | None
+    title: str,
+    words: str,
+    action: str,
+    *fields: Child,
+    button: str,
+    problem: Problem | None,
+    below: Child = None,
 ) -> Response:
     told = tag("p", _told(problem), role="alert", class_="alert") if problem is not None else None
     form = tag("form", *fields, tag("button", button, class_="main"), method="post", action=action)
@@ -45,7 +52,7 @@ def _form(
     if problem is not None and problem.retry_after is not None:
         headers["Retry-After"] = str(problem.retry_after)
     status = 200 if problem is None else problem.status
-    return bare(title, tag("p", words), told, form, status=status, headers=headers)
+    return bare(title, tag("p", words), told, form, below, status=status, headers=headers)
 
 
 def _told(problem: Problem) -> str:
@@ -143,7 +150,7 @@ def _invite_page(token: str, problem: Problem | None = None) -> Response:
 
 async def show_signin(ask: Ask) -> Response:
     """``GET /signin``: the form; ``next`` is where it leads to."""
-    return _signin_page(ask.query("next"))
+    return _signin_page(ask, ask.query("next"))
 
 
 async def do_signin(ask: Ask) -> Response:
@@ -154,13 +161,15 @@ async def do_signin(ask: Ask) -> Response:
     try:
         found = await sign_in(ask.server, ask.request, email, form.one("password"), tenant)
     except Problem as problem:
-        return _signin_page(way, problem, several="tenants" in problem.details)
+        return _signin_page(ask, way, problem, several="tenants" in problem.details)
     response = RedirectResponse(way if _WAY.fullmatch(way) else "/", 303)
     set_cookie(ask.request, response, found.opened.secret)
     return response
 
 
-def _signin_page(way: str, problem: Problem | None = None, *, several: bool = False) -> Response:
+def _signin_page(
+    ask: Ask, way: str, problem: Problem | None = None, *, several: bool = False
+) -> Response:
     words = "With the account of this server."
     if way and problem is None:
         words = "Your session has ended, or there was none. After this you go on where you were."
@@ -174,7 +183,16 @@ def _signin_page(way: str, problem: Problem | None = None, *, several: bool = Fa
         _field("tenant", "Tenant", "text", "organization") if several else None,
         button="Sign in",
         problem=problem,
+        below=_other_way(ask),
     )
+
+
+def _other_way(ask: Ask) -> Child:
+    """To the OpenID provider, where there is one."""
+    if ask.server.oidc is None:
+        return None
+    name = urlsplit(ask.server.oidc.settings.issuer).hostname
+    return tag("p", "Or ", link("/signin/oidc", f"sign in with {name}"), ".")
 
 
 async def show_start(ask: Ask) -> Response:
