@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -104,7 +105,8 @@ class Cluster:
             finally:
                 await connection.close()
 
-        return asyncio.run(work())
+        with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in a loop
+            return elsewhere.submit(lambda: asyncio.run(work())).result()
 
 
 def _free_port() -> int:

@@ -1,0 +1,199 @@
+"""Tables are made, and brought up to date, by steps: forwards, once, on live data."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, Table, inspect, text
+
+from reenact.errors import UsageError
+from reenact.server.opening import OpenServer, World, open_server
+from reenact.server.signing_keys import make_seed
+from reenact.server.storage.column_types import Words
+from reenact.server.storage.database import Database
+from reenact.server.storage.migrating import migrate, newest
+from reenact.server.storage.postgres import open_postgres
+from reenact.server.storage.sqlite import open_file
+from reenact.server.storage.tables import METADATA
+from tests.server.databases import DATABASES
+from tests.server.house import Chance, Clock, running
+
+pytestmark = pytest.mark.both_databases
+
+
+def database_of(data: Path) -> Database:
+    """The one that a server on ``data`` has."""
+    data.mkdir(exist_ok=True)
+    address = DATABASES.address(data)
+    return open_postgres(address) if address else open_file(data / "reenact.db")
+
+
+def on(data: Path, *works: Any) -> list[Any]:
+    """What each of ``works`` gives, all in one transaction."""
+
+    async def work() -> list[Any]:
+        database = database_of(data)
+        try:
+            async with database.platform(write=True) as platform:
+                return [await platform.define(one) for one in works]
+        finally:
+            await database.close()
+
+    return asyncio.run(work())
+
+
+def say(*statements: str) -> Any:
+    def work(connection: Connection) -> list[Any]:
+        found = [connection.execute(text(one)) for one in statements]
+        return [tuple(row) for row in found[-1]] if found[-1].returns_rows else []
+
+    return work
+
+
+async def open_once(data: Path, seed: str = "") -> OpenServer:
+    world = World(Clock(), Chance(seed))
+    async with open_server(data, "a.example", world, database=DATABASES.address(data)) as opened:
+        return opened
+
+
+def differences(connection: Connection) -> list[Any]:
+    context = MigrationContext.configure(connection, opts={"compare_server_default": False})
+    return list(compare_metadata(context, METADATA))
+
+
+def test_the_steps_make_the_tables_that_the_code_has(tmp_path: Path) -> None:
+    _, found = on(tmp_path, migrate, differences)
+    assert found == [], "write a step, see docs/design/server-storage.md"
+
+
+def test_steps_are_numbered_without_gaps() -> None:
+    folder = Path(__file__).parents[3] / "src/reenact/server/storage/migrations/versions"
+    numbers = sorted(int(path.stem[1:5]) for path in folder.glob("*.py"))
+    assert numbers == list(range(1, newest() + 1))
+
+
+def test_texts_are_compared_by_their_bytes() -> None:
+    """The order of a language would tear pages apart."""
+    for table in METADATA.tables.values():
+        for column in table.c:
+            assert isinstance(column.type, Words) or column.type.python_type is not str, column
+
+
+def first_rows() -> tuple[str, ...]:
+    """What a server of the first version had written."""
+    return (
+        "INSERT INTO deployment VALUES (1, 'a.example', 1, 5, '')",
+        "INSERT INTO tenants VALUES ('default', 'default', 'business', 1, 5)",
+        "INSERT INTO users VALUES ('default', 'usr_1', 'ada@example.com', 'hash', '', 0, 5, 0)",
+        "INSERT INTO environments VALUES ('default', 'staging', 'non-production')",
+    )
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_database_of_the_first_version_is_brought_up_to_date(
+    tmp_path: Path, stamped: bool
+) -> None:
+    """One of before there were steps has no note of which it has had."""
+
+    def first(connection: Connection) -> None:
+        migrate_first(connection)
+        if not stamped:
+            connection.execute(text("DROP TABLE alembic_version"))
+
+    on(tmp_path, first)
+    for name in ("audit", "commands"):
+        make_seed(tmp_path / "keys" / name, Chance())
+    with running(tmp_path, "a.example") as house:
+        client = house.client(house.key("tenant admin", "agent:read"))
+        users = client.get("/api/v1/users").json()["items"]
+        assert [user["email"] for user in users] == ["ada@example.com"]
+        kinds = client.get("/api/v1/environments").json()["items"]
+        assert kinds == [{"name": "staging", "kind": "non-production"}]
+        assert house.setup_token == ""
+    asked = say("SELECT schema_version, audit_key FROM deployment")
+    ((rows,), (step,)) = on(tmp_path, asked, say("SELECT version_num FROM alembic_version"))
+    assert rows[0] == newest()
+    assert rows[1].startswith("a.example/audit+")
+    assert step == (f"{newest():04}",)
+    assert on(tmp_path, differences) == [[]]
+
+
+def migrate_first(connection: Connection) -> None:
+    """The tables as the first step made them, with rows."""
+    migrate(connection, 1)
+    say(*first_rows())(connection)
+
+
+def test_what_is_up_to_date_is_left_as_it_is(tmp_path: Path) -> None:
+    first = asyncio.run(open_once(tmp_path))
+    second = asyncio.run(open_once(tmp_path, "other"))
+    assert first.server.deployment == second.server.deployment
+    assert on(tmp_path, say("SELECT count(*) FROM tenants")) == [[(1,)]]
+
+
+def test_a_step_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def broken(connection: Connection) -> None:
+        migrate(connection)
+        raise KeyError("in the middle")
+
+    with pytest.raises(KeyError):
+        on(tmp_path, broken)
+    assert on(tmp_path, lambda connection: inspect(connection).get_table_names()) == [[]]
+    asyncio.run(open_once(tmp_path))
+
+
+def test_those_who_start_at_once_do_it_once(tmp_path: Path) -> None:
+    async def work() -> list[None]:
+        return await asyncio.gather(*(migrated() for _ in range(4)))
+
+    async def migrated() -> None:
+        database = database_of(tmp_path)
+        try:
+            async with database.platform(write=True) as platform:
+                await platform.define(migrate)
+                await platform.define(settled)
+        finally:
+            await database.close()
+
+    def settled(connection: Connection) -> None:
+        if not connection.scalar(text("SELECT count(*) FROM deployment")):
+            say(f"INSERT INTO deployment VALUES (1, 'a', {newest()}, 5, '', '', '')")(connection)
+
+    asyncio.run(work())
+    assert on(tmp_path, differences, say("SELECT count(*) FROM deployment")) == [[], [(1,)]]
+
+
+def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    asyncio.run(open_once(tmp_path))
+    on(tmp_path, say("UPDATE deployment SET schema_version = 999"))
+    with pytest.raises(UsageError, match="999") as refused:
+        asyncio.run(open_once(tmp_path))
+    assert "newer" in str(refused.value.hint)
+    assert on(tmp_path, say("SELECT schema_version FROM deployment")) == [[(999,)]]
+
+
+def test_a_database_without_its_deployment_is_not_set_up_again(tmp_path: Path) -> None:
+    asyncio.run(open_once(tmp_path))
+    on(tmp_path, say("DELETE FROM deployment"))
+    with pytest.raises(UsageError, match="nothing in them"):
+        asyncio.run(open_once(tmp_path))
+
+
+def test_keys_that_are_not_the_deployment_s_are_refused(tmp_path: Path) -> None:
+    asyncio.run(open_once(tmp_path))
+    key = tmp_path / "keys" / "audit"
+    key.write_text("11" * 32, "ascii")
+    with pytest.raises(UsageError, match=r"not those of a\.example") as refused:
+        asyncio.run(open_once(tmp_path))
+    assert "copy the folder keys" in str(refused.value.hint)
+
+
+def test_every_table_has_a_name_that_needs_no_quotes() -> None:
+    """The statements that guard them are written by hand."""
+    tables: list[Table] = list(METADATA.tables.values())
+    assert all(table.name.isidentifier() and table.name.islower() for table in tables)
