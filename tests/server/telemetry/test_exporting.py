@@ -6,25 +6,42 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 
+import reenact
 from reenact.errors import UsageError
 from reenact.exchange.model import ErrorFacts, Processor, Trace
 from reenact.interop.otel import Group, Span
-from reenact.interop.otel_names import SCHEMA_URL
+from reenact.interop.otel_names import NAMES, SCHEMA_URL
 from reenact.interop.otel_protobuf import write_protobuf
 from reenact.server.ports import Timings
 from reenact.server.storage.telemetry_tables import EXPORTS
 from reenact.server.telemetry.exporting import export
 from reenact.server.telemetry.settling import settle
 from reenact.server.telemetry.targets import ExportTarget, read_targets, target_of
+from tests.integration.exchange.apps import Upstream
 from tests.server.house import START, House, running
 from tests.server.telemetry.collector import Collector, collecting
-from tests.server.traffic.puppet import Puppet, ask_for, exchange
+from tests.server.traffic.puppet import Puppet, ask_for, exchange, named, packed
 
 TRACE = Trace(trace_id="0af7651916cd43dd8448eb211c80319c", span_id="b7ad6b7169203331")
 SECRET = "-".join(["for", "the", "collector"])
+QUESTION = {"model": "gpt-5", "messages": [{"role": "user", "content": "how are you"}]}
+ANSWER = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "model": "gpt-5-2026",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "fine, thanks"},
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+}
 NEVER = Timings(sweep=100_000)
 """What happens by itself happens when a test says so."""
 
@@ -135,6 +152,58 @@ def test_a_replay_is_a_trace_of_its_own_with_a_link(
     assert root.attributes["rr.replay.id"] == replay["replayId"]
     assert root.attributes["rr.replay.source_exchange_id"] == "ex-1"
     assert root.attributes["rr.replay.actor"] == replay["requestedBy"]
+
+
+def test_the_calls_of_a_recording_are_spans_with_the_names_of_the_conventions(
+    house: House, agent: Puppet, collector: Collector, tmp_path: Path
+) -> None:
+    upstream = Upstream()
+    upstream.answer = ANSWER
+    try:
+        with (
+            reenact.session(capture=tmp_path / "run", mode="record"),
+            httpx.Client(trust_env=False) as client,
+        ):
+            client.get(f"{upstream.url}/price?token={SECRET}")
+            client.post(f"{upstream.url}/v1/chat/completions", json=QUESTION)
+    finally:
+        upstream.stop()
+    data = packed(tmp_path / "run")
+    step = Processor(processor_id="price", seq=1, lane="0", first_call=0, end_call=1)
+    agent.ingest(exchange(recording=named(data), processors=(step,)), blobs=(data,))
+    send(house)
+    ((root, price, get, chat),) = (group.spans for group in collector.groups)
+    assert (get.kind, get.name, get.parent_span_id) == ("client", "GET", price.span_id)
+    assert get.attributes["http.request.method"] == "GET"
+    assert get.attributes["http.response.status_code"] == 200
+    assert get.attributes["server.address"] == "127.0.0.1"
+    assert SECRET not in get.attributes["url.full"]
+    assert (chat.kind, chat.name, chat.parent_span_id) == ("client", "chat gpt-5", root.span_id)
+    told = {name: value for name, value in chat.attributes.items() if name.startswith("gen_ai.")}
+    assert told == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai-compatible",
+        "gen_ai.request.model": "gpt-5",
+        "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.response.model": "gpt-5-2026",
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.usage.input_tokens": 3,
+        "gen_ai.usage.output_tokens": 4,
+    }
+    assert chat.start <= chat.end
+    assert {name for name in told if name not in NAMES} == set()
+    text = msgspec.json.encode(collector.groups)
+    assert b"how are you" not in text
+    assert b"fine, thanks" not in text
+
+
+def test_a_recording_that_cannot_be_read_does_not_keep_the_rest_back(
+    house: House, agent: Puppet, collector: Collector
+) -> None:
+    agent.ingest(exchange(recording=named(b"none")), blobs=(b"none",))
+    assert send(house) == 1
+    ((root,),) = (group.spans for group in collector.groups)
+    assert root.attributes["rr.exchange.id"] == "ex-1"
 
 
 def test_what_was_sent_is_not_sent_again(house: House, agent: Puppet, collector: Collector) -> None:
