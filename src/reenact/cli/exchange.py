@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from reenact._system import start_clock
 from reenact.cli.client import Client, part, signed_in_client
 from reenact.cli.comparison_text import ComparisonPrinter
 from reenact.cli.exchange_text import ExchangePrinter
@@ -14,6 +15,7 @@ from reenact.cli.listing import Column, print_table, since_and_until, told, when
 from reenact.cli.newest import LAST, exchange_id, replay_id
 from reenact.cli.parsing import columns
 from reenact.cli.render import count, json_line, safe
+from reenact.cli.saved import save, to_search
 from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
 from reenact.errors import UsageError
 from reenact.exchange.model import TERMINAL
@@ -54,7 +56,12 @@ def ls(args: argparse.Namespace) -> int:
         "text": args.text,
         **since_and_until(args),
     }
-    found = signed_in_client().items("/api/v1/exchanges", query, args.limit)
+    client = signed_in_client()
+    if args.save is not None:
+        save(client, args.save, to_search(args, start_clock()()))
+        told_of = f"saved; replay it: reenact batch plan --saved {safe(args.save)!r}"
+        print(f"reenact: {told_of}", file=sys.stderr)
+    found = client.items("/api/v1/exchanges", query, args.limit)
     print_table(args, found, _TABLE, "no such exchange")
     return 0
 

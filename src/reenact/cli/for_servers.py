@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.cli.parsing import RECORDING, Parser, json_flag, number, table, times
+from reenact.cli.for_batches import filters
+from reenact.cli.parsing import RECORDING, Parser, json_flag, number, table
 
 __all__ = ["ARGUMENTS"]
 
@@ -131,15 +132,8 @@ def _logout(parser: Parser) -> None:
 def _exchange_ls(parser: Parser) -> None:
     add = parser.add_argument
     add("text", nargs="?", metavar="TEXT", help="only with this in an id, route or error")
-    add("--app", metavar="APP", help="only this app")
-    add("--environment", metavar="NAME", help="only this environment")
-    add("--route", metavar="ROUTE", help="only this route")
-    add("--status", choices=("completed", "failed"), help="only those that ended so")
-    add("--replays", choices=("only", "none"), help="only replays, or none")
-    add("--replayable", action="store_true", help="only those that can be replayed")
-    add("--trace", metavar="ID", help="only this trace")
-    add("--correlation", metavar="ID", help="only this correlation id")
-    times(parser)
+    filters(parser)
+    add("--save", metavar="NAME", help="save this search, to be replayed: reenact batch plan")
     table(parser, "the exchanges")
 
 

@@ -22,6 +22,7 @@ _FILES = {
     "looking": ("show", "view", "diff", "search", "explain", "stats"),
     "projects": ("policy", "cassettes", "capabilities", "completion"),
     "servers": ("serve", "login", "logout", "exchange", "agents", "push", "pull"),
+    "batches": ("batch",),
     "administration": ("audit", "tenant", "user", "key", "environment"),
 }
 

@@ -66,6 +66,46 @@ _EXCHANGE = (
     ),
 )
 
+_BATCH = (
+    Command(
+        "ls",
+        "batch:ls",
+        "a table of the batches",
+        "Lists batches, newest first.",
+        "reenact batch ls",
+    ),
+    Command(
+        "plan",
+        "batch:plan",
+        "count what a batch would replay",
+        "Finds exchanges, says how many there are, where they would run, what would be refused and what "
+        "would go out into the world. Nothing runs.",
+        "reenact batch plan --app shop --status failed --since 1d",
+    ),
+    Command(
+        "run",
+        "batch:run",
+        "run a batch that was planned",
+        "Confirms a batch, and follows it to its end. Each exchange is replayed at most once, by the same "
+        "rules as a single one. Exit code 0 when every replay is identical, equivalent or fixed, else 1.",
+        "reenact batch run bat_01J",
+    ),
+    Command(
+        "show",
+        "batch:show",
+        "how far a batch is, and what came of it",
+        "Shows what was planned, how far it is, and the verdicts.",
+        "reenact batch show bat_01J --items --verdict regressed",
+    ),
+    Command(
+        "cancel",
+        "batch:cancel",
+        "end a batch",
+        "What waits is not tried any more, and replays under way are told to end.",
+        "reenact batch cancel bat_01J",
+    ),
+)
+
 _AUDIT = (
     Command(
         "ls",
@@ -260,6 +300,15 @@ SERVER_COMMANDS = (
         "records it; the server keeps it; and the app can run it again, with another payload.",
         "reenact exchange replay ex_01a1 --set body.amount=5",
         under=_EXCHANGE,
+    ),
+    Command(
+        "batch",
+        "",
+        "replay many exchanges, counted first",
+        "A batch is planned, which counts; run, which somebody has to say; and summed up by verdict. The "
+        "server goes on with it whoever listens.",
+        "reenact batch plan --saved yesterday",
+        under=_BATCH,
     ),
     Command(
         "agents",

@@ -1,0 +1,65 @@
+"""A batch as text: what it would do, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reenact.cli.render import count, rows, safe
+
+__all__ = ["print_plan", "print_progress", "progress_line"]
+
+_STATES = ("waiting", "asked", "ended", "refused", "skipped", "cancelled")
+
+
+def print_plan(batch: dict[str, Any]) -> None:
+    """What was counted."""
+    plan = batch["plan"]
+    print(f"{safe(batch['batchId'])}  {count(plan['replayable'], 'replay')} planned")
+    table = [("app", "environment", "route", "exchanges", "replays", "agents", "")]
+    for one in plan["groups"]:
+        production = one["environmentKind"] == "production"
+        where = f"{one['environment']}{' (production)' if production else ''}"
+        table.append(
+            (
+                safe(one["app"]),
+                safe(where),
+                safe(one["routeId"]),
+                str(one["exchanges"]),
+                str(one["replayable"]),
+                str(one["agents"]),
+                f"refused: {safe(one['refused'])}" if one["refused"] else "",
+            )
+        )
+    for line in rows(table):
+        print(f"  {line}")
+    _remarks(batch, plan)
+
+
+def _remarks(batch: dict[str, Any], plan: dict[str, Any]) -> None:
+    for code, number in plan["skipped"].items():
+        print(f"  {count(number, 'exchange')} left out: {safe(code)}")
+    if plan["notFound"]:
+        print(f"  {count(plan['notFound'], 'exchange')} not found")
+    if plan["live"]:
+        mode = safe(batch["boundaries"])
+        print(f"  {count(plan['live'], 'replay')} may call the live world: {mode}")
+    if plan["withoutRecording"]:
+        print(f"  {count(plan['withoutRecording'], 'exchange')} without recorded answers")
+
+
+def progress_line(batch: dict[str, Any]) -> str:
+    """How far it is, in a line."""
+    progress = batch["progress"]
+    told = ", ".join(f"{progress[name]} {name}" for name in _STATES if progress[name])
+    waits = f" (waits: {batch['hindered']})" if batch["hindered"] else ""
+    return safe(f"batch {batch['batchId']} {batch['state']}: {told or 'nothing'}{waits}")
+
+
+def print_progress(batch: dict[str, Any]) -> None:
+    """What came of it."""
+    print(progress_line(batch))
+    for name in ("verdicts", "outcomes", "codes"):
+        told = batch["progress"][name]
+        if told:
+            words = ", ".join(f"{number} {word}" for word, number in sorted(told.items()))
+            print(f"  {name:<9} {safe(words)}")
