@@ -28,6 +28,9 @@ class Blobs(Protocol):
         """The content. Raises :class:`Problem` ``gone`` when it is not there, ``damaged`` when it is
         not what was stored."""
 
+    async def erase(self, tenant: str, digest: str) -> None:
+        """Forget the content for good; nothing happens when it is not there."""
+
 
 def open_blobs(where: str, default: Path) -> Blobs:
     """The blobs at ``where``: a folder, or ``s3://bucket/prefix``; in ``default`` when it is empty.
@@ -78,6 +81,9 @@ class FolderBlobs:
     async def get(self, tenant: str, digest: str) -> bytes:
         return await asyncio.to_thread(_get, self._of(tenant), digest)
 
+    async def erase(self, tenant: str, digest: str) -> None:
+        await asyncio.to_thread(_erase, self._of(tenant), digest)
+
     def _of(self, tenant: str) -> blobs.Blobs:
         check_tenant(tenant)
         return blobs.Blobs(self.folder / tenant)
@@ -107,3 +113,11 @@ def _get(place: blobs.Blobs, digest: str) -> bytes:
         return place.get(digest)
     except RecordingDamaged:
         raise damaged(digest) from None
+
+
+def _erase(place: blobs.Blobs, digest: str) -> None:
+    try:
+        file = place.path(digest)
+    except RecordingDamaged:
+        raise damaged(digest) from None
+    file.unlink(missing_ok=True)

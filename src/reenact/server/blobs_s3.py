@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_s3"]
 
+_PATIENCE: Final = timedelta(seconds=20)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -39,6 +41,7 @@ def open_s3(where: str) -> Blobs:
             parts.netloc,
             prefix=parts.path.strip("/") or None,
             client_options={"allow_http": plain, "timeout": "60s"},
+            retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
         )
     )
 
@@ -60,7 +63,7 @@ class _S3Blobs:
             )
         except AlreadyExistsError:
             return digest
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise _unavailable() from error
         return digest
 
@@ -73,11 +76,22 @@ class _S3Blobs:
             data = bytes(await found.bytes_async())
         except FileNotFoundError:
             raise gone(digest) from None
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise _unavailable() from error
         if digest_bytes(data) != digest:
             raise damaged(digest)
         return data
+
+    async def erase(self, tenant: str, digest: str) -> None:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            await obstore.delete_async(self._store, _key(tenant, digest))
+        except FileNotFoundError:
+            return
+        except (BaseError, OSError) as error:
+            raise _unavailable() from error
 
 
 def _key(tenant: str, digest: str) -> str:

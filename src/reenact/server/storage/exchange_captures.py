@@ -40,7 +40,7 @@ async def list_captures(scope: Scope, filters: CaptureFilters, page: Page) -> Se
     chosen = scope.select(CAPTURES)
     if filters.text:
         words = (columns.capture_id, columns.name)
-        chosen = chosen.where(or_(*(one.contains(filters.text, autoescape=True) for one in words)))
+        chosen = chosen.where(or_(*(one.icontains(filters.text, autoescape=True) for one in words)))
     if filters.since:
         chosen = chosen.where(columns.created_at >= filters.since)
     if filters.until:

@@ -143,6 +143,6 @@ def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
     if filters.until:
         chosen = chosen.where(columns.started_at < filters.until)
     if filters.text:
-        words = (columns[name].contains(filters.text, autoescape=True) for name in _TEXTS)
+        words = (columns[name].icontains(filters.text, autoescape=True) for name in _TEXTS)
         chosen = chosen.where(or_(*words))
     return chosen
