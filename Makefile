@@ -31,7 +31,7 @@ help: ## this list
 demo: .venv/.demo ## record an agent, fork it, re-enact it offline, change it, damage a copy
 	@$(PY) demo/demo.py $(ARGS)
 
-test: check .cache/.browser ## everything: check, then the whole test suite in random order
+test: check .cache/.browser .cache/.postgres ## everything: check, then the whole test suite in random order
 	@$(PYTEST) $(ARGS)
 
 check: .venv/.dev ## fast checks: lint, format, types, floors
@@ -53,8 +53,19 @@ check: .venv/.dev ## fast checks: lint, format, types, floors
 	|| { apt-get update && apt-get install -y --no-install-recommends chromium; }; } \
 	> .cache/browser.log 2>&1 && touch $@ || tail -n 3 .cache/browser.log; fi
 
-soak: .venv/.dev ## the tests that repeat, with large counts (long)
+# So do those of a server's database: some of them in each run, all of them in soak.
+.cache/.postgres:
+	@mkdir -p .cache
+	@if ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1; then touch $@; \
+	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	echo "- installing postgresql"; \
+	{ apt-get install -y --no-install-recommends postgresql \
+	|| { apt-get update && apt-get install -y --no-install-recommends postgresql; }; } \
+	> .cache/postgres.log 2>&1 && touch $@ || tail -n 3 .cache/postgres.log; fi
+
+soak: .venv/.dev .cache/.postgres ## the tests that repeat, with large counts (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)
+	@REENACT_TEST_DATABASE=postgresql $(PYTEST) tests/server $(ARGS)
 
 bench: .venv/.bench ## the promised speeds, as ratios measured in one run
 	@$(PY) -m bench $(ARGS)

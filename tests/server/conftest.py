@@ -13,7 +13,8 @@ from tests.server.house import House, running
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Those that are marked ``both_databases`` run on each."""
-    if metafunc.definition.get_closest_marker("both_databases") and chosen() == "sqlite":
+    marked = metafunc.definition.get_closest_marker
+    if marked("both_databases") and not marked("sqlite_file") and chosen() == "sqlite":
         metafunc.parametrize("database_kind", ["sqlite", "postgresql"], indirect=True)
 
 

@@ -8,6 +8,8 @@ import pytest
 from tests.server.house import PASSWORD, House
 from tests.server.test_people import token_of
 
+pytestmark = pytest.mark.both_databases
+
 
 def code(answer: httpx.Response) -> str:
     found: str = answer.json()["error"]["code"]
