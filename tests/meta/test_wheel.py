@@ -95,7 +95,7 @@ def test_every_module_imports_without_any_extra(core: Installation, tmp_path: Pa
 _BROUGHT = {"mcp": ("anyio",)}
 """What a library never comes without."""
 
-_OF_SERVER = ("aiosqlite", "cryptography", "sqlalchemy", "starlette", "uvicorn")
+_OF_SERVER = ("aiosqlite", "alembic", "cryptography", "jwt", "sqlalchemy", "starlette", "uvicorn")
 
 
 def _libraries(module: str) -> tuple[str, ...]:
