@@ -59,6 +59,12 @@ def _serve(parser: Parser) -> None:
         action="store_true",
         help="believe a proxy on this machine about where requests come from",
     )
+    add(
+        "--log",
+        choices=("text", "json"),
+        default="text",
+        help="what the log on stderr is: lines to read, or one JSON object each",
+    )
     _single_sign_on(parser)
     _telemetry(parser)
     add(

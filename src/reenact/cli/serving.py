@@ -38,6 +38,7 @@ def serve(args: argparse.Namespace) -> int:
             name=args.name,
             insecure=args.insecure,
             forwarded=args.forwarded,
+            log=args.log,
             exports=read_targets(args.otlp_endpoint, args.otlp_headers_file),
             oidc=read_settings(
                 args.oidc_issuer or "",

@@ -44,6 +44,7 @@ Permission = Literal[
     "audit:export",
     "tenant:admin",
     "platform:admin",
+    "metrics:read",
     "agent:connect",
 ]
 Role = Literal["viewer", "replayer", "production replayer", "tenant admin", "platform admin"]
@@ -60,7 +61,7 @@ ROLES: Final[dict[Role, frozenset[Permission]]] = {
     "replayer": _REPLAYS,
     "production replayer": _REPLAYS | {"replay:execute:production"},
     "tenant admin": _READS | {"audit:read", "audit:export", "tenant:admin"},
-    "platform admin": frozenset({"platform:admin"}),
+    "platform admin": frozenset({"platform:admin", "metrics:read"}),
 }
 
 AGENT_KEY: Final = "agent key"

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reenact._system import monotonic
 from reenact.server.answering import answer_problem
+from reenact.server.logs import FACTS
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
 
@@ -77,11 +78,42 @@ class Edge:
             problem = Problem("internal", "the server failed", hint="its log has the request id")
             await answer_problem(problem, request_id)(scope, receive, send_more)
         finally:
-            route, who = scope.get(_ROUTE, ("no route", ""))
-            took = (monotonic() - began) * 1000
-            LOGGER.info(
-                "%s %s %s %d %.1f ms %s", request_id, scope["method"], route, status, took, who
-            )
+            self._note(scope, request_id, status, monotonic() - began)
+
+    def _note(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
+        """In the log and in the numbers. A method that no route has is anybody's word."""
+        route, who = scope.get(_ROUTE, ("no route", ""))
+        method = scope["method"] if route != "no route" else "any"
+        meters = self._server.meters
+        meters.add(
+            "reenact_http_requests_total", method=method, route=route, status=str(status or 499)
+        )
+        if not _goes_on(route):
+            meters.took("reenact_http_request_seconds", seconds, method=method, route=route)
+        took = round(seconds * 1000, 1)
+        facts = {
+            "requestId": request_id,
+            "method": method,
+            "route": route,
+            "status": status,
+            "ms": took,
+            "who": who,
+        }
+        LOGGER.info(
+            "%s %s %s %d %.1f ms %s",
+            request_id,
+            method,
+            route,
+            status,
+            took,
+            who,
+            extra={FACTS: facts},
+        )
+
+
+def _goes_on(route: str) -> bool:
+    """Streams last as long as somebody listens, which says nothing."""
+    return route.endswith(("/events", "/commands"))
 
 
 def _complete(headers: MutableHeaders, scheme: str, request_id: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from reenact.server.access import Grant, Tier
+from reenact.server.metrics.meters import Meters
 from reenact.server.people.passwords import Passwords
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     run: float = 300.0
     batch_patience: float = 600.0
     """How long a batch waits for an agent where there is none."""
+    retention: float = 3600.0
+    """How often what is too old is looked for."""
     retry: float = 1.0
     session_idle: float = 2 * 3600.0
     session_longest: float = 12 * 3600.0
@@ -113,5 +116,7 @@ class Server(msgspec.Struct, frozen=True):
     """Where exchanges go as traces, by tenant; see ``telemetry/targets``."""
     oidc: Provider | None = None
     """Where people can sign in besides here."""
+    meters: Meters = msgspec.field(default_factory=Meters)
+    """What this process has counted since it started."""
     stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set when the server begins to stop: streams say goodbye and end."""

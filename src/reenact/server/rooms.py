@@ -14,10 +14,13 @@ from reenact.server.batches import driving
 from reenact.server.batches import endpoints as batches
 from reenact.server.captures import endpoints as captures
 from reenact.server.exchanges import endpoints as exchanges
+from reenact.server.metrics import endpoints as metrics
 from reenact.server.oidc import endpoints as oidc
 from reenact.server.pages import endpoints as pages
 from reenact.server.people import endpoints as people
 from reenact.server.ports import Server
+from reenact.server.retention import endpoints as retention
+from reenact.server.retention import sweeping
 from reenact.server.routing import Endpoint
 from reenact.server.telemetry import exporting, settling, taking
 from reenact.server.tenants import endpoints as tenants
@@ -35,12 +38,15 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *pages.ENDPOINTS,
     *taking.ENDPOINTS,
     *tenants.ENDPOINTS,
+    *retention.ENDPOINTS,
     *health.ENDPOINTS,
+    *metrics.ENDPOINTS,
 )
 
 BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (
     background.run,
     driving.run,
+    sweeping.run,
     settling.run,
     exporting.run,
 )

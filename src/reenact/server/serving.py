@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import socket
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import uvicorn
 
 from reenact.errors import UsageError
 from reenact.server.app import make_app
-from reenact.server.edge import LOGGER
+from reenact.server.logs import LogForm, log_to_stderr
 from reenact.server.oidc.settings import OidcSettings
 from reenact.server.opening import OpenServer, World, open_server
 from reenact.server.telemetry.targets import ExportTarget
@@ -49,6 +48,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     insecure: bool = False
     forwarded: bool = False
+    log: LogForm = "text"
     exports: dict[str, ExportTarget] = {}
     oidc: OidcSettings | None = None
 
@@ -100,7 +100,7 @@ class Uvicorn(uvicorn.Server):
 def serve(options: ServeOptions) -> int:
     """Serve until SIGINT or SIGTERM; gives the exit code. Raises :class:`UsageError`."""
     _check_host(options)
-    _log_to_stderr()
+    log_to_stderr(options.log)
     return asyncio.run(_serve(options))
 
 
@@ -182,13 +182,3 @@ def _welcome(opened: OpenServer, url: str) -> None:
             file=sys.stderr,
         )
     sys.stderr.flush()
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    for name, level in ((LOGGER.name, logging.INFO), ("uvicorn.error", logging.WARNING)):
-        logger = logging.getLogger(name)
-        logger.setLevel(level)
-        logger.handlers = [handler]
-        logger.propagate = False

@@ -70,6 +70,7 @@ async def advance(
         record = await _finished(scope, replay, state, actor, code, came)
         seq = await server.auditor.write(scope, record)
         await change_replay(scope, replay.replay_id, state, {"result_seq": seq})
+        server.meters.add("reenact_replays_ended_total", state=state)
     else:
         await end_commands(scope, replay.replay_id, now, only="replay")
     return True

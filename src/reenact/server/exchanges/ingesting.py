@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import msgspec
 
@@ -29,4 +30,7 @@ async def ingest(ask: Ask) -> IngestAnswer:
     coding = headers.get("content-encoding", "").strip().lower()
     data = await ask.body(ask.server.limits.batch)
     batch = await asyncio.to_thread(read_batch, data, coding, ask.server.limits)
-    return IngestAnswer(await store(ask.server, ask.principal, batch))
+    results = await store(ask.server, ask.principal, batch)
+    for status, number in Counter(one.status for one in results).items():
+        ask.server.meters.add("reenact_exchanges_ingested_total", number, status=status)
+    return IngestAnswer(results)

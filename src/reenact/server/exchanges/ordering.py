@@ -21,6 +21,7 @@ from reenact.server.problems import Problem
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_replays import find_replay
 from reenact.server.storage.exchange_rows import find_exchange
+from reenact.server.storage.retention_rows import is_erased
 
 __all__ = ["Once", "order"]
 
@@ -58,6 +59,7 @@ async def order(caller: Caller, exchange_id: str, wanted: ReplayRequest, once: O
             before = await once.before(scope)
             if before is None:
                 planned = plan(caller, source, wanted, goal)
+                await _check_recording(scope, source, wanted)
         except Problem as problem:
             refused = problem
     if refused is not None:
@@ -70,6 +72,17 @@ async def order(caller: Caller, exchange_id: str, wanted: ReplayRequest, once: O
         raise await _denied(caller, source, wanted, goal, problem) from None
     caller.server.hints.give(agent_subject(caller.tenant, row.agent_id))
     return row
+
+
+async def _check_recording(scope: Scope, source: Row[Any], wanted: ReplayRequest) -> None:
+    if wanted.boundaries == "live" or not source.recording_digest:
+        return
+    if await is_erased(scope, source.recording_digest):
+        raise Problem(
+            "not_replayable",
+            "the recording of its calls is not kept any more",
+            hint="retention has erased it: GET /api/v1/retention",
+        )
 
 
 async def _commit(caller: Caller, planned: Plan, once: Once) -> Row[Any]:

@@ -14,6 +14,8 @@ from reenact.server.storage.database import Scope
 __all__ = ["check_future", "check_keeps_an_admin", "check_may_manage", "grant_of"]
 
 _LONGEST: Final = 200
+_OF_THE_PLATFORM: Final = frozenset({"platform:admin", "metrics:read"})
+"""What goes beyond one tenant."""
 
 
 def grant_of(ask: Ask, asked: GrantAsked) -> Grant:
@@ -24,7 +26,7 @@ def grant_of(ask: Ask, asked: GrantAsked) -> Grant:
         if len(getattr(asked, name)) > _LONGEST:
             raise Problem("invalid", f"{name} is too long", field=name)
     check_future(ask, asked.expires_at)
-    if "platform:admin" in permissions_of(asked.role):
+    if permissions_of(asked.role) & _OF_THE_PLATFORM:
         ask.require("platform:admin")
     return Grant(
         asked.role, asked.environment, asked.app, asked.expires_at, ask.server.new_id("grt")

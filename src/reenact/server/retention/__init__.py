@@ -1,0 +1,1 @@
+"""What is kept how long, and the end of it."""

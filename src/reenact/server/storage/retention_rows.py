@@ -1,0 +1,159 @@
+"""What is too old, found and erased. The tables of the audit log that only grow are not touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, exists, select
+
+from reenact.server.storage.audit_tables import AUDIT_VALUES
+from reenact.server.storage.database import Platform, Scope
+from reenact.server.storage.exchange_tables import CAPTURES, EXCHANGES, REPLAYS
+from reenact.server.storage.retention_tables import ERASED, RETENTION
+
+__all__ = [
+    "Days",
+    "erase_captures",
+    "erase_edits",
+    "erase_exchanges",
+    "erase_values",
+    "is_erased",
+    "note_erased",
+    "old_captures",
+    "old_exchanges",
+    "old_recordings",
+    "read_days",
+    "set_days",
+    "still_named",
+    "tenants_with_days",
+]
+
+_OPEN = ("requested", "delivered", "running")
+
+
+class Days(msgspec.Struct, frozen=True):
+    """How many days each is kept; 0 for ever."""
+
+    exchanges: int = 0
+    recordings: int = 0
+    captures: int = 0
+
+
+async def read_days(scope: Scope) -> Row[Any] | None:
+    """None when nobody has said anything."""
+    return await scope.one(scope.select(RETENTION))
+
+
+async def set_days(scope: Scope, days: Days, now: int, by: str) -> None:
+    await scope.run(scope.delete(RETENTION))
+    values = {**msgspec.structs.asdict(days), "changed_at": now, "changed_by": by}
+    await scope.add(RETENTION, values)
+
+
+async def tenants_with_days(platform: Platform) -> Sequence[Row[Any]]:
+    return await platform.all(select(RETENTION).order_by(RETENTION.c.tenant))
+
+
+async def old_exchanges(scope: Scope, before: int, most: int) -> Sequence[Row[Any]]:
+    """``exchange_id`` and ``recording_digest`` of those that were there before ``before``, and that
+    no replay under way needs."""
+    needed = exists().where(
+        REPLAYS.c.tenant == EXCHANGES.c.tenant,
+        REPLAYS.c.source_exchange_id == EXCHANGES.c.exchange_id,
+        REPLAYS.c.state.in_(_OPEN),
+    )
+    columns = (EXCHANGES.c.exchange_id, EXCHANGES.c.recording_digest)
+    return await scope.all(
+        scope.select(EXCHANGES, *columns)
+        .where(EXCHANGES.c.started_at < before, EXCHANGES.c.received_at < before, ~needed)
+        .order_by(EXCHANGES.c.started_at)
+        .limit(most)
+    )
+
+
+async def erase_exchanges(scope: Scope, ids: Sequence[str]) -> None:
+    await scope.run(scope.delete(EXCHANGES).where(EXCHANGES.c.exchange_id.in_(ids)))
+
+
+async def old_recordings(scope: Scope, before: int, most: int) -> list[str]:
+    """Digests of recordings of exchanges from before ``before`` that are still there."""
+    erased = exists().where(
+        ERASED.c.tenant == EXCHANGES.c.tenant, ERASED.c.digest == EXCHANGES.c.recording_digest
+    )
+    needed = exists().where(
+        REPLAYS.c.tenant == EXCHANGES.c.tenant,
+        REPLAYS.c.source_exchange_id == EXCHANGES.c.exchange_id,
+        REPLAYS.c.state.in_(_OPEN),
+    )
+    rows = await scope.all(
+        scope.select(EXCHANGES, EXCHANGES.c.recording_digest)
+        .where(
+            EXCHANGES.c.started_at < before,
+            EXCHANGES.c.received_at < before,
+            EXCHANGES.c.recording_digest != "",
+            ~erased,
+            ~needed,
+        )
+        .distinct()
+        .limit(most)
+    )
+    return [row.recording_digest for row in rows]
+
+
+async def still_named(scope: Scope, digests: Sequence[str], since: int) -> set[str]:
+    """Those of ``digests`` that an exchange from ``since`` or later, or a capture, has as well."""
+    newer = scope.select(EXCHANGES, EXCHANGES.c.recording_digest).where(
+        EXCHANGES.c.recording_digest.in_(digests),
+        (EXCHANGES.c.started_at >= since) | (EXCHANGES.c.received_at >= since),
+    )
+    pushed = scope.select(CAPTURES, CAPTURES.c.digest).where(CAPTURES.c.digest.in_(digests))
+    return {row[0] for query in (newer, pushed) for row in await scope.all(query)}
+
+
+async def is_erased(scope: Scope, digest: str) -> bool:
+    """Was this recording erased while its exchange is kept?"""
+    return await scope.one(scope.select(ERASED).where(ERASED.c.digest == digest)) is not None
+
+
+async def note_erased(scope: Scope, digests: Sequence[str], now: int) -> None:
+    await scope.add(ERASED, *({"digest": digest, "at": now} for digest in digests))
+
+
+async def old_captures(scope: Scope, before: int, most: int) -> Sequence[Row[Any]]:
+    """``capture_id`` and ``digest``, and whether an exchange has the same recording."""
+    shared = exists().where(
+        EXCHANGES.c.tenant == CAPTURES.c.tenant, EXCHANGES.c.recording_digest == CAPTURES.c.digest
+    )
+    columns = (CAPTURES.c.capture_id, CAPTURES.c.digest, shared.label("shared"))
+    return await scope.all(
+        scope.select(CAPTURES, *columns)
+        .where(CAPTURES.c.created_at < before)
+        .order_by(CAPTURES.c.created_at)
+        .limit(most)
+    )
+
+
+async def erase_captures(scope: Scope, ids: Sequence[str]) -> None:
+    await scope.run(scope.delete(CAPTURES).where(CAPTURES.c.capture_id.in_(ids)))
+
+
+async def erase_values(scope: Scope, before: int) -> int:
+    """What salted digests in the audit log were made of; gives how many there were."""
+    gone = await scope.run(scope.delete(AUDIT_VALUES).where(AUDIT_VALUES.c.at < before))
+    return int(gone.rowcount)
+
+
+async def erase_edits(scope: Scope, before: int, nothing: bytes) -> int:
+    """What replays that have ended were asked to change; ``nothing`` is put in its place."""
+    gone = await scope.run(
+        scope.update(REPLAYS)
+        .where(
+            REPLAYS.c.requested_at < before,
+            REPLAYS.c.state.notin_(_OPEN),
+            REPLAYS.c.patch != nothing,
+        )
+        .values(patch=nothing)
+    )
+    return int(gone.rowcount)
