@@ -153,6 +153,7 @@ def test_a_lost_connection_is_told_and_found_again(page: Page, tmp_path: Path) -
             page.page.get_by_text("Waiting for the agent").wait_for()
             ada.run_it()
             page.page.locator(".verdict.identical").wait_for()
+            assert len(ada.house.records("replay.requested")) == 1
             page.page.goto("about:blank")
 
 

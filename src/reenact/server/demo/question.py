@@ -24,7 +24,7 @@ def main(server: str) -> None:
     messages = [{"role": "user", "content": "How do I make green tea?"}]
     messages.append(ask(server, messages))
     messages.append({"role": "user", "content": "And black tea?"})
-    print(ask(server, messages)["content"])
+    print(ask(server, messages)["content"], file=sys.stdout)
 
 
 if __name__ == "__main__":
