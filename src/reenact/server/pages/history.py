@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from reenact.exchange.model import STATES
+from reenact.server.access import Permission, has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import read_exchanges
 from reenact.server.exchanges.replays import read_replays
@@ -24,6 +25,8 @@ _NAMES: Final = (
     *("app", "environment", "route", "status", "replay", "replayable", "traceId"),
     *("correlationId", "text", "cursor", "limit", "exchange", "state"),
 )
+_PIECE: Final = ("cursor", "limit", "exchange", "state")
+_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
 
 
@@ -46,7 +49,19 @@ async def show_history(ask: Ask) -> Response:
         table(heads, rows, none=none, caption="Exchanges, newest first"),
         pieces(ask, found.next),
         here="/exchanges",
+        heading=_many(ask) if found.items else None,
     )
+
+
+def _many(ask: Ask) -> Html | None:
+    """All that was found, replayed; for those who may replay."""
+    now = ask.server.now()
+    if not any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS):
+        return None
+    query = [(name, ask.query(name)) for name in (*_NAMES, "from", "to") if name not in _PIECE]
+    kept = {name: value for name, value in query if value}
+    way = link(url("/batches/new", **kept), "Replay all of these …", class_="button")
+    return tag("div", way, class_="actions")
 
 
 def _filters(ask: Ask) -> Html:

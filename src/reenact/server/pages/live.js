@@ -15,6 +15,12 @@ export function follow(progress) {
     if (state === progress.dataset.state) say(WORDS[state] ?? "");
     else { events.close(); location.reload(); }
   });
+  // A batch: as it was when this page was made comes first, and is nothing new.
+  let first = true;
+  events.addEventListener("progress", () => {
+    if (first) { first = false; say("It runs."); }
+    else { events.close(); setTimeout(() => location.reload(), 500); }
+  });
   events.addEventListener("error", () => {
     if (events.readyState === EventSource.CLOSED) say("This page is not told any more: reload it, and sign in again if you are asked to.");
     else say("The connection is lost. The replay goes on; trying to reach the server …");

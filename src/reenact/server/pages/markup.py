@@ -74,7 +74,7 @@ def textarea(text: str, **attributes: Attribute) -> Html:
     return Html(f"<textarea{said}>\n{escape(text)}</textarea>")
 
 
-def url(path: str, *parts: str, **query: str | int | None) -> str:
+def url(path: str, /, *parts: str, **query: str | int | None) -> str:
     """A place of this server. ``parts`` fill the ``{}`` of ``path``; what is empty in ``query`` is
     left out."""
     there = path.format(*(quote(part, safe="") for part in parts))

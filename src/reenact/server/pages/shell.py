@@ -22,6 +22,7 @@ POLICY: Final = (
 _PLACES: Final[tuple[tuple[str, str, Permission], ...]] = (
     ("/exchanges", "History", "exchange:read"),
     ("/replays", "Replays", "exchange:read"),
+    ("/batches", "Batches", "exchange:read"),
     ("/agents", "Agents", "agent:read"),
     ("/recordings", "Recordings", "capture:read"),
     ("/audit", "Audit", "audit:read"),

@@ -1,0 +1,78 @@
+"""A batch as HTML (pure): what it would do, and what came of it."""
+
+from __future__ import annotations
+
+from reenact.server.batches.shapes import BatchView, Progress
+from reenact.server.pages.lists import table
+from reenact.server.pages.markup import Child, Html, fragment, tag
+from reenact.server.pages.saying import badge, count, environment
+from reenact.server.pages.values import facts
+
+__all__ = ["counted", "plan_of", "progress_of"]
+
+
+def counted(tally: dict[str, int]) -> Html:
+    """Words with how often each is; the most frequent first."""
+    order = sorted(tally.items(), key=lambda one: (-one[1], one[0]))
+    return tag("span", *((badge(word), f" {number:,} ") for word, number in order))
+
+
+def plan_of(found: BatchView) -> Html:
+    """What would be replayed where, as it was when it was planned."""
+    plan = found.plan
+    heads = ("App", "Environment", "Route", "Exchanges", "Replayable", "Agents", "")
+    rows: list[tuple[Child, ...]] = [
+        (
+            one.app,
+            environment(one.environment, one.environment_kind),
+            one.route_id,
+            f"{one.exchanges:,}",
+            f"{one.replayable:,}",
+            f"{one.agents:,} online",
+            badge(one.refused, tone="bad") if one.refused else "",
+        )
+        for one in plan.groups
+    ]
+    return tag(
+        "section",
+        tag("h2", "Plan"),
+        facts(
+            (
+                ("Exchanges", f"{plan.exchanges:,}"),
+                ("Can be replayed", f"{plan.replayable:,}"),
+                ("May go out into the world", f"{plan.live:,}" if plan.live else ""),
+                ("Not found", f"{plan.not_found:,}" if plan.not_found else ""),
+                ("Left out", counted(plan.skipped) if plan.skipped else ""),
+                ("Would be refused", counted(plan.refused) if plan.refused else ""),
+                ("Outbound calls", found.boundaries.replace("_", " ")),
+                ("At a time", f"{found.concurrency} per agent"),
+                ("A minute", f"{found.per_minute} per agent"),
+                ("Reason", found.reason),
+                ("Planned by", found.requested_by),
+                ("Confirmed by", found.confirmed_by),
+            )
+        ),
+        table(heads, rows, none="Nothing was found.", caption="Where it would run"),
+    )
+
+
+def progress_of(found: BatchView) -> Html:
+    """How far it is, and the verdicts so far."""
+    progress = found.progress
+    done, whole = _done(progress), _done(progress) + progress.waiting + progress.asked
+    waits = f"It waits: {found.hindered.replace('_', ' ')}." if found.hindered else ""
+    return fragment(
+        tag("progress", max=max(whole, 1), value=done, aria_label="How far it is"),
+        tag("p", f"{done:,} of {count(whole, 'exchange')}, {progress.asked:,} under way. {waits}"),
+        facts(
+            (
+                ("Verdicts", counted(progress.verdicts) if progress.verdicts else ""),
+                ("Outcomes", counted(progress.outcomes) if progress.outcomes else ""),
+                ("Codes", counted(progress.codes) if progress.codes else ""),
+            )
+        ),
+    )
+
+
+def _done(progress: Progress) -> int:
+    return progress.ended + progress.refused + progress.skipped + progress.cancelled

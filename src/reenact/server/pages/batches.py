@@ -1,0 +1,224 @@
+"""Many replays at once: a plan that counts first, then progress, then verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.asking import Ask
+from reenact.server.batches.confirming import cancel_batch, confirm_batch
+from reenact.server.batches.planning import plan_batch
+from reenact.server.batches.reading import read_batch, read_batches, read_items
+from reenact.server.batches.shapes import BatchView, ItemView
+from reenact.server.exchanges.paging import yes_or_no
+from reenact.server.pages.acting import confirmed, form, labelled, options
+from reenact.server.pages.batch_parts import counted, plan_of, progress_of
+from reenact.server.pages.forms import Filled, Form, read_form
+from reenact.server.pages.lists import pieces, since_until, table
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.saying import badge, count, stamp
+from reenact.server.pages.shell import alert, page
+from reenact.server.pages.values import facts
+from reenact.server.problems import Problem
+
+__all__ = [
+    "do_cancel_batch",
+    "do_confirm_batch",
+    "do_plan_batch",
+    "edit_batch",
+    "show_batch",
+    "show_batches",
+]
+
+_WORDS: Final = ("app", "environment", "route", "status", "traceId", "correlationId", "text")
+_MODES: Final = ("recorded", "recorded_then_live", "live")
+
+
+async def show_batches(ask: Ask) -> Response:
+    """The list."""
+    found = await read_batches(ask)
+    heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
+    none = "There are no batches. Search in the history, and replay all that is found."
+    listed = table(heads, map(_row, found.items), none=none, caption="Batches, newest first")
+    return page(ask, "Batches", listed, pieces(ask, found.next), here="/batches")
+
+
+def _row(one: BatchView) -> tuple[Child, ...]:
+    return (
+        stamp(one.created_at),
+        link(url("/batches/{}", one.batch_id), one.saved or one.batch_id, class_="route"),
+        badge(one.state),
+        f"{one.plan.replayable:,} of {one.plan.exchanges:,}",
+        counted(one.progress.verdicts),
+        one.confirmed_by or one.requested_by,
+        one.reason,
+    )
+
+
+async def edit_batch(ask: Ask) -> Response:
+    """The form: what is to be replayed is the search that the address holds."""
+    return _form(ask, _search(ask))
+
+
+def _search(ask: Ask) -> dict[str, Any]:
+    """As the API takes it. Raises :class:`Problem`."""
+    found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
+    for name in ("replay", "replayable"):
+        so = yes_or_no(ask, name)
+        if so is not None:
+            found[name] = so
+    return found | {name: int(at) for name, at in since_until(ask).items()}
+
+
+def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> Response:
+    said = [(name, str(value)) for name, value in search.items()]
+    kept = msgspec.json.encode(search).decode()
+    fields = fragment(
+        tag("input", type="hidden", name="search", value=kept),
+        options("Outbound calls", "boundaries", _MODES),
+        options("Code", "revision", ("current", "same")),
+        labelled("In environment (otherwise where each came from)", "environment"),
+        labelled("At a time, per agent", "concurrency", kind="number"),
+        labelled("A minute, per agent", "perMinute", kind="number"),
+        labelled("Reason (required in production)", "reason"),
+    )
+    return page(
+        ask,
+        "Replay many",
+        alert(problem) if problem is not None else None,
+        tag("p", "All exchanges of this search, 10,000 at most:"),
+        facts(said) if said else tag("p", "every exchange that is no replay", class_="wrong"),
+        form(ask, "/batches", fields, button="Plan it"),
+        tag("p", "This counts what would be replayed, and replays nothing yet.", class_="dim"),
+        here="/batches",
+        status=200 if problem is None else problem.status,
+    )
+
+
+async def do_plan_batch(ask: Ask) -> Response:
+    """On to the plan, or the form again."""
+    sent = await read_form(ask)
+    search = _kept(sent)
+    try:
+        answer = await plan_batch(Filled(ask, {"search": search, **_wanted(sent)}))
+    except Problem as problem:
+        if problem.status == 403:
+            raise
+        return _form(ask, search, problem)
+    made = msgspec.json.decode(answer.body, type=BatchView)
+    return RedirectResponse(url("/batches/{}", made.batch_id), 303)
+
+
+def _kept(sent: Form) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = msgspec.json.decode(sent.one("search"), type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise Problem("invalid", "this is no search", field="search") from None
+    return found
+
+
+def _wanted(sent: Form) -> dict[str, Any]:
+    words = ("boundaries", "revision", "environment", "reason")
+    found: dict[str, Any] = {name: sent.one(name) for name in words if sent.one(name)}
+    for name in ("concurrency", "perMinute"):
+        text = sent.one(name)
+        if text:
+            number = text.isascii() and text.isdigit() and len(text) < 9
+            found[name] = int(text) if number else text
+    return found
+
+
+async def show_batch(ask: Ask) -> Response:
+    """A plan, or how far it is."""
+    return await _batch(ask)
+
+
+async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
+    found = await read_batch(ask)
+    over = found.state in ("completed", "cancelled")
+    live = found.state in ("running", "cancelling")
+    items = await read_items(Filled(ask, query=_item_query(ask)))
+    return page(
+        ask,
+        "Batch",
+        alert(problem) if problem is not None else None,
+        *_actions(ask, found, over),
+        tag(
+            "div",
+            progress_of(found) if found.confirmed_at else None,
+            tag("p", role="status", id="live", class_="dim"),
+            class_="progress",
+            data_events=url("/api/v1/batches/{}/events", found.batch_id) if live else None,
+            data_state=found.state if live else None,
+        ),
+        plan_of(found),
+        tag("section", tag("h2", "Exchanges"), _items(items.items), pieces(ask, items.next)),
+        here="/batches",
+        heading=badge(found.state),
+        status=200 if problem is None else problem.status,
+        head=(tag("noscript", tag("meta", http_equiv="refresh", content="2")),) if live else (),
+    )
+
+
+def _item_query(ask: Ask) -> dict[str, str]:
+    if ask.request.method != "GET":
+        return {}
+    return {name: ask.query(name) for name in ("cursor", "limit", "state", "verdict")}
+
+
+def _actions(ask: Ask, found: BatchView, over: bool) -> Iterator[Html]:
+    if found.state == "planned":
+        number = count(found.plan.replayable, "exchange")
+        yield tag(
+            "div",
+            form(ask, url("/batches/{}/confirm", found.batch_id), button=f"Replay {number}"),
+            confirmed(
+                ask, url("/batches/{}/cancel", found.batch_id), "Drop the plan", "It is gone then."
+            ),
+            class_="actions",
+        )
+    elif not over:
+        warning = "What waits is not tried any more; replays under way are told to end."
+        yield confirmed(ask, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
+
+
+def _items(items: list[ItemView]) -> Html:
+    heads = ("№", "Exchange", "App", "Environment", "State", "Outcome", "Verdict")
+    rows: list[tuple[Child, ...]] = [
+        (
+            f"{one.position:,}",
+            link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
+            one.app,
+            one.environment,
+            badge(one.state),
+            fragment(
+                link(url("/replays/{}", one.replay_id), one.outcome or "replay")
+                if one.replay_id
+                else None,
+                tag("span", f" {one.code}", class_="dim", title=one.message) if one.code else None,
+            ),
+            badge(one.verdict) if one.verdict else "",
+        )
+        for one in items
+    ]
+    return table(heads, rows, none="None.", caption="Exchanges of this batch")
+
+
+async def do_confirm_batch(ask: Ask) -> Response:
+    """From now on it runs."""
+    try:
+        found = await confirm_batch(ask)
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return await _batch(ask, problem)
+    return RedirectResponse(url("/batches/{}", found.batch_id), 303)
+
+
+async def do_cancel_batch(ask: Ask) -> Response:
+    """What waits is not tried."""
+    found = await cancel_batch(ask)
+    return RedirectResponse(url("/batches/{}", found.batch_id), 303)

@@ -1,0 +1,71 @@
+"""Many replays at once, from a search to the verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reenact.server.ports import Timings
+from tests.browser.conftest import Page
+from tests.browser.desk import Desk, desk
+from tests.server.traffic.puppet import exchange
+
+
+@pytest.fixture
+def ada(page: Page, tmp_path: Path) -> Iterator[Desk]:
+    """Signed in, with two failed exchanges of three."""
+    with desk(tmp_path, page, timings=Timings(poll=0.05)) as found:
+        found.agent.ingest(
+            exchange("ex-1"), exchange("ex-2", status="failed"), exchange("ex-3", status="failed")
+        )
+        found.sign_in()
+        yield found
+
+
+def _plan(ada: Desk) -> None:
+    page = ada.page.page
+    ada.go("/exchanges?status=failed")
+    page.get_by_role("link", name="Replay all of these").click()
+    page.wait_for_url("**/batches/new?status=failed")
+    assert "failed" in ada.text()
+    page.get_by_label("Reason (required in production)").fill("are they fixed?")
+    page.get_by_role("button", name="Plan it").click()
+    page.wait_for_url(re.compile("/batches/bat"))
+
+
+def test_a_search_becomes_a_batch_that_counts_first(ada: Desk) -> None:
+    page = ada.page.page
+    _plan(ada)
+    assert ada.house.records("replay.requested") == []
+    assert ada.page.texts("td[data-head=Replayable]") == ["2"]
+    page.get_by_role("button", name="Replay 2 exchanges").click()
+    page.locator("progress").wait_for()
+    with ada.agent.stream() as stream:
+        for _ in range(2):
+            command = ada.agent.read_command(stream.next()["data"])
+            ada.agent.run(command)
+    page.get_by_text("2 of 2 exchanges").wait_for()
+    assert ada.page.texts("td[data-head=Verdict]") == ["fixed", "fixed"]
+    assert {one["reason"] for one in ada.house.records("replay.requested")} == {"are they fixed?"}
+    ada.go("/batches")
+    assert ada.page.texts("td[data-head=State]") == ["completed"]
+
+
+def test_a_plan_is_dropped(ada: Desk) -> None:
+    _plan(ada)
+    ada.page.page.get_by_text("Drop the plan", exact=True).click()
+    ada.page.page.get_by_role("button", name="Yes, drop the plan").click()
+    ada.page.page.locator(".title .badge", has_text="cancelled").wait_for()
+    assert ada.house.records("replay.requested") == []
+
+
+def test_a_number_that_is_none_is_told(ada: Desk) -> None:
+    ada.go("/batches/new?status=failed")
+    ada.page.page.get_by_label("At a time, per agent").fill("65")
+    ada.page.page.get_by_role("button", name="Plan it").click()
+    ada.page.page.get_by_role("alert").wait_for()
+    assert "concurrency" in ada.text()
+    assert "failed" in ada.text()
