@@ -224,3 +224,12 @@ def test_what_was_waited_for_in_vain_is_told_once() -> None:
 def test_divergences_that_are_none(one: Any) -> None:
     told = _told(one)
     assert len(told) == (1 if isinstance(one, dict) else 0)
+
+
+def test_words_are_compared_in_a_line_and_names_side_by_side() -> None:
+    def shown(before: str, after: str) -> list[str]:
+        change = {"op": "replace", "path": "/a", "before": before, "after": after}
+        return _compared({"verdict": "diverged", "result": [change]}).splitlines()[5:]
+
+    assert shown("one two", "one three") == ["      one [-two-]{+three+}"]
+    assert shown("A-1", "B-2") == ['      - "A-1"', '      + "B-2"']

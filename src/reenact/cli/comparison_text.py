@@ -89,17 +89,18 @@ class ComparisonPrinter:
         noise = "  (noise)" if one.get("noise") else ""
         yield f"{_SIGNS.get(one.get('op', ''), '?')} {safe(str(one.get('path') or '/'))}{noise}"
         before, after = one.get("before"), one.get("after")
-        if (
-            isinstance(before, str)
-            and isinstance(after, str)
-            and len(before) + len(after) < _MOST_WORDS
-        ):
+        if isinstance(before, str) and isinstance(after, str) and _is_prose(before, after):
             yield f"    {in_words(before, after, self._out)}"
             return
         if "before" in one:
             yield f"    - {preview(before, _VALUE)}"
         if "after" in one:
             yield f"    + {preview(after, _VALUE)}"
+
+
+def _is_prose(before: str, after: str) -> bool:
+    """Are both of several words? Ids and names are easier to read side by side."""
+    return len(before) + len(after) < _MOST_WORDS and all(" " in text for text in (before, after))
 
 
 def _remarks(one: dict[str, Any]) -> str:
