@@ -103,6 +103,8 @@ def _libraries(module: str) -> tuple[str, ...]:
     path = module.split(".")
     if path[:2] == ["reenact", "pytest_plugin"]:
         return ("pytest",)  # which is who loads it
+    if path[:3] == ["reenact", "server", "demo"]:
+        return (*_OF_SERVER, "fastapi", "httpx")  # the extra demo
     if path[:2] == ["reenact", "server"]:
         return _OF_SERVER
     if path[:2] != ["reenact", "boundaries"] or len(path) != 4:
