@@ -233,3 +233,10 @@ def test_words_are_compared_in_a_line_and_names_side_by_side() -> None:
 
     assert shown("one two", "one three") == ["      one [-two-]{+three+}"]
     assert shown("A-1", "B-2") == ['      - "A-1"', '      + "B-2"']
+
+
+def test_an_exchange_that_is_a_replay_shows_its_divergences() -> None:
+    replay = {"sourceExchangeId": "s", "divergences": [_divergence()]}
+    lines = _shown({**EXCHANGE, "replay": replay}).splitlines()
+    at = lines.index("divergence  event_payload_mismatch: POST http://bank.example/pay")
+    assert lines[at + 1] == "  /request/body/amount is 5, recorded 100"

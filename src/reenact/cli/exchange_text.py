@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
+from reenact.cli.divergence_text import divergence_lines
 from reenact.cli.render import clip, count, preview, safe
 from reenact.search.moments import moment
 
@@ -50,6 +51,8 @@ class ExchangePrinter:
             yield ""
             yield count(len(calls), "call")
             yield from map(_call, calls)
+        told = (exchange.get("replay") or {}).get("divergences") or []
+        yield from divergence_lines(told, self._width)
         yield ""
         error = exchange.get("error")
         if error:
