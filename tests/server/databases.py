@@ -77,6 +77,7 @@ class Cluster:
         self.sql(f"CREATE ROLE {ROLE} LOGIN")
 
     def run(self, program: str, *arguments: str) -> None:
+        """One of its programs, in a folder where it may write."""
         subprocess.run(
             [self.bin / program, *arguments],
             check=True,
@@ -84,6 +85,10 @@ class Cluster:
             user=self._user,
             cwd=self._folder,
         )
+
+    def options(self) -> tuple[str, ...]:
+        """Where it is, for its own programs."""
+        return ("-h", "127.0.0.1", "-p", str(self.port), "-U", _ADMIN)
 
     def stop(self) -> None:
         if self._process is not None:
