@@ -8,7 +8,7 @@ import msgspec
 
 from reenact.server.asking import Ask
 from reenact.server.problems import Problem
-from reenact.server.routing import Endpoint
+from reenact.server.routing import Endpoint, Says
 from reenact.server.storage.platform import is_there
 
 __all__ = ["ENDPOINTS"]
@@ -34,6 +34,12 @@ async def ready(ask: Ask) -> Health:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/healthz", "open", live),
-    Endpoint("GET", "/readyz", "open", ready),
+    Endpoint("GET", "/healthz", "open", live, says=Says("Is it alive?", answers=Health)),
+    Endpoint(
+        "GET",
+        "/readyz",
+        "open",
+        ready,
+        says=Says("Can it work?", answers=Health, codes=("unavailable",)),
+    ),
 )

@@ -16,6 +16,7 @@ from reenact.server.captures import endpoints as captures
 from reenact.server.exchanges import endpoints as exchanges
 from reenact.server.metrics import endpoints as metrics
 from reenact.server.oidc import endpoints as oidc
+from reenact.server.openapi.endpoints import described
 from reenact.server.pages import endpoints as pages
 from reenact.server.people import endpoints as people
 from reenact.server.ports import Server
@@ -27,7 +28,7 @@ from reenact.server.tenants import endpoints as tenants
 
 __all__ = ["BACKGROUND", "ENDPOINTS"]
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+_ALL: Final[tuple[Endpoint, ...]] = (
     *exchanges.ENDPOINTS,
     *batches.ENDPOINTS,
     *agents.ENDPOINTS,
@@ -42,6 +43,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *health.ENDPOINTS,
     *metrics.ENDPOINTS,
 )
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (*_ALL, *described(_ALL))
+"""With the routes that describe the others."""
 
 BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (
     background.run,

@@ -4,7 +4,7 @@ a route, and so none that forgot to ask."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from starlette.responses import Response
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from reenact.server.access import Permission
 from reenact.server.asking import Ask
 
-__all__ = ["Endpoint", "Handler", "Needs"]
+__all__ = ["PAGED", "Endpoint", "Handler", "Needs", "Says"]
 
 Handler = Callable[[Ask], Awaitable[Response | msgspec.Struct | None]]
 """A struct is answered as JSON with 200, None as 204."""
@@ -22,12 +22,35 @@ Needs = Permission | Literal["open", "known"] | tuple[Permission, ...]
 to the handler, which looks closer."""
 
 
+PAGED: Final = ("limit", "cursor")
+"""What every list takes."""
+
+
+class Says(msgspec.Struct, frozen=True):
+    """What a route of the API is for, takes and answers: its description is made of this.
+
+    ``takes`` is the type of a JSON body, or the media types of another one. ``answers`` is the type of
+    the JSON answer, ``lists`` that of the items of a list; with neither the answer has ``media``, or
+    no content when there is none. ``codes`` are those of problems beyond what follows from the rest.
+    """
+
+    summary: str
+    takes: Any = None
+    query: tuple[str, ...] = ()
+    answers: Any = None
+    lists: Any = None
+    media: tuple[str, ...] = ()
+    status: tuple[int, ...] = (200,)
+    codes: tuple[str, ...] = ()
+
+
 class Endpoint(msgspec.Struct, frozen=True):
     """``path`` is in Starlette's notation. A ``page`` is for browsers: it is asked for with forms that
-    carry the token of the session, and problems are shown as pages."""
+    carry the token of the session, and problems are shown as pages. What is for programs ``says`` what it is."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     needs: Needs
     handler: Handler
     page: bool = False
+    says: Says | None = None

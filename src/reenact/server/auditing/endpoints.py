@@ -21,7 +21,7 @@ from reenact.server.asking import Ask
 from reenact.server.audit import actor_of
 from reenact.server.auditing.exports import FORMATS, send_export
 from reenact.server.problems import Problem
-from reenact.server.routing import Endpoint
+from reenact.server.routing import PAGED, Endpoint, Says
 from reenact.server.storage import audit_rows
 from reenact.server.storage.audit_rows import RecordFilter
 from reenact.server.storage.database import Scope
@@ -152,11 +152,51 @@ async def export(ask: Ask) -> Response:
     return await send_export(ask.server, ask.tenant, form)
 
 
+_TEXT: Final = ("text/plain; charset=utf-8",)
+
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/audit/records", "audit:read", list_records),
-    Endpoint("GET", "/api/v1/audit/head", "audit:read", show_head),
-    Endpoint("GET", "/api/v1/audit/key", "audit:read", show_key),
-    Endpoint("GET", "/api/v1/audit/proof/{seq}", "audit:read", show_proof),
-    Endpoint("GET", "/api/v1/audit/consistency", "audit:read", show_growth),
-    Endpoint("GET", "/api/v1/audit/export", "audit:export", export),
+    Endpoint(
+        "GET",
+        "/api/v1/audit/records",
+        "audit:read",
+        list_records,
+        says=Says("Find records", query=(*PAGED, *_ASKED, "since", "until"), lists=Numbered),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/audit/head",
+        "audit:read",
+        show_head,
+        says=Says("The newest signed head", media=_TEXT, codes=("not_found",)),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/audit/key",
+        "audit:read",
+        show_key,
+        says=Says("The verifier keys", media=_TEXT),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/audit/proof/{seq}",
+        "audit:read",
+        show_proof,
+        says=Says("The proof of a record", media=_TEXT),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/audit/consistency",
+        "audit:read",
+        show_growth,
+        says=Says("That the log has only grown", query=("from", "to"), answers=Growth),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/audit/export",
+        "audit:export",
+        export,
+        says=Says(
+            "The whole log", query=("format",), media=tuple(media for media, _ in FORMATS.values())
+        ),
+    ),
 )

@@ -15,7 +15,7 @@ from reenact.server.asking import Ask
 from reenact.server.captures.checking import check
 from reenact.server.exchanges.paging import listed, page_of
 from reenact.server.problems import Problem
-from reenact.server.routing import Endpoint
+from reenact.server.routing import PAGED, Endpoint, Says
 from reenact.server.storage.exchange_captures import (
     CaptureFilters,
     add_capture,
@@ -109,8 +109,34 @@ async def pull(ask: Ask) -> Response:
     return Response(data, media_type="application/octet-stream")
 
 
+_BYTES: Final = ("application/octet-stream",)
+
 ENDPOINTS: Final = (
-    Endpoint("POST", "/api/v1/captures", "capture:write", push),
-    Endpoint("GET", "/api/v1/captures", "capture:read", read_captures),
-    Endpoint("GET", "/api/v1/captures/{id}", "capture:read", pull),
+    Endpoint(
+        "POST",
+        "/api/v1/captures",
+        "capture:write",
+        push,
+        says=Says(
+            "Push a capture",
+            takes=_BYTES,
+            answers=CaptureView,
+            status=(201, 200),
+            codes=("payload_invalid",),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/captures",
+        "capture:read",
+        read_captures,
+        says=Says("Find captures", query=(*PAGED, "text", "since", "until"), lists=CaptureView),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/captures/{id}",
+        "capture:read",
+        pull,
+        says=Says("A capture, packed", media=_BYTES, codes=("gone",)),
+    ),
 )

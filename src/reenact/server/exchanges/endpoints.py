@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from reenact.exchange.comparison.calls import Call
+from reenact.exchange.comparison.correlating import Graph
+from reenact.exchange.comparison.lineage import Branch
+from reenact.exchange.comparison.result import Comparison
 from reenact.server.access import Permission
 from reenact.server.exchanges.comparing import (
+    Learning,
+    RouteRules,
     diff_exchanges,
     diff_replay,
     learn_noise,
@@ -18,7 +24,7 @@ from reenact.server.exchanges.history import (
     read_exchanges,
     read_recording,
 )
-from reenact.server.exchanges.ingesting import ingest
+from reenact.server.exchanges.ingesting import IngestAnswer, ingest
 from reenact.server.exchanges.proving import prove_replay
 from reenact.server.exchanges.relations import read_correlation, read_lineage
 from reenact.server.exchanges.replays import (
@@ -28,31 +34,174 @@ from reenact.server.exchanges.replays import (
     watch_replay,
 )
 from reenact.server.exchanges.requesting import request_replay
-from reenact.server.routing import Endpoint
+from reenact.server.exchanges.shapes import ExchangeBrief, ExchangeView, ReplayView
+from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.routing import PAGED, Endpoint, Says
 
 __all__ = ["ENDPOINTS"]
 
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
+_BYTES: Final = ("application/octet-stream",)
+_EVENTS: Final = ("text/event-stream",)
+_REFUSALS: Final = (
+    "agent_offline",
+    "not_replayable",
+    "revision_mismatch",
+    "replay_depth",
+    "rate_limited",
+    "idempotency_conflict",
+    "gone",
+)
 _EXCHANGE: Final = "/api/v1/exchanges/{id}"
 _REPLAY: Final = "/api/v1/replays/{id}"
 
 ENDPOINTS: Final = (
-    Endpoint("POST", "/api/v1/ingest", "agent:connect", ingest),
-    Endpoint("GET", "/api/v1/exchanges", "exchange:read", read_exchanges),
-    Endpoint("GET", _EXCHANGE, "exchange:read", read_exchange),
-    Endpoint("GET", f"{_EXCHANGE}/calls", "exchange:read", read_calls),
-    Endpoint("GET", f"{_EXCHANGE}/recording", "exchange:read", read_recording),
-    Endpoint("GET", f"{_EXCHANGE}/lineage", "exchange:read", read_lineage),
-    Endpoint("GET", f"{_EXCHANGE}/correlation", "exchange:read", read_correlation),
-    Endpoint("GET", "/api/v1/exchanges/{a}/diff/{b}", "exchange:read", diff_exchanges),
-    Endpoint("POST", f"{_EXCHANGE}/replays", _REPLAYS, request_replay),
-    Endpoint("GET", "/api/v1/replays", "exchange:read", read_replays),
-    Endpoint("GET", _REPLAY, "exchange:read", read_replay),
-    Endpoint("GET", f"{_REPLAY}/events", "exchange:read", watch_replay),
-    Endpoint("POST", f"{_REPLAY}/cancel", _REPLAYS, cancel_replay),
-    Endpoint("GET", f"{_REPLAY}/diff", "exchange:read", diff_replay),
-    Endpoint("GET", f"{_REPLAY}/proof", "audit:read", prove_replay),
-    Endpoint("GET", "/api/v1/noise", "exchange:read", read_noise),
-    Endpoint("PUT", "/api/v1/noise", "replay:execute", put_noise),
-    Endpoint("POST", "/api/v1/noise/learn", "replay:execute", learn_noise),
+    Endpoint(
+        "POST",
+        "/api/v1/ingest",
+        "agent:connect",
+        ingest,
+        says=Says("Take in exchanges", takes=("application/x-ndjson",), answers=IngestAnswer),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/exchanges",
+        "exchange:read",
+        read_exchanges,
+        says=Says(
+            "Find exchanges",
+            query=(
+                *PAGED,
+                "app",
+                "environment",
+                "route",
+                "status",
+                "replay",
+                "replayable",
+                "since",
+                "until",
+                "traceId",
+                "correlationId",
+                "text",
+            ),
+            lists=ExchangeBrief,
+        ),
+    ),
+    Endpoint(
+        "GET",
+        _EXCHANGE,
+        "exchange:read",
+        read_exchange,
+        says=Says("An exchange", answers=ExchangeView),
+    ),
+    Endpoint(
+        "GET",
+        f"{_EXCHANGE}/calls",
+        "exchange:read",
+        read_calls,
+        says=Says("The calls that it made", lists=Call, codes=("gone",)),
+    ),
+    Endpoint(
+        "GET",
+        f"{_EXCHANGE}/recording",
+        "exchange:read",
+        read_recording,
+        says=Says("Its recording, packed", media=_BYTES, codes=("gone",)),
+    ),
+    Endpoint(
+        "GET",
+        f"{_EXCHANGE}/lineage",
+        "exchange:read",
+        read_lineage,
+        says=Says("Its original and all replays", answers=Branch),
+    ),
+    Endpoint(
+        "GET",
+        f"{_EXCHANGE}/correlation",
+        "exchange:read",
+        read_correlation,
+        says=Says("What belongs together", answers=Graph),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/exchanges/{a}/diff/{b}",
+        "exchange:read",
+        diff_exchanges,
+        says=Says("What differs between two", answers=Comparison, codes=("gone",)),
+    ),
+    Endpoint(
+        "POST",
+        f"{_EXCHANGE}/replays",
+        _REPLAYS,
+        request_replay,
+        says=Says(
+            "Replay it", takes=ReplayRequest, answers=ReplayView, status=(202,), codes=_REFUSALS
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/replays",
+        "exchange:read",
+        read_replays,
+        says=Says(
+            "Find replays", query=(*PAGED, "exchange", "state", "since", "until"), lists=ReplayView
+        ),
+    ),
+    Endpoint(
+        "GET", _REPLAY, "exchange:read", read_replay, says=Says("A replay", answers=ReplayView)
+    ),
+    Endpoint(
+        "GET",
+        f"{_REPLAY}/events",
+        "exchange:read",
+        watch_replay,
+        says=Says("Its states as they come", media=_EVENTS),
+    ),
+    Endpoint(
+        "POST",
+        f"{_REPLAY}/cancel",
+        _REPLAYS,
+        cancel_replay,
+        says=Says("End it", answers=ReplayView),
+    ),
+    Endpoint(
+        "GET",
+        f"{_REPLAY}/diff",
+        "exchange:read",
+        diff_replay,
+        says=Says("What differs from its source", answers=Comparison, codes=("conflict", "gone")),
+    ),
+    Endpoint(
+        "GET",
+        f"{_REPLAY}/proof",
+        "audit:read",
+        prove_replay,
+        says=Says("The proof of it", media=("application/json",)),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/noise",
+        "exchange:read",
+        read_noise,
+        says=Says("Noise rules", query=("app", "route"), lists=RouteRules),
+    ),
+    Endpoint(
+        "PUT",
+        "/api/v1/noise",
+        "replay:execute",
+        put_noise,
+        says=Says("Replace those of a route", takes=RouteRules, answers=RouteRules),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/noise/learn",
+        "replay:execute",
+        learn_noise,
+        says=Says(
+            "Learn them from two replays",
+            takes=Learning,
+            answers=RouteRules,
+            codes=("not_found", "conflict", "gone"),
+        ),
+    ),
 )

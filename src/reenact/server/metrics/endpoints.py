@@ -14,7 +14,7 @@ from starlette.responses import Response
 from reenact.server.agents.presence import heard_since
 from reenact.server.asking import Ask
 from reenact.server.metrics.text import CONTENT_TYPE, Sample, to_text
-from reenact.server.routing import Endpoint
+from reenact.server.routing import Endpoint, Says
 from reenact.server.storage.metrics_rows import Numbers, read_numbers
 
 __all__ = ["ENDPOINTS"]
@@ -41,4 +41,8 @@ def _gauges(numbers: Numbers) -> Iterator[Sample]:
     yield "reenact_tenants", (), numbers.tenants
 
 
-ENDPOINTS: Final = (Endpoint("GET", "/metrics", "metrics:read", read_metrics),)
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET", "/metrics", "metrics:read", read_metrics, says=Says("Numbers", media=(CONTENT_TYPE,))
+    ),
+)

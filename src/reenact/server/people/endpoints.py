@@ -15,12 +15,15 @@ from reenact.server.people.granting import check_keeps_an_admin, check_may_manag
 from reenact.server.people.sessions import clear_cookie, set_cookie
 from reenact.server.people.shapes import (
     GrantAsked,
+    GrantShown,
+    Invited,
     InviteTaken,
     InviteUsed,
     SessionShown,
     SetupAsked,
     SignInAsked,
     UserAsked,
+    UserShown,
     WhereShown,
     WhoShown,
     show_grant,
@@ -29,7 +32,7 @@ from reenact.server.people.shapes import (
 from reenact.server.people.signing_in import sign_in, sign_out
 from reenact.server.ports import Principal
 from reenact.server.problems import Problem
-from reenact.server.routing import Endpoint
+from reenact.server.routing import PAGED, Endpoint, Says
 from reenact.server.storage import people_rows, platform
 from reenact.server.storage.database import Scope
 from reenact.server.storage.people_rows import User
@@ -200,16 +203,102 @@ async def _user(ask: Ask, scope: Scope) -> User:
 
 
 ENDPOINTS: Final = (
-    Endpoint("POST", "/api/v1/setup", "open", set_up),
-    Endpoint("POST", "/api/v1/invite", "open", accept_invite),
-    Endpoint("POST", "/api/v1/session", "open", open_session),
-    Endpoint("GET", "/api/v1/session", "known", show_session),
-    Endpoint("DELETE", "/api/v1/session", "known", close_session),
-    Endpoint("GET", "/api/v1/users", "tenant:admin", list_users),
-    Endpoint("POST", "/api/v1/users", "tenant:admin", add_user),
-    Endpoint("DELETE", "/api/v1/users/{id}", "tenant:admin", remove_user),
-    Endpoint("POST", "/api/v1/users/{id}/invite", "tenant:admin", invite_again),
-    Endpoint("POST", "/api/v1/users/{id}/grants", "tenant:admin", add_grant),
-    Endpoint("DELETE", "/api/v1/users/{id}/grants/{grant}", "tenant:admin", remove_grant),
+    Endpoint(
+        "POST",
+        "/api/v1/setup",
+        "open",
+        set_up,
+        says=Says(
+            "The first account, once",
+            takes=SetupAsked,
+            answers=InviteUsed,
+            status=(201,),
+            codes=("setup_done",),
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/invite",
+        "open",
+        accept_invite,
+        says=Says(
+            "Follow an invitation",
+            takes=InviteTaken,
+            answers=InviteUsed,
+            status=(201,),
+            codes=("gone",),
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/session",
+        "open",
+        open_session,
+        says=Says(
+            "Sign in",
+            takes=SignInAsked,
+            answers=SessionShown,
+            status=(201,),
+            codes=("credentials_wrong", "csrf_failed", "rate_limited"),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/session",
+        "known",
+        show_session,
+        says=Says("Who one is", answers=SessionShown),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/session",
+        "known",
+        close_session,
+        says=Says("Sign out", status=(204,), codes=("invalid",)),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/users",
+        "tenant:admin",
+        list_users,
+        says=Says("Users", query=PAGED, lists=UserShown),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/users",
+        "tenant:admin",
+        add_user,
+        says=Says(
+            "Invite somebody", takes=UserAsked, answers=Invited, status=(201,), codes=("conflict",)
+        ),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/users/{id}",
+        "tenant:admin",
+        remove_user,
+        says=Says("Remove a user", status=(204,), codes=("conflict",)),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/users/{id}/invite",
+        "tenant:admin",
+        invite_again,
+        says=Says("Another link for the password", answers=Invited, status=(201,)),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/users/{id}/grants",
+        "tenant:admin",
+        add_grant,
+        says=Says("Grant something", takes=GrantAsked, answers=GrantShown, status=(201,)),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/users/{id}/grants/{grant}",
+        "tenant:admin",
+        remove_grant,
+        says=Says("Take it back", status=(204,), codes=("conflict",)),
+    ),
     *keys.ENDPOINTS,
 )

@@ -12,9 +12,9 @@ from reenact.server.asking import Ask
 from reenact.server.changing import changed
 from reenact.server.people.credentials import SECRET_SIZE, KeyKind, hash_secret, key_text
 from reenact.server.people.granting import check_future, grant_of
-from reenact.server.people.shapes import KeyAsked, KeyMade, OwnKeyAsked, show_key
+from reenact.server.people.shapes import KeyAsked, KeyMade, KeyShown, OwnKeyAsked, show_key
 from reenact.server.problems import Problem
-from reenact.server.routing import Endpoint
+from reenact.server.routing import PAGED, Endpoint, Says
 from reenact.server.storage import people_rows
 from reenact.server.storage.people_rows import Key
 
@@ -160,9 +160,39 @@ def _words(grant: Grant) -> str:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/keys", "tenant:admin", list_keys),
-    Endpoint("POST", "/api/v1/keys", "tenant:admin", add_key),
-    Endpoint("POST", "/api/v1/keys/own", "known", add_own_key),
-    Endpoint("DELETE", "/api/v1/keys/own", "known", revoke_own_key),
-    Endpoint("DELETE", "/api/v1/keys/{id}", "tenant:admin", revoke_key),
+    Endpoint(
+        "GET",
+        "/api/v1/keys",
+        "tenant:admin",
+        list_keys,
+        says=Says("Keys", query=PAGED, lists=KeyShown),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/keys",
+        "tenant:admin",
+        add_key,
+        says=Says("Make a key", takes=KeyAsked, answers=KeyMade, status=(201,)),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/keys/own",
+        "known",
+        add_own_key,
+        says=Says("A key of one's own", takes=OwnKeyAsked, answers=KeyMade, status=(201,)),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/keys/own",
+        "known",
+        revoke_own_key,
+        says=Says("Revoke the key that asks", status=(204,), codes=("not_found", "invalid")),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/keys/{id}",
+        "tenant:admin",
+        revoke_key,
+        says=Says("Revoke a key", status=(204,)),
+    ),
 )

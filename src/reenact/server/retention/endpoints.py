@@ -8,7 +8,7 @@ import msgspec
 
 from reenact.server.asking import Ask
 from reenact.server.changing import changed
-from reenact.server.routing import Endpoint
+from reenact.server.routing import Endpoint, Says
 from reenact.server.storage.retention_rows import Days, read_days, set_days
 
 __all__ = ["ENDPOINTS", "Retention"]
@@ -56,6 +56,18 @@ async def put_retention(ask: Ask) -> Retention:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", _PATH, "tenant:admin", read_retention),
-    Endpoint("PUT", _PATH, "tenant:admin", put_retention),
+    Endpoint(
+        "GET",
+        _PATH,
+        "tenant:admin",
+        read_retention,
+        says=Says("How long what is kept", answers=Retention),
+    ),
+    Endpoint(
+        "PUT",
+        _PATH,
+        "tenant:admin",
+        put_retention,
+        says=Says("Say how long", takes=Retention, answers=Retention),
+    ),
 )

@@ -21,7 +21,7 @@ from reenact.server.asking import Ask
 from reenact.server.exchanges.ingest_lines import inflate
 from reenact.server.ports import Limits, Server
 from reenact.server.problems import Problem
-from reenact.server.routing import Endpoint
+from reenact.server.routing import Endpoint, Says
 from reenact.server.storage.telemetry_rows import add_spans
 from reenact.server.telemetry.cleaning import clean_span, resource_of
 from reenact.server.telemetry.from_spans import Kept
@@ -117,4 +117,12 @@ def _row(ask: Ask, kept: Kept, now: int) -> dict[str, Any]:
     }
 
 
-ENDPOINTS: Final = (Endpoint("POST", "/v1/traces", "agent:connect", take_traces),)
+ENDPOINTS: Final = (
+    Endpoint(
+        "POST",
+        "/v1/traces",
+        "agent:connect",
+        take_traces,
+        says=Says("Take in traces (OTLP)", takes=tuple(_CODINGS), media=tuple(_CODINGS)),
+    ),
+)

@@ -16,7 +16,7 @@ from reenact.server.people import accounts
 from reenact.server.people.shapes import Invited
 from reenact.server.ports import TenantFacts
 from reenact.server.problems import Problem
-from reenact.server.routing import Endpoint
+from reenact.server.routing import Endpoint, Says
 from reenact.server.storage import people_rows, platform
 from reenact.server.storage.database import Platform, Scope
 from reenact.server.storage.people_rows import Environment
@@ -174,9 +174,39 @@ async def set_environment(ask: Ask) -> Environment:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/environments", "agent:read", list_environments),
-    Endpoint("PUT", "/api/v1/environments/{name}", "tenant:admin", set_environment),
-    Endpoint("GET", "/api/v1/tenants", "platform:admin", list_tenants),
-    Endpoint("POST", "/api/v1/tenants", "platform:admin", add_tenant),
-    Endpoint("PATCH", "/api/v1/tenants/{id}", "platform:admin", change_tenant),
+    Endpoint(
+        "GET",
+        "/api/v1/environments",
+        "agent:read",
+        list_environments,
+        says=Says("Environments", lists=Environment),
+    ),
+    Endpoint(
+        "PUT",
+        "/api/v1/environments/{name}",
+        "tenant:admin",
+        set_environment,
+        says=Says("Say what one is", takes=EnvironmentAsked, answers=Environment),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/tenants",
+        "platform:admin",
+        list_tenants,
+        says=Says("Tenants", lists=TenantFacts),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/tenants",
+        "platform:admin",
+        add_tenant,
+        says=Says("Make a tenant", takes=TenantAsked, answers=TenantMade, status=(201,)),
+    ),
+    Endpoint(
+        "PATCH",
+        "/api/v1/tenants/{id}",
+        "platform:admin",
+        change_tenant,
+        says=Says("Change a tenant", takes=TenantChange, answers=TenantFacts),
+    ),
 )

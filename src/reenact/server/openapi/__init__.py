@@ -1,0 +1,1 @@
+"""The API, described: OpenAPI made of the table of routes, and a page over it."""
