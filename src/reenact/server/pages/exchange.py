@@ -40,10 +40,14 @@ async def show_exchange(ask: Ask) -> Response:
         found.route_id,
         _about(found),
         wrong(found.error),
-        _section("What came in", payload(found.start, found.redacted)),
         _section("What happened", _timeline(found, told)),
         _section("Conversation", *map(conversation, talks)) if talks else None,
-        _section("What came out", payload(found.result)),
+        tag(
+            "div",
+            _section("What came in", payload(found.start, found.redacted)),
+            _section("What came out", payload(found.result)),
+            class_="inout",
+        ),
         _section("Replays", _replays(found.replays)) if found.replays else None,
         here="/exchanges",
         heading=fragment(
