@@ -19,6 +19,8 @@ _DRIVEN = ("running", "cancelling")
 
 
 class Numbers(msgspec.Struct, frozen=True):
+    """How much there is of what is under way, over all tenants; replays and batches by state."""
+
     replays: dict[str, int]
     agents: int
     spooled: int

@@ -47,12 +47,14 @@ async def read_days(scope: Scope) -> Row[Any] | None:
 
 
 async def set_days(scope: Scope, days: Days, now: int, by: str) -> None:
+    """In place of what was said before."""
     await scope.run(scope.delete(RETENTION))
     values = {**msgspec.structs.asdict(days), "changed_at": now, "changed_by": by}
     await scope.add(RETENTION, values)
 
 
 async def tenants_with_days(platform: Platform) -> Sequence[Row[Any]]:
+    """What each tenant has said that has said something."""
     return await platform.all(select(RETENTION).order_by(RETENTION.c.tenant))
 
 
@@ -74,6 +76,7 @@ async def old_exchanges(scope: Scope, before: int, most: int) -> Sequence[Row[An
 
 
 async def erase_exchanges(scope: Scope, ids: Sequence[str]) -> None:
+    """Their rows. What the audit log says about them stays."""
     await scope.run(scope.delete(EXCHANGES).where(EXCHANGES.c.exchange_id.in_(ids)))
 
 
@@ -118,6 +121,7 @@ async def is_erased(scope: Scope, digest: str) -> bool:
 
 
 async def note_erased(scope: Scope, digests: Sequence[str], now: int) -> None:
+    """These recordings are gone, though their exchanges are there."""
     await scope.add(ERASED, *({"digest": digest, "at": now} for digest in digests))
 
 
@@ -136,6 +140,7 @@ async def old_captures(scope: Scope, before: int, most: int) -> Sequence[Row[Any
 
 
 async def erase_captures(scope: Scope, ids: Sequence[str]) -> None:
+    """Their rows; not their blobs."""
     await scope.run(scope.delete(CAPTURES).where(CAPTURES.c.capture_id.in_(ids)))
 
 
