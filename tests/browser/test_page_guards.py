@@ -54,7 +54,7 @@ def test_a_viewer_is_offered_nothing_that_they_may_not(ada: Desk, browser: Any) 
     ada.page = Page(context.new_page())
     ada.sign_in("bob@example.com")
     sections = ada.page.texts("header nav a")
-    assert sections == ["History", "Replays", "Agents", "Recordings", "Environments"]
+    assert sections == ["History", "Replays", "Batches", "Agents", "Recordings", "Environments"]
     ada.go("/exchanges/ex-1")
     assert ada.page.count("a.button.main") == 0
     ada.go("/exchanges/ex-1/replay")

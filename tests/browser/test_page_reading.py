@@ -16,6 +16,7 @@ from tests.browser.reading import flaws_of
 from tests.browser.recording import DO, NAMED, record
 from tests.server.traffic.puppet import exchange, packed
 
+Evil = tuple[Desk, dict[str, str]]
 SIZES = ((1280, 800), (390, 800))
 PLACES = (
     "/exchanges",
@@ -25,6 +26,9 @@ PLACES = (
     "/exchanges/ex-1/compare/other",
     "/replays",
     "/replays/{replay}",
+    "/batches",
+    "/batches/new?text=%3Cscript%3E",
+    "/batches/{batch}",
     "/agents",
     "/recordings",
     "/audit",
@@ -39,8 +43,8 @@ PLACES = (
 
 
 @pytest.fixture(scope="module")
-def evil(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, str]]:
-    """A server in which every text that can be is hostile, and the id of a replay in it."""
+def evil(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evil]:
+    """A server in which every text that can be is hostile, and the ids of a replay and a batch."""
     folder = tmp_path_factory.mktemp("evil")
     context = browser.new_context(color_scheme="light")
     with desk(folder, Page(context.new_page())) as found:
@@ -62,24 +66,27 @@ def evil(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
             "/api/v1/captures", content=packed(folder / "pushed"), headers=headers
         )
         assert pushed.status_code == 201
-        yield found, replay
+        wanted = {"search": {"text": "ex-1"}, "reason": NAMED}
+        planner = found.house.client(found.house.key("replayer"))
+        batch = planner.post("/api/v1/batches", json=wanted).json()["batchId"]
+        yield found, {"replay": replay, "batch": batch}
     context.close()
 
 
-def path_of(place: str, replay: str) -> str:
-    return place.replace("{replay}", replay)
+def path_of(place: str, ids: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda part: ids[part[1]], place)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_nothing_that_was_recorded_is_obeyed(evil: tuple[Desk, str], place: str) -> None:
-    desk, replay = evil
+def test_nothing_that_was_recorded_is_obeyed(evil: Evil, place: str) -> None:
+    desk, ids = evil
     page = desk.page
     page.said.clear()
     page.asked_for.clear()
     page.page.add_init_script(
         "addEventListener('securitypolicyviolation', (e) => console.log(e.violatedDirective))"
     )
-    desk.go(path_of(place, replay))
+    desk.go(path_of(place, ids))
     page.page.evaluate(
         "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
     )
@@ -94,7 +101,7 @@ def test_nothing_that_was_recorded_is_obeyed(evil: tuple[Desk, str], place: str)
     assert all(one.startswith(desk.house.url) for one in page.asked_for)
 
 
-def test_what_was_recorded_is_shown_as_it_is(evil: tuple[Desk, str]) -> None:
+def test_what_was_recorded_is_shown_as_it_is(evil: Evil) -> None:
     desk, _ = evil
     desk.go("/exchanges/ex-1")
     assert desk.page.texts("h1") == [NAMED]
@@ -105,7 +112,7 @@ def test_what_was_recorded_is_shown_as_it_is(evil: tuple[Desk, str]) -> None:
     assert f"<script>{DO}</script>" in body
 
 
-def test_a_hostile_recording_is_viewed(evil: tuple[Desk, str]) -> None:
+def test_a_hostile_recording_is_viewed(evil: Evil) -> None:
     desk, _ = evil
     page = desk.page
     for place in ("/exchanges/ex-1/view", ""):
@@ -127,15 +134,15 @@ def test_a_hostile_recording_is_viewed(evil: tuple[Desk, str]) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES, ids=["wide", "narrow"])
 def test_every_page_can_be_read_by_everybody(
-    evil: tuple[Desk, str], scheme: str, size: tuple[int, int]
+    evil: Evil, scheme: str, size: tuple[int, int]
 ) -> None:
-    desk, replay = evil
+    desk, ids = evil
     page = desk.page.page
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.emulate_media(color_scheme=scheme)
     found = {}
     for place in PLACES:
-        desk.go(path_of(place, replay))
+        desk.go(path_of(place, ids))
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         found[place] = flaws_of(page)
     assert {place: flaws for place, flaws in found.items() if flaws} == {}
@@ -171,7 +178,7 @@ def test_a_keyboard_is_enough(page: Page, tmp_path: Path) -> None:
         found.agent.ingest(one, blobs=(data,))
         found.sign_in()
         found.go("/exchanges")
-        page.press("Tab", "Enter", "Tab")
+        page.press("Tab", "Enter", "Tab", "Tab")  # over the navigation, and a button
         assert page.page.evaluate("document.activeElement.name") == "text"
         found.go("/exchanges/ex-1")
         page.page.locator("details.row > summary").first.focus()
