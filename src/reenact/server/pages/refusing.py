@@ -51,8 +51,8 @@ def _unknown(request: Request, problem: Problem) -> Response:
         alert(problem),
         tag(
             "p",
-            "Nothing was done. What you typed is still in the form: sign in in another tab, come "
-            "back, and send it again.",
+            "Nothing was done. Go back to copy what you typed, sign in, and open the form anew: the "
+            "old one belongs to the session that has ended.",
         ),
         tag("p", link("/signin", "Sign in", target="_blank", rel="noopener", class_="button main")),
         status=401,
