@@ -32,6 +32,9 @@ Sample = float | Callable[[str], float]
 """Which part of the exchanges, or of those of a route, is recorded with its calls: 0 to 1."""
 
 _TRACE_SPACE: Final = 1 << 56
+_PATIENCE: Final = 1.0
+"""Seconds without any work after which what comes next in a replay is taken not to come: an edited
+payload leads past recorded calls, and nothing that is waited for is outside."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -239,6 +242,7 @@ class Desk:
                 strict=command.strict,
                 unused="warn",
                 into=into,
+                patience=_PATIENCE,
             )
         if command.boundaries == "live" or job.capture is None:
             return self._session(notes, cleaner, capture=into, mode="record")
