@@ -99,7 +99,7 @@ def _name(endpoint: Endpoint) -> str:
 
 
 def _tag(path: str) -> str:
-    return path.removeprefix("/api/v1/").strip("/").split("/")[0]
+    return path.removeprefix("/api").removeprefix("/v1").strip("/").split("/")[0]
 
 
 def _permissions(endpoint: Endpoint) -> list[str]:

@@ -20,7 +20,7 @@ _STYLE: Final = (
     "summary{cursor:pointer;overflow-wrap:anywhere}"
     "table{border-collapse:collapse}td,th{text-align:left;padding:.15rem 1rem .15rem 0;vertical-align:top}"
     "b{display:inline-block;min-width:4.2rem}"
-    "nav a{margin-right:.8rem}"
+    "nav{display:flex;flex-wrap:wrap;gap:0 .8rem}"
 )
 _HASH: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 POLICY: Final = (
