@@ -40,3 +40,9 @@ def test_what_is_no_report_and_what_is_not_finished(run: Run, recorded: Path) ->
     unfinished = run("view", recorded)
     assert unfinished.code == 3
     assert unfinished.hint == "reenact recover run"
+
+
+def test_a_place_that_is_not_there_is_named(run: Run, recorded: Path) -> None:
+    refused = run("view", recorded, "-o", "nowhere/page.html")
+    assert refused.code == 2
+    assert "cannot write the page nowhere/page.html: No such file or directory" in refused.err

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli.diff_text import Printer
+from reenact.cli.pages import write_page
 from reenact.cli.parsing import columns
 from reenact.cli.places import recording_at
 from reenact.cli.render import count, json_line, safe, size
 from reenact.policy.index import load_policy
 from reenact.policy.matching import Rules
 from reenact.policy.places import find_root
-from reenact.store.files import replace_file
 from reenact.store.reading import open_recording
 from reenact.store.source import LogSource
 from reenact.views.comparing import Comparison, LanePair
@@ -73,7 +73,7 @@ def _page(one: LogSource, other: LogSource, rules: Rules, args: argparse.Namespa
     data = compare_contents(comparison, lanes, (names[0], one), (names[1], other))
     document = compare_page(data).encode()
     target = Path(args.html)
-    replace_file(target, document, sync=False)
+    write_page(target, document)
     found = Counter(data["counts"])
     if args.json:
         about = {"path": str(target), "bytes": len(document), "same": not _differ(found)}

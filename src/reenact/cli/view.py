@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from reenact.cli.pages import write_page
 from reenact.cli.places import recording_at
 from reenact.cli.render import json_line, safe, size
 from reenact.cli.reports import divergences_in
-from reenact.store.files import replace_file
 from reenact.store.reading import open_recording
 from reenact.views.page.contents import contents
 from reenact.views.page.run import run_page
@@ -28,7 +28,7 @@ def view(args: argparse.Namespace) -> int:
     with open_recording(path) as source:
         data = contents(path.name, source.manifest(), read_steps(source, draws=args.draws), found)
     document = run_page(path.name, data).encode()
-    replace_file(target, document, sync=False)
+    write_page(target, document)
     if args.json:
         told = {"path": str(target), "bytes": len(document), "steps": len(data["steps"])}
         print(json_line({"version": _VERSION, **told}))
