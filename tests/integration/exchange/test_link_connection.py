@@ -15,6 +15,7 @@ import pytest
 
 from reenact.errors import AuditInvalid, UsageError
 from reenact.exchange.link.link import Link
+from reenact.exchange.link.own import OwnThread
 from reenact.exchange.model import Registration, Route
 from tests.integration.exchange.linking import (
     CountingRunner,
@@ -184,7 +185,7 @@ def test_a_server_that_never_answers_does_not_hold_up_closing(tmp_path: Path) ->
             mute.accept()[0].close()
             mute.accept()[0].close()
     assert link.status().spooled == 1
-    assert not [one for one in threading.enumerate() if one.name.startswith("reenact-")]
+    assert not [one for one in threading.enumerate() if isinstance(one, OwnThread)]
 
 
 def test_closing_twice_and_offering_afterwards_is_harmless(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_an_answer_that_is_too_large_is_no_answer(tmp_path: Path) -> None:
 def test_few_threads_are_used(tmp_path: Path) -> None:
     with ProtocolServer() as server, linked(server, tmp_path):
         connected(server)
-        ours = [one for one in threading.enumerate() if one.name.startswith("reenact-")]
+        ours = [one for one in threading.enumerate() if isinstance(one, OwnThread)]
         assert len(ours) == 3
         assert all(one.daemon for one in ours)
 

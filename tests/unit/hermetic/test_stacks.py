@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,16 +29,18 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     folder = tmp_path / "site-packages"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
-    made: list[str] = []
+    made: dict[str, ModuleType | None] = {}
 
     def make(name: str) -> None:
         (folder / f"{name}.py").write_text("there = True\n", encoding="utf-8")
         importlib.invalidate_caches()
-        made.append(name)
+        made[name] = sys.modules.pop(name, None)  # the real one, if another test needed it
 
     yield make
-    for name in made:
+    for name, real in made.items():
         sys.modules.pop(name, None)
+        if real is not None:
+            sys.modules[name] = real
 
 
 @pytest.fixture
