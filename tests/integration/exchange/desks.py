@@ -81,6 +81,7 @@ class Desk:
         self.environ = {
             **{name: text for name, text in os.environ.items() if not name.startswith("REENACT_")},
             "REENACT_CONFIG_DIR": str(folder / "config"),
+            "COLUMNS": "100",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
