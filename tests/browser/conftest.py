@@ -65,9 +65,8 @@ class Page:
         """Everything that is folded, and what is folded inside of that."""
         if self.count("#detail details:not([open])"):
             self.press("x")
-            self.page.wait_for_function(
-                "!document.querySelector('#detail details:not([open])')", timeout=10_000
-            )
+            folded = self.page.locator("#detail details:not([open])")
+            folded.first.wait_for(state="detached", timeout=10_000)
 
 
 @pytest.fixture

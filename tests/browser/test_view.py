@@ -194,7 +194,12 @@ def test_time_can_be_zoomed_by_keys_wheel_and_dragging(page: Page, address: str)
     assert changed()
     page.page.mouse.move(middle, row)
     page.page.mouse.wheel(0, -100)
-    page.page.wait_for_function(f"JSON.stringify(view) !== '{whole}'")
+    page.page.evaluate(
+        """async (whole) => {
+            while (JSON.stringify(view) === whole) await new Promise(requestAnimationFrame);
+        }""",
+        whole,
+    )
     assert changed()
     page.page.mouse.down()
     page.page.mouse.move(middle + 200, row, steps=3)
