@@ -88,6 +88,13 @@ def edit(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE audit_records SET line = ? WHERE seq = 3", (line,))
 
 
+def edit_with_hash(connection: sqlite3.Connection) -> None:
+    """And the hash that was kept of it; the heads were signed over another one."""
+    edit(connection)
+    leaf = hash_leaf(line_of(connection, 3))
+    connection.execute("UPDATE audit_nodes SET hash = ? WHERE level = 0 AND position = 3", (leaf,))
+
+
 def delete(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM audit_records WHERE seq = 3")
 
@@ -157,20 +164,47 @@ def own_key(data: Path) -> Callable[[str], Signer]:
 @pytest.mark.parametrize(
     "how, codes",
     [
-        (edit, {"head.mismatch", "log.forked"}),
-        (delete, {"record.deleted", "log.forked"}),
-        (reorder, {"record.reordered", "log.forked"}),
+        (edit, {"record.edited"}),
+        (edit_with_hash, {"head.mismatch", "log.forked"}),
+        (delete, {"record.deleted"}),
+        (reorder, {"record.reordered"}),
         (truncate, {"log.truncated"}),
-        (replace, {"head.mismatch", "log.forked"}),
-        (back_date, {"record.backdated", "log.forked"}),
+        (replace, {"record.edited"}),
+        (back_date, {"record.edited", "record.backdated"}),
         (rewrite(lambda origin: Signer(origin, bytes(32))), {"head.key", "log.forked"}),
     ],
-    ids=["edit", "delete", "reorder", "truncate", "replace", "back-date", "re-sign"],
+    ids=[
+        "edit",
+        "edit-with-hash",
+        "delete",
+        "reorder",
+        "truncate",
+        "replace",
+        "back-date",
+        "re-sign",
+    ],
 )
 def test_it_is_found(tmp_path: Path, how: Tampering, codes: set[str]) -> None:
     report, _ = tamper(tmp_path, how)
     assert codes <= set(report.counts)
     assert report.proven == ()
+
+
+@pytest.mark.parametrize("how", [edit, replace, delete], ids=["edit", "replace", "delete"])
+def test_the_very_record_is_named(tmp_path: Path, how: Tampering) -> None:
+    report, _ = tamper(tmp_path, how)
+    assert [(one.seq, one.until) for one in report.findings] == [(3, None)]
+    assert report.first_bad == 3
+
+
+def forget_hashes(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM audit_nodes WHERE level = 0 AND position IN (2, 6)")
+
+
+def test_hashes_that_are_gone_are_made_of_the_records(tmp_path: Path) -> None:
+    report, _ = tamper(tmp_path, forget_hashes)
+    assert report.counts == {}
+    assert report.size == 8
 
 
 def test_a_history_written_anew_with_the_real_key_is_found(tmp_path: Path) -> None:

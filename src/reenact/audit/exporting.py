@@ -43,18 +43,21 @@ def export_folder(
     heads: Iterable[Head],
     keys: Sequence[KeySpan],
     exported_at: int,
+    leaves: Iterable[bytes] | None = None,
 ) -> BundleManifest:
     """Write the log ``origin`` to ``folder``, which must not exist and is there whole or not at all.
 
     ``records`` are the lines of :class:`~reenact.audit.log.Appended`, from the first on; ``heads``
-    all signed heads, from the first on; ``exported_at`` is in milliseconds.
+    all signed heads, from the first on; ``exported_at`` is in milliseconds. ``leaves`` are the
+    hashes that the store kept when it took the records in: with them it is seen which record is
+    not what it was. Without them they are made of ``records``.
     """
     beside = folder.with_name(f"{folder.name}.tmp")
     _check_free(folder)
     try:
         beside.mkdir()
         try:
-            manifest = _write(beside, origin, records, heads, keys, exported_at)
+            manifest = _write(beside, origin, records, heads, keys, exported_at, leaves)
             beside.rename(folder)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -70,13 +73,14 @@ def export_tar(
     heads: Iterable[Head],
     keys: Sequence[KeySpan],
     exported_at: int,
+    leaves: Iterable[bytes] | None = None,
 ) -> BundleManifest:
     """The same as one tar file. Needs room for twice its size for a moment: a tar file says the
     length of a part before the part."""
     _check_free(path)
     parts = path.with_name(f"{path.name}.parts")
     beside = path.with_name(f"{path.name}.tmp")
-    manifest = export_folder(parts, origin, records, heads, keys, exported_at)
+    manifest = export_folder(parts, origin, records, heads, keys, exported_at, leaves)
     try:
         with beside.open("wb") as file:
             _pack(parts, file)
@@ -97,8 +101,9 @@ def _write(
     heads: Iterable[Head],
     keys: Sequence[KeySpan],
     exported_at: int,
+    leaves: Iterable[bytes] | None,
 ) -> BundleManifest:
-    frontier = _write_records(folder, records)
+    frontier = _write_records(folder, records, leaves)
     manifest = BundleManifest(
         format=BundleFormat(),
         origin=origin,
@@ -115,21 +120,36 @@ def _write(
     return manifest
 
 
-def _write_records(folder: Path, records: Iterable[bytes]) -> Frontier:
-    frontier = Frontier()
+def _write_records(
+    folder: Path, records: Iterable[bytes], known: Iterable[bytes] | None
+) -> Frontier:
     with (folder / RECORDS).open("xb") as lines, (folder / LEAVES).open("xb") as leaves:
-        for record in records:
+        tree = _Leaves(leaves)
+        for number, record in enumerate(records):
             if b"\n" in record:
                 raise AuditInvalid(
-                    f"record {frontier.size} is more than one line", reason="record.malformed"
+                    f"record {number} is more than one line", reason="record.malformed"
                 )
-            leaf = hash_leaf(record)
-            frontier, _ = frontier.append(leaf)
             lines.write(record + b"\n")
-            leaves.write(leaf_line(leaf))
+            if known is None:
+                tree.add(hash_leaf(record))
+        for leaf in known or ():
+            tree.add(leaf)
         _sync(lines)
         _sync(leaves)
-    return frontier
+    return tree.frontier
+
+
+class _Leaves:
+    """Hashes that are written, and the tree over them."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.frontier = Frontier()
+        self._file = file
+
+    def add(self, leaf: bytes) -> None:
+        self.frontier, _ = self.frontier.append(leaf)
+        self._file.write(leaf_line(leaf))
 
 
 def _write_heads(folder: Path, heads: Iterable[Head]) -> int:

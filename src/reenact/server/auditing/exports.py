@@ -17,6 +17,7 @@ from starlette.responses import StreamingResponse
 from reenact.audit.bundle import KeySpan
 from reenact.audit.checkpoint import Head, parse_head
 from reenact.audit.exporting import export_tar
+from reenact.audit.merkle import hash_leaf
 from reenact.server.ports import Server
 from reenact.server.storage import audit_rows
 from reenact.server.storage.database import Scope
@@ -68,18 +69,31 @@ class Pages:
         self._wait = wait
 
     def lines(self) -> Iterator[bytes]:
-        return self._each(audit_rows.line_page)
+        return (line for _, line in self._each(audit_rows.line_page))
 
     def heads(self) -> Iterator[Head]:
-        return (parse_head(note.encode()) for note in self._each(audit_rows.head_page))
+        return (parse_head(note.encode()) for _, note in self._each(audit_rows.head_page))
+
+    def leaves(self) -> Iterator[bytes]:
+        """The hashes that were kept when the records came in, in the order of the records. One that
+        is gone is made of its record, and of nothing where that is gone too."""
+        seq = 0
+        for position, leaf in self._each(audit_rows.leaf_page):
+            while seq < position:
+                yield hash_leaf(self._wait(audit_rows.read_line(self._scope, seq)) or b"")
+                seq += 1
+            yield leaf
+            seq += 1
+        yield from (hash_leaf(line) for _, line in self._each(audit_rows.line_page, seq - 1))
 
     def _each(
-        self, page: Callable[[Scope, int], Coroutine[Any, Any, list[tuple[int, T]]]]
-    ) -> Iterator[T]:
-        last = -1
+        self,
+        page: Callable[[Scope, int], Coroutine[Any, Any, list[tuple[int, T]]]],
+        last: int = -1,
+    ) -> Iterator[tuple[int, T]]:
         while rows := self._wait(page(self._scope, last)):
             last = rows[-1][0]
-            yield from (value for _, value in rows)
+            yield from rows
 
 
 def _write_tar(server: Server, tenant: str, pages: Pages) -> IO[bytes]:
@@ -87,7 +101,15 @@ def _write_tar(server: Server, tenant: str, pages: Pages) -> IO[bytes]:
     with tempfile.TemporaryDirectory(dir=server.data) as folder:
         path = Path(folder) / "export.tar"
         spans = [KeySpan(0, auditor.key(tenant))]
-        export_tar(path, auditor.origin(tenant), pages.lines(), pages.heads(), spans, server.now())
+        export_tar(
+            path,
+            auditor.origin(tenant),
+            pages.lines(),
+            pages.heads(),
+            spans,
+            server.now(),
+            leaves=pages.leaves(),
+        )
         return path.open("rb")
 
 

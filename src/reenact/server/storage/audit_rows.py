@@ -24,6 +24,7 @@ __all__ = [
     "add_value",
     "find_records",
     "head_page",
+    "leaf_page",
     "line_page",
     "read_end",
     "read_head",
@@ -120,6 +121,15 @@ async def line_page(scope: Scope, after: int) -> list[tuple[int, bytes]]:
 async def head_page(scope: Scope, after: int) -> list[tuple[int, str]]:
     """The same of heads: ``(size, note)``."""
     return await _page(scope, AUDIT_HEADS, "size", "note", after)
+
+
+async def leaf_page(scope: Scope, after: int) -> list[tuple[int, bytes]]:
+    """The same of the hashes of records, as they were taken in: ``(seq, hash)``."""
+    table = AUDIT_NODES
+    query = scope.select(table, table.c.position, table.c.hash)
+    query = query.where(table.c.level == 0, table.c.position > after)
+    rows = await scope.all(query.order_by(table.c.position).limit(_PAGE))
+    return [(row.position, bytes(row.hash)) for row in rows]
 
 
 async def _page(scope: Scope, table: Table, key: str, name: str, after: int) -> list[Any]:
