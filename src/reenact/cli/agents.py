@@ -31,6 +31,8 @@ def _environment(one: dict[str, Any]) -> str:
 def agents(args: argparse.Namespace) -> int:
     """The command ``agents``."""
     query = {"app": args.app, "environment": args.environment, "state": args.state}
+    if args.all:
+        query["all"] = "true"
     found = signed_in_client().items("/api/v1/agents", query, args.limit)
     print_table(args, found, _TABLE, "no agent has come yet")
     return 0

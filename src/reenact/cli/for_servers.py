@@ -222,7 +222,8 @@ def _agents(parser: Parser) -> None:
     add = parser.add_argument
     add("--app", metavar="APP", help="only this app")
     add("--environment", metavar="NAME", help="only this environment")
-    add("--state", choices=("online", "offline"), help="only those that are there, or not")
+    add("--state", choices=("online", "offline", "gone"), help="only those that are there, or not")
+    add("--all", action="store_true", help="also those that were not heard for a day")
     table(parser, "the agents")
 
 

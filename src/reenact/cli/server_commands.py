@@ -314,7 +314,8 @@ SERVER_COMMANDS = (
         "agents",
         "agents:agents",
         "which apps are connected",
-        "Lists the agents of apps, with their environments, and how much waits in their spools.",
+        "Lists the agents of apps, with their environments, and how much waits in their spools. Those that "
+        "were not heard for a day are gone, and left out unless you ask for them.",
         "reenact agents --state online",
     ),
     Command(

@@ -80,6 +80,8 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     deliver: float = 60.0
     start: float = 30.0
     run: float = 300.0
+    agent_gone: float = 24 * 3600.0
+    """Who was not heard for so long is not expected back."""
     batch_patience: float = 600.0
     """How long a batch waits for an agent where there is none."""
     retention: float = 3600.0

@@ -23,7 +23,7 @@ ENDPOINTS: Final = (
         "/api/v1/agents",
         "agent:read",
         read_agents,
-        says=Says("Agents", query=PAGED, lists=AgentView),
+        says=Says("Agents", query=(*PAGED, "app", "environment", "state", "all"), lists=AgentView),
     ),
     Endpoint(
         "POST",

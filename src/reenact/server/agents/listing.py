@@ -9,12 +9,13 @@ from sqlalchemy import Row
 
 from reenact.exchange.model import Route
 from reenact.server.access import EnvironmentKind
-from reenact.server.agents.presence import presence
+from reenact.server.agents.presence import STATES, forgotten_since, heard_since, presence
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import places_of
-from reenact.server.exchanges.paging import listed, page_of
-from reenact.server.storage.exchange_agents import list_agents
+from reenact.server.exchanges.paging import listed, page_of, yes_or_no
+from reenact.server.problems import Problem
+from reenact.server.storage.exchange_agents import AgentFilters, list_agents
 from reenact.server.storage.people_rows import environments
 
 __all__ = ["AgentView", "read_agents"]
@@ -40,10 +41,11 @@ class AgentView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 async def read_agents(ask: Ask) -> Listed:
-    """``GET /api/v1/agents``: those that the one who asks may see, the newest first."""
-    page = page_of(ask)
+    """``GET /api/v1/agents``: those that the one who asks may see, the newest first. Who is gone is
+    there for whoever asks for it."""
+    page, filters = page_of(ask), _filters(ask)
     async with ask.server.database.reading(ask.tenant) as scope:
-        rows = await list_agents(scope, places_of(ask, "agent:read"), page)
+        rows = await list_agents(scope, places_of(ask, "agent:read"), filters, page)
         kinds = {one.name: one.kind for one in await environments(scope)}
     now = ask.server.now()
 
@@ -66,3 +68,18 @@ async def read_agents(ask: Ask) -> Listed:
         )
 
     return listed(rows, page, "registered_at", "agent_id", show)
+
+
+def _filters(ask: Ask) -> AgentFilters:
+    """Raises :class:`Problem`."""
+    state, now, timings = ask.query("state"), ask.server.now(), ask.server.timings
+    if state not in ("", *STATES):
+        raise Problem("invalid", f"state is one of {', '.join(STATES)}", field="state")
+    states = (state,) if state else () if yes_or_no(ask, "all") else ("online", "offline")
+    return AgentFilters(
+        app=ask.query("app"),
+        environment=ask.query("environment"),
+        states=states,
+        heard=heard_since(now, timings),
+        forgotten=forgotten_since(now, timings),
+    )

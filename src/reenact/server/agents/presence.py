@@ -6,7 +6,12 @@ from typing import Any, Final, Literal
 
 from reenact.server.ports import Timings
 
-__all__ = ["heard_since", "presence"]
+__all__ = ["STATES", "Presence", "forgotten_since", "heard_since", "presence"]
+
+Presence = Literal["online", "offline", "gone"]
+STATES: Final[tuple[Presence, ...]] = ("online", "offline", "gone")
+"""``gone`` is who was not heard for so long that nobody expects it back: a process of last week. It
+is online again as soon as it registers."""
 
 _MISSED: Final = 3
 """Heartbeats that an agent may be silent for."""
@@ -17,7 +22,14 @@ def heard_since(now: int, timings: Timings) -> int:
     return now - round(_MISSED * timings.heartbeat * 1000)
 
 
-def presence(agent: Any, now: int, timings: Timings) -> Literal["online", "offline"]:
+def forgotten_since(now: int, timings: Timings) -> int:
+    """Whoever was not heard after this is gone; in milliseconds."""
+    return now - round(timings.agent_gone * 1000)
+
+
+def presence(agent: Any, now: int, timings: Timings) -> Presence:
     """Of a row of an agent."""
+    if agent.last_seen_at <= forgotten_since(now, timings):
+        return "gone"
     here = not agent.gone_at and agent.last_seen_at > heard_since(now, timings)
     return "online" if here else "offline"

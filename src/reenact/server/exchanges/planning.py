@@ -12,7 +12,12 @@ from reenact.server.access import Decision, EnvironmentKind, Permission, Place, 
 from reenact.server.agents.presence import heard_since, presence
 from reenact.server.asking import Caller
 from reenact.server.exchanges.documents import exchange_of
-from reenact.server.exchanges.rights import check_agent, check_right, check_source
+from reenact.server.exchanges.rights import (
+    check_agent,
+    check_recorded,
+    check_right,
+    check_source,
+)
 from reenact.server.exchanges.wanting import ReplayRequest, edited, unfilled
 from reenact.server.problems import Problem
 from reenact.server.storage.database import Scope
@@ -65,7 +70,7 @@ async def aim(caller: Caller, scope: Scope, source: Row[Any], wanted: ReplayRequ
         if agent is not None and target.environment not in (None, agent.environment):
             raise Problem("payload_invalid", "this agent is in another environment")
         environment = source.environment if agent is None else agent.environment
-        gone = agent is None or presence(agent, now, caller.server.timings) == "offline"
+        gone = agent is None or presence(agent, now, caller.server.timings) != "online"
         chosen = None if gone else agent
     else:
         environment = target.environment or source.environment
@@ -95,6 +100,7 @@ def plan(caller: Caller, source: Row[Any], wanted: ReplayRequest, goal: Goal) ->
         )
     exchange, depth = exchange_of(source), source.depth + 1
     check_source(exchange, depth, server.limits.depth)
+    check_recorded(exchange.recording is not None, wanted.boundaries)
     if goal.agent is None:
         raise Problem(
             "agent_offline",

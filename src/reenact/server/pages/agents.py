@@ -21,7 +21,14 @@ async def show_agents(ask: Ask) -> Response:
     heads = ("Agent", "App", "Environment", "State", "Last heard (UTC)", "Health", "Routes")
     none = "No agent has registered yet. Give an app a key, and three lines: see the guide."
     listed = table(heads, map(_row, found.items), none=none, caption="Agents")
-    return page(ask, "Agents", listed, pieces(ask, found.next), here="/agents")
+    return page(ask, "Agents", listed, _others(ask), pieces(ask, found.next), here="/agents")
+
+
+def _others(ask: Ask) -> Html:
+    """The way to those that are gone, or back."""
+    if ask.query("all") == "true":
+        return tag("p", link("/agents", "Only those that were heard within a day"))
+    return tag("p", link(url("/agents", all="true"), "Also those that were not heard for a day"))
 
 
 def _row(one: AgentView) -> tuple[Child, ...]:

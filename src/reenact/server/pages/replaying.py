@@ -159,6 +159,5 @@ async def _agents(ask: Ask, app: str) -> list[AgentView]:
     """Those of the same app; none for somebody who may not see them."""
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         return []
-    found = await read_agents(Filled(ask, query={"limit": "500"}))
-    those = [one for one in found.items if one.app == app]
-    return sorted(those, key=lambda one: (one.state != "online", one.environment, one.name))
+    found = await read_agents(Filled(ask, query={"limit": "500", "app": app}))
+    return sorted(found.items, key=lambda one: (one.state != "online", one.environment, one.name))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row
+import msgspec
+from sqlalchemy import ColumnElement, Row, and_, not_, or_
 
 from reenact.server.access import Place
 from reenact.server.storage.database import Scope
@@ -13,6 +14,7 @@ from reenact.server.storage.exchange_paging import Page, newest, within
 from reenact.server.storage.exchange_tables import AGENTS
 
 __all__ = [
+    "AgentFilters",
     "add_agent",
     "change_agent",
     "find_agent",
@@ -54,12 +56,35 @@ async def online_agents(scope: Scope, place: Place, since: int) -> Sequence[Row[
     )
 
 
+class AgentFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Those of an ``app``, in an ``environment``, in one of ``states``; empty: all. Who was heard after
+    ``heard`` is online, and who was not after ``forgotten`` is gone."""
+
+    app: str
+    environment: str
+    states: Sequence[str]
+    heard: int
+    forgotten: int
+
+
 async def list_agents(
-    scope: Scope, places: Sequence[Place] | None, page: Page
+    scope: Scope, places: Sequence[Place] | None, filters: AgentFilters, page: Page
 ) -> Sequence[Row[Any]]:
-    """Those in ``places`` (None: everywhere), the one that was heard last first."""
+    """Those in ``places`` (None: everywhere), the one that registered last first."""
     chosen = scope.select(AGENTS).where(within(AGENTS, places))
+    if filters.app:
+        chosen = chosen.where(AGENTS.c.app == filters.app)
+    if filters.environment:
+        chosen = chosen.where(AGENTS.c.environment == filters.environment)
+    if filters.states:
+        chosen = chosen.where(or_(*(_is(state, filters) for state in filters.states)))
     return await scope.all(newest(chosen, AGENTS.c.registered_at, AGENTS.c.agent_id, page))
+
+
+def _is(state: str, filters: AgentFilters) -> ColumnElement[bool]:
+    kept = AGENTS.c.last_seen_at > filters.forgotten
+    here = and_(kept, AGENTS.c.gone_at == 0, AGENTS.c.last_seen_at > filters.heard)
+    return {"online": here, "offline": and_(kept, not_(here)), "gone": not_(kept)}[state]
 
 
 async def next_command(scope: Scope, agent_id: str) -> int:
