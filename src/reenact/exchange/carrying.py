@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -14,15 +17,22 @@ from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Folder"]
 
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+
 
 class Folder:
-    """A carrier that keeps: ``exchanges/<id>.json``, and beside it ``captures/<id>/``."""
+    """A carrier that keeps: ``exchanges/<any>.jsonl``, one for each process that ran, with a line
+    for each exchange; and ``captures/<id>/``. Making a file takes longer than all the rest of an
+    exchange whose calls are not recorded."""
 
     def __init__(self, folder: Path, warn: Warn = print_warning) -> None:
         self._exchanges = folder / "exchanges"
         self._captures = folder / "captures"
         self._warn = warn
         self._dropped = 0
+        self._lock = threading.Lock()  # covers the file
+        self._file = -1
+        self._size = 0
 
     def start(self) -> None:
         """Nothing runs."""
@@ -30,23 +40,37 @@ class Folder:
     def place(self) -> Path:
         """See :class:`reenact.exchange.link.ports.Carrier`."""
         try:
-            self._captures.mkdir(parents=True, exist_ok=True)
+            if not os.path.isdir(self._captures):
+                self._captures.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             self._drop(error)
         return self._captures / f"new-{entropy(8).hex()}"
 
     def offer(self, exchange: Exchange, capture: Path | None) -> None:
         """See :class:`reenact.exchange.link.ports.Carrier`."""
-        target = self._exchanges / f"{exchange.exchange_id}.json"
+        line = msgspec.json.encode(exchange) + b"\n"
         try:
-            self._exchanges.mkdir(parents=True, exist_ok=True)
             if capture is not None:
                 capture.rename(self._captures / exchange.exchange_id)
-            beside = target.with_suffix(".part")
-            beside.write_bytes(msgspec.json.encode(exchange))
-            os.replace(beside, target)
+            with self._lock:
+                self._append(line)
         except OSError as error:
             self._drop(error)
+
+    def _append(self, line: bytes) -> None:
+        """All of it, or nothing."""
+        if self._file < 0:
+            self._exchanges.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._exchanges / f"{entropy(8).hex()}.jsonl", _FLAGS, 0o644)
+            self._size = 0
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(line)
 
     def _drop(self, error: OSError) -> None:
         self._dropped += 1
@@ -55,9 +79,13 @@ class Folder:
 
     def exchanges(self) -> list[Exchange]:
         """What is there, in the order of its start."""
-        files = sorted(self._exchanges.glob("*.json"))
-        found = [msgspec.json.decode(path.read_bytes(), type=Exchange) for path in files]
-        return sorted(found, key=lambda one: (one.started_at, one.exchange_id))
+        return sorted(self._all(), key=lambda one: (one.started_at, one.exchange_id))
+
+    def _all(self) -> Iterator[Exchange]:
+        decode = msgspec.json.Decoder(Exchange).decode
+        for path in sorted(self._exchanges.glob("*.jsonl")):
+            lines = path.read_bytes().split(b"\n")
+            yield from map(decode, lines[:-1])  # the last one is empty, or still being written
 
     def capture_of(self, exchange_id: str) -> Path | None:
         """The recording of an exchange, if it has one."""
@@ -69,7 +97,16 @@ class Folder:
         return LinkStatus(state="connected", dropped=self._dropped)
 
     def after_fork(self) -> None:
-        """Every exchange has a file of its own."""
+        """The child has a file of its own."""
+        self._lock = threading.Lock()
+        self._release()
 
     def close(self, timeout: float) -> None:
         """Everything is there already."""
+        with self._lock:
+            self._release()
+
+    def _release(self) -> None:
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)

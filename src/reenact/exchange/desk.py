@@ -24,6 +24,7 @@ from reenact.exchange.revision import Definition
 from reenact.exchange.tracing import correlation_of, follow, new_trace, outgoing
 from reenact.policy.rules import Policy
 from reenact.scope import session
+from reenact.store.files import size_of
 from reenact.store.warning import Heard, Warn
 
 __all__ = ["Desk", "Limits", "Sample"]
@@ -129,7 +130,7 @@ class Desk:
             self._carrier().offer(self._signed(exchange, definition), capture)
 
     def _bounded(self, exchange: Exchange, capture: Path) -> tuple[Exchange, Path | None]:
-        size = sum(path.stat().st_size for path in capture.rglob("*") if path.is_file())
+        size = size_of(capture)
         if size <= self.limits.max_recording and not exchange.not_replayable:
             return exchange, capture
         shutil.rmtree(capture, ignore_errors=True)

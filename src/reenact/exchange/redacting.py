@@ -22,6 +22,7 @@ __all__ = ["Cleaned", "Cleaner", "fill", "unfilled"]
 _MARK = "***REDACTED"
 _LONGEST = 4_000
 _BYTES = "$bytes"
+_BYTES_KEY = b'$bytes"'
 
 
 class Cleaned(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ class Cleaner:
 
     def text(self, text: str) -> str:
         """``text`` without its secrets, cut to what a message may have."""
-        clean = self.redactor.text(text)
+        clean = text if self._is_harmless(text) else self.redactor.text(text)
         return clean if len(clean) <= _LONGEST else clean[: _LONGEST - 1] + "…"
 
     def processors(self, processors: Sequence[Processor]) -> tuple[Processor, ...]:
@@ -89,8 +90,24 @@ class Cleaner:
 
     def value(self, value: Any) -> Any:
         """A value of the program, without its secrets, made of JSON, and bounded."""
-        plain = shown(value)
-        return encoded(plain if self._is_clean(plain) else self.redactor.redact(plain).value)
+        return self._clean(shown(value))
+
+    def _clean(self, plain: Any) -> Any:
+        """The same for what :func:`shown` has given."""
+        try:
+            written = exact(plain)
+        except ValueRefused:
+            written = b""
+        if not written or self.redactor.suspects(written):
+            return encoded(self.redactor.redact(plain).value)
+        return encoded(plain) if _BYTES_KEY in written else plain
+
+    def _is_harmless(self, text: str) -> bool:
+        """Is it certain that nothing in it is secret?"""
+        try:
+            return not text or not self.redactor.suspects(text.encode())
+        except UnicodeEncodeError:
+            return False
 
     def _is_clean(self, value: Any) -> bool:
         """Is it certain that nothing in it is secret? Most values are, and need no closer look."""
@@ -100,7 +117,8 @@ class Cleaner:
             return False
 
     def _if_set(self, value: Any) -> Any:
-        return value if value is msgspec.UNSET else self.value(value)
+        """``value`` is what :func:`shown` gave when the step was called."""
+        return value if value is msgspec.UNSET else self._clean(value)
 
     def _change(self, change: Change) -> Change:
         tokens = parse_pointer(change.path)

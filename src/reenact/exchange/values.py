@@ -20,6 +20,7 @@ _MOST_ITEMS: Final = 200
 _MOST_VALUES: Final = 5_000
 _DEEPEST: Final = 20
 _LONGEST_REPR: Final = 500
+_LARGEST: Final = 10**30
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -59,14 +60,27 @@ class _Shower:
         self._room -= 1
         if self._room < 0 or depth > _DEEPEST:
             return {"$clipped": 0}
-        if value is None or isinstance(value, bool):
+        kind: type = type(value)  # what most values are comes first, and is looked at once
+        if kind is str and len(value) <= _LONGEST_TEXT and value.isascii():
+            return value
+        if value is None or kind is bool or (kind is int and -_LARGEST < value < _LARGEST):
+            return value
+        if kind is dict and len(value) <= _MOST_ITEMS:
+            named = {str(n): self.show(x, depth + 1) for n, x in value.items()}
+            return self._more(named, value)
+        if kind is list and len(value) <= _MOST_ITEMS:
+            return [self.show(item, depth + 1) for item in value]
+        return self._show_unusual(value, depth)
+
+    def _show_unusual(self, value: Any, depth: int) -> Any:
+        if isinstance(value, bool):
             return value
         if isinstance(value, (str, bytes)):
             return _text(value) if len(value) <= _LONGEST_TEXT else {"$clipped": len(value)}
         if isinstance(value, Enum):
             return self.show(value.value, depth + 1)
         if isinstance(value, int):
-            return int(value) if abs(value) < 10**30 else {"$clipped": value.bit_length() // 8}
+            return int(value) if abs(value) < _LARGEST else {"$clipped": value.bit_length() // 8}
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else {"$number": repr(value)}
         return self._show_more(value, depth)

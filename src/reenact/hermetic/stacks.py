@@ -138,7 +138,7 @@ def imported(covered: Collection[str], modules: Iterable[str] | None = None) -> 
 
     ``covered`` are modules that have a boundary; ``modules`` is what has been imported.
     """
-    present = set(sys.modules if modules is None else modules)
+    present = sys.modules if modules is None else frozenset(modules)
     found = (stack for module, stack in STACKS.items() if module in present)
     return sorted(
         (stack for stack in found if not is_covered(stack.module, covered)),

@@ -193,13 +193,26 @@ class DirectorySink:
         if self._writer is None or self._seed is None:
             raise UsageError("start the sink before finalising it")
         self._writer.close()
-        self._await_segments()
         status, error = self._writer.outcome(status, error)
         try:
-            self._manifest = self._close(self._writer, self._seed, status, error)
+            if not self._close_alone(status, error):
+                self._await_segments()
+                self._manifest = self._close(self._writer, self._seed, status, error)
         except OSError as problem:
             raise unwritable(self.path, problem) from None
+        assert self._manifest is not None
         return self._manifest
+
+    def _close_alone(self, status: Status, error: str | None) -> bool:
+        """The usual case: no other process has joined, and while the lock is held none can. False
+        when there may be one."""
+        assert self._writer is not None
+        assert self._seed is not None
+        with holding(self._folder, shared=False):
+            if os.path.lexists(self._folder / SEGMENTS):
+                return False
+            self._manifest = self._close(self._writer, self._seed, status, error)
+        return True
 
     def leave(self) -> None:
         """In a forked child: this process has no more to add."""

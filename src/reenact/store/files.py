@@ -19,6 +19,7 @@ __all__ = [
     "create_claimed",
     "holding",
     "replace_file",
+    "size_of",
     "unwritable",
 ]
 
@@ -84,6 +85,7 @@ def holding(folder: Path, *, shared: bool) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
     finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)  # a child that was forked meanwhile has a copy of it
         os.close(fd)
 
 
@@ -97,6 +99,18 @@ def claimed(path: Path) -> bool:
         return not claim(fd)
     finally:
         os.close(fd)
+
+
+def size_of(folder: Path | str) -> int:
+    """The bytes of all files below ``folder``. Raises OSError."""
+    total = 0
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                total += size_of(entry.path)
+            else:
+                total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def unwritable(path: Path, error: OSError | ValueError) -> SinkUnwritable:

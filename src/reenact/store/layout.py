@@ -54,7 +54,8 @@ _UNFINISHED = frozenset({*_MARKS, SEGMENTS, MERGED, SEALED_MERGED, STREAMS})
 
 def segment_files(folder: Path) -> list[Path]:
     """The logs of the other processes, in a stable order."""
-    return sorted((folder / SEGMENTS).glob("*.jsonl"))
+    segments = folder / SEGMENTS
+    return sorted(segments.glob("*.jsonl")) if segments.exists() else []
 
 
 def looks_recorded(folder: Path) -> bool:

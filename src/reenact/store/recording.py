@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from reenact._system import Clock, entropy, start_clock
 from reenact._version import __version__
@@ -190,10 +191,19 @@ def make_seed(
 
 
 def _environment(redactor: Redactor) -> dict[str, str]:
-    argv: list[Any] = redactor.redact([os.fsencode(word) for word in sys.argv]).value
+    return {**_machine(), "argvDigest": _argv_digest(redactor, tuple(sys.argv))}
+
+
+@cache
+def _machine() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}-{platform.machine()}",
         "reenact": __version__,
-        "argvDigest": digest(argv),
     }
+
+
+@lru_cache(maxsize=4)
+def _argv_digest(redactor: Redactor, argv: tuple[str, ...]) -> str:
+    """An app makes a recording for each request, and is started once."""
+    return digest(redactor.redact([os.fsencode(word) for word in argv]).value)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 
 import msgspec
+import orjson
 
 from reenact.format.content import ContentHash
 from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Seed
@@ -83,4 +83,4 @@ def close_manifest(
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Readable: a person opens this file first."""
-    return json.dumps(manifest.to_json(), indent=2, ensure_ascii=False).encode() + b"\n"
+    return orjson.dumps(manifest.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -8,10 +8,9 @@ machine's crash as far as the file system has written it; nothing is synced whil
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -20,7 +19,7 @@ from reenact._system import entropy
 from reenact.exchange.link.aside import Aside
 from reenact.exchange.link.notices import Notices
 from reenact.exchange.model import Exchange
-from reenact.store.files import replace_file
+from reenact.store.files import replace_file, size_of
 
 __all__ = ["CAPTURE", "EXCHANGE", "PACKED", "Entry", "Spool"]
 
@@ -84,7 +83,7 @@ class Spool:
         try:
             self._gather(folder, capture)
             data = msgspec.json.encode(exchange)
-            size = _size_of(folder) + len(data)
+            size = size_of(folder) + len(data)
             if not self._has_room(size):
                 return self._drop(folder, f"{self._max_bytes} bytes of them wait to be sent")
             replace_file(folder / EXCHANGE, data, sync=False)
@@ -157,7 +156,7 @@ class Spool:
 
     def measure(self, entry: Entry) -> None:
         """Its folder has become smaller or larger."""
-        size = _size_of(entry.path)
+        size = size_of(entry.path)
         with self._lock:
             self._count(entry, size)
 
@@ -176,10 +175,10 @@ class Spool:
         for folder in _folders(self._folder / _READY):
             self._seq = max(self._seq, int(folder.name) if folder.name.isdigit() else 0)
             if self._is_whole(folder):
-                self._count(Entry(folder), _size_of(folder))
+                self._count(Entry(folder), size_of(folder))
         for folder in _folders(self._folder / _MAKING):
             if self._is_whole(folder):  # it was offered, and killed before it was renamed
-                self._publish(folder, _size_of(folder))
+                self._publish(folder, size_of(folder))
 
     def adopt(self, other: Path) -> int:
         """Take over what is in ``other``, the claimed slot of a process that is gone. Returns how
@@ -188,7 +187,7 @@ class Spool:
         found = [*_folders(other / _READY), *_folders(other / _MAKING)]
         for folder in found:
             if self._is_whole(folder):
-                self._publish(folder, _size_of(folder))
+                self._publish(folder, size_of(folder))
         return self.count - before
 
     def replays(self) -> frozenset[str]:
@@ -217,16 +216,3 @@ def _folders(parent: Path) -> list[Path]:
         return sorted(parent.iterdir())
     except FileNotFoundError:
         return []
-
-
-def _size_of(folder: Path) -> int:
-    return sum(_sizes(folder))
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    with os.scandir(folder) as found:
-        for entry in found:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _sizes(Path(entry.path))
-            else:
-                yield entry.stat(follow_symlinks=False).st_size
