@@ -41,7 +41,6 @@ def test_plan_counts_and_run_sums_up(agent: Puppet, run: Run) -> None:
     assert group.split() == ["shop", "staging", "orders", "3", "2", "1"]
     assert rest == [
         "  1 exchange left out: not_replayable",
-        "  2 exchanges without recorded answers",
         f"nothing has run yet; run it with: reenact batch run {batch}",
     ]
     with Worker(agent) as worker:

@@ -179,6 +179,7 @@ class ProtocolServer:
             "nonce": f"nonce-{replay}-{number}",
             "source_exchange_id": "ex-source",
             "route_id": "orders",
+            "boundaries": "live" if self.sources[replay].recording is None else "recorded",
             "payload_digest": digest_of(self.sources[replay].payload),
         }
         return sign(Command(**{**values, **changes}), SIGNER)

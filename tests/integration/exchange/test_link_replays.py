@@ -198,6 +198,15 @@ def test_a_source_that_cannot_be_had_fails_the_replay(tmp_path: Path, name: str)
     assert runner.ran == []
 
 
+def test_what_has_no_recording_is_not_replayed_from_it(tmp_path: Path) -> None:
+    runner = CountingRunner()
+    with ProtocolServer() as server, linked(server, tmp_path, runner):
+        server.give(server.order(agent_of(server), "rp-1", boundaries="recorded"))
+        server.until_state("rp-1", "refused")
+        assert server.says("rp-1")[-1] == ("refused", "no_recording")
+    assert runner.ran == []
+
+
 def test_a_payload_that_was_not_signed_is_not_run(tmp_path: Path) -> None:
     runner = CountingRunner()
     with ProtocolServer() as server, linked(server, tmp_path, runner):

@@ -29,24 +29,26 @@ def test_a_plan_counts_and_runs_nothing(
     house: House, agent: Puppet, operator: httpx.Client
 ) -> None:
     agent.ingest(
-        exchange("ex-7", not_replayable="it was traced"), exchange("ex-8", route_id="other")
+        exchange("ex-7", not_replayable="it was traced", recording=None),
+        exchange("ex-8", route_id="other"),
+        exchange("ex-9", recording=None),
     )
     batch = planned(operator, search={"app": "shop"}, boundaries="recorded")
     assert batch["state"] == "planned"
     sizing = batch["plan"]
-    assert (sizing["exchanges"], sizing["replayable"], sizing["notFound"]) == (8, 7, 0)
-    assert sizing["skipped"] == {"not_replayable": 1}
-    assert sizing["environments"] == {"staging": 8}
-    assert sizing["apps"] == {"shop": 8}
-    assert sizing["routes"] == {"orders": 7, "other": 1}
+    assert (sizing["exchanges"], sizing["replayable"], sizing["notFound"]) == (9, 7, 0)
+    assert sizing["skipped"] == {"not_replayable": 2}
+    assert sizing["environments"] == {"staging": 9}
+    assert sizing["apps"] == {"shop": 9}
+    assert sizing["routes"] == {"orders": 8, "other": 1}
     assert sizing["refused"] == {}
-    assert (sizing["live"], sizing["withoutRecording"]) == (0, 7)
+    assert (sizing["live"], sizing["withoutRecording"]) == (0, 1)
     assert sizing["groups"][0] == {
         "app": "shop",
         "environment": "staging",
         "environmentKind": "non-production",
         "routeId": "orders",
-        "exchanges": 7,
+        "exchanges": 8,
         "replayable": 6,
         "agents": 1,
         "refused": "",

@@ -30,6 +30,17 @@ def _nothing_was_asked_for(house: House) -> bool:
     return not house.records("replay.requested") and not house.records("access.denied")
 
 
+def test_what_has_no_recording_is_not_answered_from_it(house: House, agent: Puppet) -> None:
+    agent.ingest(exchange("bare", recording=None))
+    client = house.client(house.key("replayer", "replay:live"))
+    answer = ask_for(client, "bare")
+    assert code_of(answer) == (412, "not_replayable")
+    assert "not recorded" in answer.json()["error"]["message"]
+    assert "recorded_then_live" in answer.json()["error"]["hint"]
+    assert _denials(house) == [("not_replayable", "replay:execute", "staging", "refused")]
+    assert ask_for(client, "bare", boundaries="recorded_then_live").status_code == 202
+
+
 @pytest.mark.parametrize("tier, dedicated", [("low", True), ("mid", True), ("high", False)])
 def test_tiers_without_replay(
     house: House, agent: Puppet, operator: httpx.Client, tier: Any, dedicated: bool

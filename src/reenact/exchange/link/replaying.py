@@ -17,7 +17,7 @@ from reenact.exchange.link.fetching import Fetcher, Unavailable, payload_of
 from reenact.exchange.link.journal import Done
 from reenact.exchange.link.limits import Limits
 from reenact.exchange.link.own import OwnThread
-from reenact.exchange.link.ports import Finished, ReplayCancelled, ReplayJob, Runner
+from reenact.exchange.link.ports import Finished, Refusal, ReplayCancelled, ReplayJob, Runner
 from reenact.exchange.link.spool import Spool
 from reenact.exchange.link.transport import Transport
 from reenact.exchange.model import Command, ReplaySource
@@ -32,6 +32,7 @@ _STOPPED: dict[Why, Done] = {
     "deadline": Done("cancelled", "deadline", "it was not done in time"),
     "closing": Done("failed", "agent_restarted", "the app has ended"),
 }
+_UNRECORDED = Refusal("no_recording", "its outbound calls were not recorded")
 
 
 class Order:
@@ -194,6 +195,8 @@ class Replays:
             source = fetcher.source()
             payload = payload_of(command, source)
             refusal = self._runner.check(command, payload, source.redacted)
+            if refusal is None and source.recording is None and command.boundaries == "recorded":
+                refusal = _UNRECORDED
             if refusal is not None:
                 return Done("refused", refusal.code, refusal.message)
             capture = self._capture(command, source, fetcher, folder)

@@ -18,6 +18,7 @@ from reenact.server.batches.reading import show
 from reenact.server.batches.shapes import BatchAsked, KeptPlan
 from reenact.server.batches.sizing import sized, skips
 from reenact.server.exchanges.documents import dense
+from reenact.server.exchanges.rights import NO_RECORDING
 from reenact.server.problems import Problem
 from reenact.server.storage.batch_items import add_items
 from reenact.server.storage.batch_rows import add_batch, find_batch, forget_plans
@@ -79,7 +80,7 @@ def _items(
 
 
 def _item(ask: Ask, batch_id: str, at: int, row: Row[Any], asked: BatchAsked) -> dict[str, Any]:
-    code = skips(row, ask.server.limits.depth)
+    code = skips(row, ask.server.limits.depth, asked.boundaries)
     return {
         "batch_id": batch_id,
         "exchange_id": row.exchange_id,
@@ -93,6 +94,6 @@ def _item(ask: Ask, batch_id: str, at: int, row: Row[Any], asked: BatchAsked) ->
         "asked_at": 0,
         "outcome": "",
         "code": code,
-        "message": row.not_replayable,
+        "message": row.not_replayable or (NO_RECORDING if code == "not_replayable" else ""),
         "verdict": "",
     }

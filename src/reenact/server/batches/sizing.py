@@ -49,9 +49,9 @@ async def standing_at(
     return Standing(kind, len(agents), refused)
 
 
-def skips(row: Row[Any], depth: int) -> str:
+def skips(row: Row[Any], depth: int, boundaries: str) -> str:
     """The code for which an exchange is never replayed; empty for one that may be."""
-    if row.not_replayable:
+    if row.not_replayable or (boundaries == "recorded" and not row.recording_digest):
         return "not_replayable"
     return "replay_depth" if row.depth + 1 > depth else ""
 
@@ -66,15 +66,15 @@ async def sized(
         place: await standing_at(caller, scope, place, asked.boundaries, asked.reason)
         for place in places
     }
-    good = [row for row in rows if not skips(row, depth)]
+    good = [row for row in rows if not skips(row, depth, asked.boundaries)]
     return Sizing(
         exchanges=len(rows),
         replayable=len(good),
         not_found=missing,
-        skipped=_tally(skips(row, depth) for row in rows),
+        skipped=_tally(skips(row, depth, asked.boundaries) for row in rows),
         refused=_tally(_code(standings[_place(row, asked)]) for row in good),
         live=0 if asked.boundaries == "recorded" else len(good),
-        without_recording=sum(not row.recording_digest for row in good),
+        without_recording=sum(not (row.recording_digest or row.not_replayable) for row in rows),
         environments=_tally(_place(row, asked).environment or "" for row in rows),
         apps=_tally(row.app for row in rows),
         routes=_tally(row.route_id for row in rows),
@@ -111,7 +111,7 @@ def _groups(
             environment_kind=standings[place].kind,
             route_id=route_id,
             exchanges=len(members),
-            replayable=sum(not skips(row, depth) for row in members),
+            replayable=sum(not skips(row, depth, asked.boundaries) for row in members),
             agents=standings[place].agents,
             refused=_code(standings[place]),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,7 +23,18 @@ from reenact.server.asking import deny
 from reenact.server.ports import TenantFacts
 from reenact.server.problems import Problem
 
-__all__ = ["check_agent", "check_right", "check_source", "readable_places"]
+__all__ = [
+    "NO_RECORDING",
+    "check_agent",
+    "check_recorded",
+    "check_right",
+    "check_source",
+    "readable_places",
+]
+
+NO_RECORDING: Final = (
+    "its outbound calls were not recorded, and so there is nothing to answer them with"
+)
 
 
 def check_right(
@@ -67,6 +78,16 @@ def check_source(source: Exchange, depth: int, most: int) -> None:
             f"this would be replay {depth} of a replay, and {most} is the most",
             hint="replay the original",
             depth=depth,
+        )
+
+
+def check_recorded(has_recording: bool, boundaries: str) -> None:
+    """Raises :class:`Problem` for a replay that would find no answer to any call."""
+    if boundaries == "recorded" and not has_recording:
+        raise Problem(
+            "not_replayable",
+            NO_RECORDING,
+            hint="let them go out: boundaries recorded_then_live, or live",
         )
 
 
