@@ -41,6 +41,8 @@ def answer_problem(problem: Problem, request_id: str) -> Response:
     response = answer(problem.body(request_id), problem.status)
     if problem.retry_after is not None:
         response.headers["Retry-After"] = str(problem.retry_after)
+    if problem.status == 408:
+        response.headers["Connection"] = "close"  # the rest of the body is not waited for
     if problem.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response

@@ -98,7 +98,7 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
     try:
         if endpoint.needs != "open":
             principal = await authenticate(server, request)
-            told_of(request, endpoint.path, principal.id)
+            told_of(request, endpoint.path, principal.id, principal.tenant.id)
             await _check_sender(server, endpoint, request, principal)
             _check(principal, endpoint.needs, server.now())
         return to_response(await endpoint.handler(Ask(request, server, principal)))

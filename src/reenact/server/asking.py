@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
 from reenact.server.access import ANYWHERE, Decision, Permission, Place, decide
+from reenact.server.pace import Pace
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
 
@@ -84,18 +87,41 @@ class Ask(Caller):
 
     async def body(self, most: int | None = None) -> bytes:
         """The body, of at most ``most`` bytes. Raises :class:`Problem` ``too_large``, and has then
-        read no more than that."""
+        read no more than that; ``too_slow`` for one that does not come."""
         limit = self.server.limits.body if most is None else most
-        length = self.request.headers.get("content-length", "")
-        if length.isdigit() and int(length) > limit:
+        if self._length(0) > limit:
             raise _too_large(limit)
+        try:
+            return await self._read(limit)
+        except TimeoutError:
+            raise Problem("too_slow", "the body comes too slowly", hint="send it again") from None
+
+    def _length(self, unknown: int) -> int:
+        """Bytes that the body is said to have."""
+        text = self.request.headers.get("content-length", "")
+        return int(text) if text.isascii() and text.isdigit() else unknown
+
+    async def _read(self, limit: int) -> bytes:
         parts, size = [], 0
-        async for part in self.request.stream():
-            size += len(part)
-            if size > limit:
-                raise _too_large(limit)
-            parts.append(part)
+        pace = Pace(self.server)
+        async with pace.limit() as timeout:
+            async for part in self.request.stream():
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+                timeout.reschedule(pace.moved(len(part)))
         return b"".join(parts)
+
+    @asynccontextmanager
+    async def taken(self, most: int) -> AsyncIterator[bytes]:
+        """A large body, of at most ``most`` bytes, when it is its turn to be dealt with; and until the
+        block ends nobody else gets its room. Raises :class:`Problem` where there is none."""
+        intake, size = self.server.intake, min(self._length(most), most)
+        with intake.room.taken(self.tenant, size):
+            data = await self.body(most)
+            async with intake.turns.turn(self.tenant):
+                yield data
 
     async def json(self, kind: type[T], most: int | None = None) -> T:
         """The body as a value of ``kind``. Raises :class:`Problem`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from contextlib import ExitStack
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
@@ -13,7 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reenact._system import monotonic
 from reenact.server.answering import answer_problem
+from reenact.server.connections import CROWDED
 from reenact.server.logs import FACTS
+from reenact.server.outgoing import Outgoing, ReaderTooSlow
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
 
@@ -33,6 +36,7 @@ _HEADERS: Final = {
 _TLS: Final = ("Strict-Transport-Security", "max-age=31536000")
 _ID: Final = "reenact.request_id"
 _ROUTE: Final = "reenact.route"
+_TENANT: Final = "reenact.tenant"
 
 
 def request_id_of(request: Request) -> str:
@@ -41,9 +45,11 @@ def request_id_of(request: Request) -> str:
     return found
 
 
-def told_of(request: Request, route: str, who: str) -> None:
-    """What the log calls this request: the path as the table of routes has it, and who asks."""
+def told_of(request: Request, route: str, who: str, tenant: str = "") -> None:
+    """What the log calls this request: the path as the table of routes has it, and who asks. For
+    whose ``tenant`` it is done is not in the log."""
     request.scope[_ROUTE] = (route, who)
+    request.scope[_TENANT] = tenant
 
 
 class Edge:
@@ -59,25 +65,33 @@ class Edge:
             return
         scope[_ID] = request_id = self._server.new_id("req")
         began, status = monotonic(), 0
+        held = ExitStack()
+        outgoing = Outgoing(self._server, send, held)
 
         async def send_more(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
                 _complete(MutableHeaders(scope=message), scope["scheme"], request_id)
-            await send(message)
+            await outgoing.send(message, scope.get(_TENANT, ""))
+            if message["type"] == "http.response.start":
+                status = message["status"]
 
         try:
+            if scope.get(CROWDED):
+                raise _crowded()
             await self._app(scope, receive, send_more)
-        except ClientDisconnect:
+        except (ClientDisconnect, ReaderTooSlow):
             status = status or 499  # nobody is there to be answered
+        except Problem as problem:  # there is no room for the answer
+            await answer_problem(problem, request_id)(scope, receive, send_more)
         except Exception as error:  # noqa: BLE001 - told in the log, without what it says
             LOGGER.error("%s failed: %s", request_id, _where(error))
             if status:
                 raise ConnectionAbortedError("an answer broke off") from None
-            problem = Problem("internal", "the server failed", hint="its log has the request id")
-            await answer_problem(problem, request_id)(scope, receive, send_more)
+            failed = Problem("internal", "the server failed", hint="its log has the request id")
+            await answer_problem(failed, request_id)(scope, receive, send_more)
         finally:
+            held.close()
             self._note(scope, request_id, status, monotonic() - began)
 
     def _note(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
@@ -109,6 +123,15 @@ class Edge:
             who,
             extra={FACTS: facts},
         )
+
+
+def _crowded() -> Problem:
+    return Problem(
+        "unavailable",
+        "the server has as many connections as it may have",
+        hint="its limit of open files is too low, or somebody opens too many",
+        retry_after=5,
+    )
 
 
 def _goes_on(route: str) -> bool:

@@ -24,6 +24,7 @@ from reenact.server.blobs import Blobs, open_blobs
 from reenact.server.folders import folder_of
 from reenact.server.hints import Hints
 from reenact.server.ids import ENTROPY, make_id
+from reenact.server.intake import Intake
 from reenact.server.oidc.provider import Provider
 from reenact.server.oidc.settings import OidcSettings
 from reenact.server.people.credentials import SECRET_SIZE, hash_secret
@@ -37,7 +38,7 @@ from reenact.server.storage.database import Database
 from reenact.server.storage.setting_up import DeploymentFacts, Keys
 from reenact.server.telemetry.targets import ExportTarget
 
-__all__ = ["OpenServer", "World", "open_server"]
+__all__ = ["OpenServer", "World", "migrate_only", "open_server"]
 
 _DATABASE: Final = "reenact.db"
 _KEYS: Final = ("audit", "commands")
@@ -99,6 +100,28 @@ async def open_server(
                 )
         finally:
             await opened.close()
+
+
+async def migrate_only(data: Path, *, database: str = "", role: str = "") -> None:
+    """Make the tables or bring them up to date, as the role in ``database``, let ``role`` serve
+    with them, and end. Raises :class:`UsageError`."""
+    place = choose_place(data / _DATABASE, database)
+    if database:
+        await _prepare(place, role)
+        return
+    with folder_of(data, alone=True):
+        await _prepare(place, role)
+
+
+async def _prepare(place: Place, role: str) -> None:
+    await place.check()
+    opened = place.open_patiently()
+    try:
+        await setting_up.prepare_tables(opened, role)
+    except Problem as problem:
+        raise UsageError(problem.message, hint="is the database running?") from problem
+    finally:
+        await opened.close()
 
 
 async def _settle(place: Place, data: Path, name: str, world: World) -> DeploymentFacts:
@@ -174,6 +197,7 @@ def _assemble(
         limits=world.limits,
         timings=world.timings,
         passwords=Passwords(world.password_cost, world.secret),
+        intake=Intake(world.limits.held, world.limits.turns),
         exports=world.exports,
         oidc=None if world.oidc is None else Provider(world.oidc, world.now),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from reenact.server.access import Grant, Tier
+from reenact.server.intake import Intake
 from reenact.server.metrics.meters import Meters
 from reenact.server.people.passwords import Passwords
 
@@ -63,6 +64,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     payload: int = 1 << 20
     """Of one body inside an exchange."""
     capture: int = 256 << 20
+    held: int = 512 << 20
+    """Of large bodies on their way in, together; a tenant gets half of it. The same for those on their
+    way out."""
+    turns: int = 4
+    """Large bodies that are dealt with at a time."""
+    rate: int = 16 << 10
+    """Bytes a second that a body has to come in with, or be read with, in the long run."""
     replays_per_minute: int = 60
     """Per tenant."""
     depth: int = 5
@@ -80,6 +88,8 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     deliver: float = 60.0
     start: float = 30.0
     run: float = 300.0
+    slow: float = 30.0
+    """How long somebody may be slower than ``Limits.rate``, or silent."""
     agent_gone: float = 24 * 3600.0
     """Who was not heard for so long is not expected back."""
     batch_patience: float = 600.0
@@ -94,6 +104,9 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     """After so long without a further span a trace that came in is complete."""
     trace_longest: float = 60.0
     """So long a trace may go on."""
+
+
+_LIMITS = Limits()
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -120,5 +133,7 @@ class Server(msgspec.Struct, frozen=True):
     """Where people can sign in besides here."""
     meters: Meters = msgspec.field(default_factory=Meters)
     """What this process has counted since it started."""
+    intake: Intake = msgspec.field(default_factory=lambda: Intake(_LIMITS.held, _LIMITS.turns))
+    """What this process holds and works on."""
     stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set when the server begins to stop: streams say goodbye and end."""

@@ -27,6 +27,7 @@ STATUS: Final[dict[str, int]] = {
     "not_found": 404,
     "agent_unknown": 404,
     "method_not_allowed": 405,
+    "too_slow": 408,
     "agent_offline": 409,
     "agent_superseded": 409,
     "conflict": 409,

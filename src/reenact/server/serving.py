@@ -15,6 +15,7 @@ import uvicorn
 
 from reenact.errors import UsageError
 from reenact.server.app import make_app
+from reenact.server.connections import connections, most_connections
 from reenact.server.logs import LogForm, log_to_stderr
 from reenact.server.oidc.settings import OidcSettings
 from reenact.server.opening import OpenServer, World, open_server
@@ -32,6 +33,8 @@ _GRACE: Final = 10
 _BACKLOG: Final = 512
 _LINES: Final = 64 << 10
 """Bytes of a request's head."""
+_UNREAD: Final = 60
+"""Seconds that what was sent may be unread, or unheard, until the system gives the connection up."""
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +67,12 @@ class Uvicorn(uvicorn.Server):
         *,
         ready: Callable[[], None] = lambda: None,
         forwarded: bool = False,
+        protocol: type[asyncio.Protocol] | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=protocol or connections(0),
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -118,6 +122,7 @@ async def _serve(options: ServeOptions) -> int:
                 opened.server.stopping,
                 ready=lambda: _welcome(opened, url_of(sock)),
                 forwarded=options.forwarded,
+                protocol=connections(most_connections()),
             )
             await running.serve([sock])
             return 0 if running.started else 1
@@ -139,8 +144,9 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises :class:`UsageError`. Port 0 is any that is free."""
+def bind(host: str, port: int, unread: float = _UNREAD) -> socket.socket:
+    """A socket that listens. Raises :class:`UsageError`. Port 0 is any that is free. Who reads nothing
+    of what was sent for ``unread`` seconds is cut off, where the system can do that."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         family, kind, protocol, _, address = found[0]
@@ -150,6 +156,8 @@ def bind(host: str, port: int) -> socket.socket:
         raise _cannot_listen(host, port, error) from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # those that it accepts have it from this one
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(unread * 1000))
         sock.bind(address)
         sock.listen(_BACKLOG)
     except OSError as error:

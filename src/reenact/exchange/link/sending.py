@@ -244,7 +244,7 @@ class Sender:
                 "exchanges are kept until it does",
             )
             return self._back_off.refused()
-        if answer.status < 500 and answer.status != 429:
+        if answer.status < 500 and answer.status not in (408, 429):
             self._notices.warn(
                 "answer", f"{self._server} does not answer as a Reenact server ({answer.status})"
             )

@@ -248,7 +248,7 @@ class Supervisor:
 
 def _comes_later(answer: Answer, fault: Fault) -> bool:
     """Is it worth saying again? What the server does not want to know is said once."""
-    if answer.status >= 500 or answer.status in (401, 403, 429):
+    if answer.status >= 500 or answer.status in (401, 403, 408, 429):
         return True
     return fault.code in ("agent_unknown", "agent_superseded")
 

@@ -49,7 +49,11 @@ async def push(ask: Ask) -> Response:
     content = ask.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/octet-stream":
         raise Problem("unsupported", "the body has to be application/octet-stream")
-    data = await ask.body(ask.server.limits.capture)
+    async with ask.taken(ask.server.limits.capture) as data:
+        return await _keep(ask, data)
+
+
+async def _keep(ask: Ask, data: bytes) -> Response:
     digest = digest_bytes(data)
     async with ask.server.database.reading(ask.tenant) as scope:
         row = await find_capture(scope, digest=digest)
@@ -122,7 +126,7 @@ ENDPOINTS: Final = (
             takes=_BYTES,
             answers=CaptureView,
             status=(201, 200),
-            codes=("payload_invalid",),
+            codes=("payload_invalid", "rate_limited", "unavailable"),
         ),
     ),
     Endpoint(

@@ -61,7 +61,12 @@ ENDPOINTS: Final = (
         "/api/v1/ingest",
         "agent:connect",
         ingest,
-        says=Says("Take in exchanges", takes=("application/x-ndjson",), answers=IngestAnswer),
+        says=Says(
+            "Take in exchanges",
+            takes=("application/x-ndjson",),
+            answers=IngestAnswer,
+            codes=("rate_limited", "unavailable"),
+        ),
     ),
     Endpoint(
         "GET",

@@ -28,9 +28,9 @@ async def ingest(ask: Ask) -> IngestAnswer:
     if content != "application/x-ndjson":
         raise Problem("unsupported", "the body has to be application/x-ndjson")
     coding = headers.get("content-encoding", "").strip().lower()
-    data = await ask.body(ask.server.limits.batch)
-    batch = await asyncio.to_thread(read_batch, data, coding, ask.server.limits)
-    results = await store(ask.server, ask.principal, batch)
+    async with ask.taken(ask.server.limits.batch) as data:
+        batch = await asyncio.to_thread(read_batch, data, coding, ask.server.limits)
+        results = await store(ask.server, ask.principal, batch)
     for status, number in Counter(one.status for one in results).items():
         ask.server.meters.add("reenact_exchanges_ingested_total", number, status=status)
     return IngestAnswer(results)

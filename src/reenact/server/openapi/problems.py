@@ -27,7 +27,7 @@ def _codes(endpoint: Endpoint, says: Says) -> Iterator[str]:
     if "{" in endpoint.path:
         yield "not_found"
     if says.takes is not None:
-        yield from ("too_large", "unsupported", "invalid")
+        yield from ("too_slow", "too_large", "unsupported", "invalid")
     if says.query:
         yield "invalid"
     yield from says.codes

@@ -62,13 +62,13 @@ async def take_traces(ask: Ask) -> Response:
     if coding is None:
         raise Problem("unsupported", "traces are application/x-protobuf or application/json")
     zipped = headers.get("content-encoding", "").strip().lower()
-    data = await ask.body(ask.server.limits.batch)
     server = ask.server
-    taken = await asyncio.to_thread(_read, server, coding, data, zipped)
-    now = server.now()
-    rows = [_row(ask, one, now) for one in taken.spans]
-    async with server.database.writing(ask.tenant) as scope:
-        await add_spans(scope, rows)
+    async with ask.taken(server.limits.batch) as data:
+        taken = await asyncio.to_thread(_read, server, coding, data, zipped)
+        now = server.now()
+        rows = [_row(ask, one, now) for one in taken.spans]
+        async with server.database.writing(ask.tenant) as scope:
+            await add_spans(scope, rows)
     why = "; ".join(dict.fromkeys(taken.refused))[:_TOLD]
     return Response(coding.answer(len(taken.refused), why), media_type=content)
 
@@ -123,6 +123,11 @@ ENDPOINTS: Final = (
         "/v1/traces",
         "agent:connect",
         take_traces,
-        says=Says("Take in traces (OTLP)", takes=tuple(_CODINGS), media=tuple(_CODINGS)),
+        says=Says(
+            "Take in traces (OTLP)",
+            takes=tuple(_CODINGS),
+            media=tuple(_CODINGS),
+            codes=("rate_limited", "unavailable"),
+        ),
     ),
 )

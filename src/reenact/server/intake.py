@@ -1,0 +1,118 @@
+"""How much a server takes in at a time: bytes that it holds for requests, and requests that it works on.
+
+A large body takes room from before it is read until it is dealt with. Who finds none is told when to
+come again: because the tenant has its share (429), or because all have (503). Those that were let in
+are worked on a few at a time, one tenant after the other, so that whoever sends most does not keep the
+others waiting. In one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+from reenact.server.problems import Problem
+
+__all__ = ["Intake", "Room", "Turns"]
+
+_LEAST: Final = 64 << 10
+"""Bytes that the smallest request counts for: it has a connection and a task, too."""
+_SHARES: Final = 2
+"""A tenant gets one of so many parts of the room."""
+_AGAIN: Final = 1
+"""Seconds until one may come again."""
+
+
+class Room:
+    """Bytes that may be held at a time, by all and by each tenant."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._held: dict[str, int] = {}
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held now."""
+        return sum(self._held.values())
+
+    @contextmanager
+    def taken(self, tenant: str, size: int) -> Iterator[None]:
+        """Room for ``size`` bytes until the block ends. Raises :class:`Problem`. One that is larger
+        than a share gets in when its tenant holds nothing else."""
+        size = max(size, _LEAST)
+        mine = self._held.get(tenant, 0)
+        if mine and mine + size > self._size // _SHARES:
+            raise Problem(
+                "rate_limited",
+                "too much of this tenant is under way",
+                hint="send less at a time, or later",
+                retry_after=_AGAIN,
+            )
+        if self.held and self.held + size > self._size:
+            raise Problem(
+                "unavailable",
+                "the server has as much to do as it can hold",
+                hint="come again later",
+                retry_after=_AGAIN,
+            )
+        self._held[tenant] = mine + size
+        try:
+            yield
+        finally:
+            self._held[tenant] -= size
+            if not self._held[tenant]:
+                del self._held[tenant]
+
+
+class Turns:
+    """So many at a time; those that wait come in turn, tenant by tenant."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        await self._take(tenant)
+        try:
+            yield
+        finally:
+            self._give()
+
+    async def _take(self, tenant: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._give()  # it was its turn, and it does not want it any more
+            raise
+
+    def _give(self) -> None:
+        """To the next one that still waits. Its tenant goes to the end."""
+        while self._waiting:
+            tenant = next(iter(self._waiting))
+            queue = self._waiting.pop(tenant)
+            first = queue.popleft()
+            if queue:
+                self._waiting[tenant] = queue
+            if not first.done():
+                first.set_result(None)
+                return
+        self._free += 1
+
+
+class Intake:
+    """``room`` for what comes in, ``outgoing`` for what goes out, ``turns`` of those that are in."""
+
+    def __init__(self, size: int, turns: int) -> None:
+        self.room = Room(size)
+        self.outgoing = Room(size)
+        self.turns = Turns(turns)
