@@ -48,6 +48,18 @@ def _serve(parser: Parser) -> None:
         help="where recordings go: a folder or s3://bucket/prefix; otherwise REENACT_BLOBS, "
         "otherwise that folder",
     )
+    add(
+        "--migrate-only",
+        action="store_true",
+        help="make the tables of the database, or bring them up to date, and end",
+    )
+    add(
+        "--role",
+        default="",
+        metavar="ROLE",
+        help="with --migrate-only on PostgreSQL: the role of the servers, which may then use the "
+        "tables and change none",
+    )
     add("--name", default="", metavar="NAME", help="the name of this deployment in its audit logs")
     add(
         "--insecure",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
-from reenact.errors import ExtraMissing
+from reenact.errors import ExtraMissing, UsageError
 
 __all__ = ["serve"]
 
@@ -28,12 +29,17 @@ def serve(args: argparse.Namespace) -> int:
         from reenact.server.demo.running import serve_demo
 
         return serve_demo(args.host, args.port)
+    database = args.database or os.environ.get("REENACT_DATABASE", "")
+    if args.migrate_only:
+        return _migrate(Path(args.data), database, args.role)
+    if args.role:
+        raise UsageError("--role is for --migrate-only", hint="leave it out, or say both")
     return run(
         ServeOptions(
             host=args.host,
             port=args.port,
             data=Path(args.data),
-            database=args.database or os.environ.get("REENACT_DATABASE", ""),
+            database=database,
             blobs=args.blobs or os.environ.get("REENACT_BLOBS", ""),
             name=args.name,
             insecure=args.insecure,
@@ -48,3 +54,14 @@ def serve(args: argparse.Namespace) -> int:
             ),
         )
     )
+
+
+def _migrate(data: Path, database: str, role: str) -> int:
+    import asyncio
+
+    from reenact.server.opening import migrate_only
+
+    asyncio.run(migrate_only(data, database=database, role=role))
+    served = f", and {role} may serve with it" if role else ""
+    print(f"the database is up to date{served}", file=sys.stderr)
+    return 0

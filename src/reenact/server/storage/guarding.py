@@ -16,7 +16,7 @@ from reenact.server.storage.audit_guards import GROWING, POSTGRES_GUARDS, SQLITE
 from reenact.server.storage.database import EVERYBODY
 from reenact.server.storage.tables import METADATA, TENANTS
 
-__all__ = ["guard"]
+__all__ = ["are_guards_due", "guard"]
 
 _POLICY: Final = "of_tenant"
 
@@ -29,6 +29,11 @@ def guard(connection: Connection) -> None:
         return
     for statement in (*_missing_policies(connection), *_missing_guards(connection)):
         connection.exec_driver_sql(statement)
+
+
+def are_guards_due(connection: Connection) -> bool:
+    """Would :func:`guard` do something, on PostgreSQL?"""
+    return any(True for _ in (*_missing_policies(connection), *_missing_guards(connection)))
 
 
 def _owner(table: Table) -> str:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, inspect, text
 
 from reenact.errors import UsageError
 
-__all__ = ["migrate", "newest"]
+__all__ = ["are_steps_due", "migrate", "newest"]
 
 _FOLDER: Final = Path(__file__).with_name("migrations")
 
@@ -32,12 +32,7 @@ def migrate(connection: Connection, target: int | None = None) -> None:
     """Run the steps that are missing, up to ``target`` or the newest; for
     :meth:`Platform.define`. Raises :class:`UsageError` for a database of a later version."""
     target = target or newest()
-    found = _version(connection)
-    if found > newest():
-        raise UsageError(
-            f"the database has schema version {found}, and this is version {newest()}",
-            hint="use the reenact that made it, or a newer one",
-        )
+    found = _known_version(connection)
     if found >= target:
         return
     config = _config(connection)
@@ -47,17 +42,42 @@ def migrate(connection: Connection, target: int | None = None) -> None:
     connection.execute(text("UPDATE deployment SET schema_version = :now"), {"now": target})
 
 
+def are_steps_due(connection: Connection) -> bool:
+    """Would :func:`migrate` do something? Raises what that raises."""
+    return _known_version(connection) < newest()
+
+
+def _known_version(connection: Connection) -> int:
+    found = _version(connection)
+    if found > newest():
+        raise UsageError(
+            f"the database has schema version {found}, and this is version {newest()}",
+            hint="use the reenact that made it, or a newer one",
+        )
+    return found
+
+
 def _version(connection: Connection) -> int:
     """0 for a database in which there is nothing of ours."""
     if not inspect(connection).has_table("deployment"):
         return 0
     found = connection.scalar(text("SELECT schema_version FROM deployment"))
+    if found is None and not connection.scalar(text("SELECT count(*) FROM tenants")):
+        found = _prepared_version(connection)
     if found is None:
         raise UsageError(
             "the database has our tables, and nothing in them",
             hint="name an empty one, or restore this one from a copy",
         )
     return int(found)
+
+
+def _prepared_version(connection: Connection) -> str | None:
+    """Of tables that somebody has made for servers that were not started yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
 
 
 def _config(connection: Connection) -> Config:

@@ -20,9 +20,18 @@ from reenact.server.storage import (
 from reenact.server.storage.database import Database, Platform
 from reenact.server.storage.guarding import guard
 from reenact.server.storage.migrating import migrate, newest
+from reenact.server.storage.rights import check_rights, let_serve
 from reenact.server.storage.tables import DEPLOYMENT, TENANTS
 
-__all__ = ["FIRST_TENANT", "DeploymentFacts", "Keys", "bind_keys", "renew_setup", "settle"]
+__all__ = [
+    "FIRST_TENANT",
+    "DeploymentFacts",
+    "Keys",
+    "bind_keys",
+    "prepare_tables",
+    "renew_setup",
+    "settle",
+]
 
 FIRST_TENANT: Final = "default"
 _NO_LINK: Final = "no link yet"
@@ -63,6 +72,7 @@ async def settle(
     async with database.platform(write=True) as platform:
         if database.dialect == "postgresql":
             await _check_role(platform)
+            await platform.define(check_rights)
         await platform.define(migrate)
         await platform.define(guard)
         if await platform.one(select(DEPLOYMENT.c.id)) is None:
@@ -73,6 +83,19 @@ async def settle(
         return DeploymentFacts(
             row.name, bool(row.setup_hash), Keys(row.audit_key, row.commands_key)
         )
+
+
+async def prepare_tables(database: Database, role: str) -> None:
+    """Make the tables, or bring them up to date, and let ``role``, if one is named, serve with
+    them. What only a server can say of a deployment is left to the first one. Raises
+    :class:`UsageError`."""
+    async with database.platform(write=True) as platform:
+        if database.dialect == "postgresql":
+            await platform.define(check_rights)
+        await platform.define(migrate)
+        await platform.define(guard)
+        if role:
+            await platform.define(lambda connection: let_serve(connection, role))
 
 
 async def _check_role(platform: Platform) -> None:
