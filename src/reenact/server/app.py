@@ -106,7 +106,8 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
         if principal is not None and problem.status == 403 and not problem.audited:
             await _record_denial(server, principal, endpoint, problem)
         if endpoint.page and is_browser(request):
-            return answer_browser(server, request, principal, problem, request_id_of(request))
+            request_id = request_id_of(request)
+            return await answer_browser(server, request, principal, problem, request_id)
         return answer_problem(problem, request_id_of(request))
 
 

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from reenact.server.access import Permission
 from reenact.server.pages import (
+    again,
     agents,
     assets,
     audit,
@@ -40,6 +41,7 @@ ENDPOINTS: Final = (
     _page("POST", "/invite", "open", entrance.do_invite),
     _page("GET", "/signin", "open", entrance.show_signin),
     _page("POST", "/signin", "open", entrance.do_signin),
+    _page("POST", "/again", "open", again.do_again),
     _page("POST", "/signout", "open", entrance.do_signout),
     Endpoint("GET", "/static/{version}/{name}", "open", assets.send_asset),
     _page("GET", "/exchanges", "exchange:read", history.show_history),

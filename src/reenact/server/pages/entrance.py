@@ -22,10 +22,14 @@ from reenact.server.people.signing_in import sign_in, sign_out
 from reenact.server.problems import Problem
 
 __all__ = [
+    "EMAIL",
+    "PASSWORD",
+    "TENANT",
     "do_invite",
     "do_setup",
     "do_signin",
     "do_signout",
+    "issuer_of",
     "show_invite",
     "show_setup",
     "show_signin",
@@ -70,11 +74,12 @@ def _field(name: str, label: str, kind: str, complete: str) -> Html:
     )
 
 
-_EMAIL: Final = _field("email", "E-mail address", "email", "username")
+EMAIL: Final = _field("email", "E-mail address", "email", "username")
+TENANT: Final = _field("tenant", "Tenant", "text", "organization")
 _NEW: Final = _field(
     "password", f"Password (at least {LEAST} characters)", "password", "new-password"
 )
-_PASSWORD: Final = _field("password", "Password", "password", "current-password")
+PASSWORD: Final = _field("password", "Password", "password", "current-password")
 
 
 async def show_setup(ask: Ask) -> Response:
@@ -105,7 +110,7 @@ def _setup_page(token: str, problem: Problem | None = None) -> Response:
         "This makes the first account: it administers the server and its first tenant.",
         "/setup",
         _hidden("token", token),
-        _EMAIL,
+        EMAIL,
         _NEW,
         button="Make the account",
         problem=problem,
@@ -178,9 +183,9 @@ def _signin_page(
         words,
         "/signin",
         _hidden("next", way) if _WAY.fullmatch(way) else None,
-        _EMAIL,
-        _PASSWORD,
-        _field("tenant", "Tenant", "text", "organization") if several else None,
+        EMAIL,
+        PASSWORD,
+        TENANT if several else None,
         button="Sign in",
         problem=problem,
         below=_other_way(ask),
@@ -191,8 +196,13 @@ def _other_way(ask: Ask) -> Child:
     """To the OpenID provider, where there is one."""
     if ask.server.oidc is None:
         return None
-    name = urlsplit(ask.server.oidc.settings.issuer).hostname
-    return tag("p", "Or ", link("/signin/oidc", f"sign in with {name}"), ".")
+    return tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer_of(ask)}"), ".")
+
+
+def issuer_of(ask: Ask) -> str:
+    """What people call the OpenID provider; empty where there is none."""
+    oidc = ask.server.oidc
+    return "" if oidc is None else urlsplit(oidc.settings.issuer).hostname or "OpenID"
 
 
 async def show_start(ask: Ask) -> Response:

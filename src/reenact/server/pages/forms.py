@@ -33,6 +33,10 @@ class Form:
         """The last one of this name."""
         return next((value for key, value in reversed(self._fields) if key == name), default)
 
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self._fields)
+
     def many(self, name: str) -> list[str]:
         return [value for key, value in self._fields if key == name]
 

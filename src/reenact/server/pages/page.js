@@ -16,6 +16,13 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
+// On a narrow screen the navigation is scrolled to where one is.
+const here = document.querySelector("header nav [aria-current]");
+if (here) { const nav = here.closest("nav"); nav.scrollLeft = here.offsetLeft - nav.offsetLeft - nav.clientWidth / 3; }
+
+// After signing in again: back to the form that was being filled in. Nothing is done by this.
+document.querySelector("form[data-goes-on]")?.requestSubmit();
+
 // "/" goes to the search.
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select");

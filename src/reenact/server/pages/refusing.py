@@ -6,7 +6,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from reenact.server.asking import Ask
-from reenact.server.pages.markup import link, tag, url
+from reenact.server.pages.again import sign_in_again
+from reenact.server.pages.ended import Kept, form_again, keep, shown
+from reenact.server.pages.markup import Html, link, tag, url
 from reenact.server.pages.shell import alert, bare, page
 from reenact.server.people.csrf import SAFE
 from reenact.server.ports import Principal, Server
@@ -20,18 +22,21 @@ def is_browser(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def answer_browser(
+async def answer_browser(
     server: Server, request: Request, principal: Principal | None, problem: Problem, request_id: str
 ) -> Response:
     """``principal`` is None for somebody who is not known."""
     said = tag("p", f"Request {request_id}", class_="dim")
     if principal is None or problem.status == 401:
-        return _unknown(request, problem)
+        return await _unknown(server, request, problem)
     ask = Ask(request, server, principal)
+    old = await keep(server, request) if problem.code == "csrf_failed" else None
     return page(
         ask,
         _TITLES.get(problem.status, "Not like this"),
         alert(problem),
+        tag("p", link("/", "To the start"), class_="ways"),
+        _of_another_session(ask, old) if old is not None else None,
         said,
         status=problem.status,
     )
@@ -40,20 +45,31 @@ def answer_browser(
 _TITLES = {403: "Not allowed", 404: "Not found", 429: "Too much at once", 500: "Something broke"}
 
 
-def _unknown(request: Request, problem: Problem) -> Response:
+def _of_another_session(ask: Ask, kept: Kept) -> Html:
+    """Signed in again elsewhere, and then sent: the token is the old one, the form is one's own."""
+    return tag(
+        "section",
+        tag("p", "If it is a form of yours from before you signed in, it can be sent once more."),
+        form_again(ask, kept, "Send it once more"),
+        shown(kept),
+    )
+
+
+async def _unknown(server: Server, request: Request, problem: Problem) -> Response:
     if problem.status != 401:
         return bare("Not like this", alert(problem), status=problem.status)
     if request.method in SAFE:
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(url("/signin", next=f"{request.url.path}{query}"), 303)
+    ask, kept = Ask(request, server, None), await keep(server, request)
+    if kept is not None:
+        return sign_in_again(ask, kept)
     return bare(
         "Your session has ended",
         alert(problem),
         tag(
-            "p",
-            "Nothing was done. Go back to copy what you typed, sign in, and open the form anew: the "
-            "old one belongs to the session that has ended.",
+            "p", "Nothing was done. What was sent is too large to be kept, or no form of this page."
         ),
-        tag("p", link("/signin", "Sign in", target="_blank", rel="noopener", class_="button main")),
+        tag("p", link("/signin", "Sign in", class_="button main")),
         status=401,
     )

@@ -19,7 +19,7 @@ from reenact.server.storage import people_rows, platform
 from reenact.server.storage.database import Platform
 from reenact.server.storage.people_rows import Key
 
-__all__ = ["address_of", "agent_header_of", "authenticate", "check_origin"]
+__all__ = ["address_of", "agent_header_of", "authenticate", "by_session", "check_origin"]
 
 _SEEN: Final = 60_000
 """Milliseconds within which a further use is not noted down."""
@@ -36,7 +36,7 @@ async def authenticate(server: Server, request: Request) -> Principal:
     secret = cookie_of(request)
     if not secret:
         raise Problem("unauthenticated", "this needs a key or a session", hint="reenact login")
-    return await _by_session(server, request, secret)
+    return await by_session(server, request, secret)
 
 
 def check_origin(request: Request, principal: Principal) -> None:
@@ -102,7 +102,8 @@ async def _holder(transaction: Platform, request: Request, key: Key) -> Principa
     )
 
 
-async def _by_session(server: Server, request: Request, secret: str) -> Principal:
+async def by_session(server: Server, request: Request, secret: str) -> Principal:
+    """Whose session it is. Raises :class:`Problem` for one that has ended."""
     now, kept = server.now(), hash_secret(secret)
     async with server.database.platform() as transaction:
         session = await platform.session_by_hash(transaction, kept)
