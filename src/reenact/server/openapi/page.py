@@ -12,15 +12,22 @@ from typing import Any, Final
 __all__ = ["POLICY", "to_page"]
 
 _STYLE: Final = (
-    ":root{color-scheme:light dark}"
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-    "code,pre{font:14px/1.5 ui-monospace,monospace}"
-    "pre{overflow-x:auto;padding:.6rem;border:1px solid #8886;border-radius:.3rem}"
-    "details{border-bottom:1px solid #8884;padding:.35rem 0}"
-    "summary{cursor:pointer;overflow-wrap:anywhere}"
-    "table{border-collapse:collapse}td,th{text-align:left;padding:.15rem 1rem .15rem 0;vertical-align:top}"
-    "b{display:inline-block;min-width:4.2rem}"
-    "nav{display:flex;flex-wrap:wrap;gap:0 .8rem}"
+    ":root{color-scheme:light dark;--paper:#fff;--ink:#1d232b;--dim:#58626e;--line:#d9dee4;--soft:#f4f6f8;--link:#1a5fa0}"
+    "@media(prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#dfe5ec;--dim:#9aa6b2;--line:#2f3842;--soft:#1b2128;--link:#7fbcf2}}"
+    "*{box-sizing:border-box}"
+    "body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif}"
+    "main{max-width:64rem;margin:0 auto;padding:1.25rem}"
+    "a{color:var(--link)}:focus-visible{outline:2px solid var(--link);outline-offset:2px}"
+    "h1{font-size:1.35rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}"
+    "code,pre{font:12.5px/1.55 ui-monospace,monospace;overflow-wrap:anywhere}"
+    "pre{white-space:pre-wrap;padding:.5rem .75rem;background:var(--soft);border-radius:6px}"
+    "details{border-bottom:1px solid var(--line);padding:.25rem 0}details[open]{padding-bottom:.75rem}"
+    "summary{cursor:pointer;overflow-wrap:anywhere}summary span{color:var(--dim)}"
+    "table{border-collapse:collapse;margin:.5rem 0}"
+    "caption{text-align:left;font-weight:600;font-size:.8rem;color:var(--dim)}"
+    "td{padding:.125rem 1rem .125rem 0;vertical-align:top;overflow-wrap:anywhere}"
+    "b{display:inline-block;min-width:4.2rem;font-size:.8rem}"
+    "nav{display:flex;flex-wrap:wrap;gap:.25rem .75rem}"
 )
 _HASH: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 POLICY: Final = (
@@ -44,7 +51,7 @@ def to_page(description: dict[str, Any]) -> str:
     schemas = "".join(_schemas(description["components"]["schemas"]))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body><main><h1>{title}</h1>"
         f"<p>Version {escape(description['info']['version'])}. For programs: "
         '<a href="/api/openapi.json">OpenAPI</a>.</p>'
@@ -59,7 +66,7 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     needed = " or ".join(map(_code, needs)) if needs else escape(who)
     return (
         f"<details><summary><b>{escape(method.upper())}</b> {_code(path)} "
-        f"{escape(operation['summary'])}</summary><p>Needs: {needed}.</p>"
+        f"<span>{escape(operation['summary'])}</span></summary><p>Needs: {needed}.</p>"
         f"{_table('Takes', _inputs(operation))}{_table('Answers', _answers(operation))}</details>"
     )
 
@@ -70,7 +77,7 @@ def _code(text: str) -> str:
 
 def _table(heading: str, rows: Iterator[tuple[str, str]]) -> str:
     lines = "".join(f"<tr><td>{one}</td><td>{other}</td></tr>" for one, other in rows)
-    return f"<table><tr><th>{heading}</th><th></th></tr>{lines}</table>" if lines else ""
+    return f"<table><caption>{heading}</caption><tbody>{lines}</tbody></table>" if lines else ""
 
 
 def _inputs(operation: dict[str, Any]) -> Iterator[tuple[str, str]]:

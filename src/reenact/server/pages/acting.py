@@ -10,13 +10,20 @@ from reenact.server.pages.values import folded
 __all__ = ["confirmed", "form", "labelled", "options", "secret_once"]
 
 
-def form(ask: Ask, action: str, *inside: Child, button: str, class_: str = "fields") -> Html:
-    """What is sent with the token of the session."""
+def form(
+    ask: Ask,
+    action: str,
+    *inside: Child,
+    button: str,
+    class_: str = "fields",
+    main: bool = False,
+) -> Html:
+    """What is sent with the token of the session. ``main``: what one came to the page for."""
     return tag(
         "form",
         csrf(ask),
         *inside,
-        tag("button", button),
+        tag("button", button, class_="main" if main else None),
         method="post",
         action=action,
         class_=class_,
@@ -30,9 +37,17 @@ def confirmed(ask: Ask, action: str, word: str, warning: str) -> Html:
     )
 
 
-def labelled(label: str, name: str, *, kind: str = "text", required: bool = False) -> Html:
-    """A field with its label. ``kind`` is the type of an ``input``."""
-    return tag("label", tag("span", label), tag("input", name=name, type=kind, required=required))
+def labelled(
+    label: str,
+    name: str,
+    *,
+    kind: str = "text",
+    required: bool = False,
+    wide: bool = False,
+) -> Html:
+    """A field with its label. ``kind`` is the type of an ``input``; ``wide`` is for sentences."""
+    box = tag("input", name=name, type=kind, required=required)
+    return tag("label", tag("span", label), box, class_="wide" if wide else None)
 
 
 def options(label: str, name: str, words: tuple[str, ...], now: str = "") -> Html:

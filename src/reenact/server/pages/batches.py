@@ -80,10 +80,10 @@ def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> R
         tag("input", type="hidden", name="search", value=kept),
         options("Outbound calls", "boundaries", _MODES),
         options("Code", "revision", ("current", "same")),
-        labelled("In environment (otherwise where each came from)", "environment"),
+        labelled("Environment (empty: its own)", "environment"),
         labelled("At a time, per agent", "concurrency", kind="number"),
         labelled("A minute, per agent", "perMinute", kind="number"),
-        labelled("Reason (required in production)", "reason"),
+        labelled("Reason (required in production)", "reason", wide=True),
     )
     return page(
         ask,
@@ -91,7 +91,7 @@ def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> R
         alert(problem) if problem is not None else None,
         tag("p", "All exchanges of this search, 10,000 at most:"),
         facts(said) if said else tag("p", "every exchange that is no replay", class_="wrong"),
-        form(ask, "/batches", fields, button="Plan it"),
+        form(ask, "/batches", fields, button="Plan it", main=True),
         tag("p", "This counts what would be replayed, and replays nothing yet.", class_="dim"),
         here="/batches",
         status=200 if problem is None else problem.status,
@@ -174,7 +174,12 @@ def _actions(ask: Ask, found: BatchView, over: bool) -> Iterator[Html]:
         number = count(found.plan.replayable, "exchange")
         yield tag(
             "div",
-            form(ask, url("/batches/{}/confirm", found.batch_id), button=f"Replay {number}"),
+            form(
+                ask,
+                url("/batches/{}/confirm", found.batch_id),
+                button=f"Replay {number}",
+                main=True,
+            ),
             confirmed(
                 ask, url("/batches/{}/cancel", found.batch_id), "Drop the plan", "It is gone then."
             ),

@@ -11,8 +11,8 @@ from reenact.exchange.comparison.result import CallChange, Comparison, Processor
 from reenact.exchange.document import to_document
 from reenact.exchange.model import Exchange, Payload
 from reenact.server.pages.lines import side_by_side
-from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, duration
+from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
+from reenact.server.pages.saying import badge, count, duration, stamp
 from reenact.server.pages.values import changes, folded, value
 
 __all__ = ["comparison"]
@@ -52,7 +52,7 @@ def _verdict(found: Comparison) -> Html:
 def _summary(found: Comparison, before: Exchange, after: Exchange) -> Html:
     counts = found.counts
     rows: list[tuple[str, Child, Child]] = [
-        ("Exchange", _to(before), _to(after)),
+        ("Started (UTC)", _to(before), _to(after)),
         ("Status", badge(found.status.before), badge(found.status.after)),
         ("Duration", duration(found.duration.before), duration(found.duration.after)),
         (
@@ -91,7 +91,8 @@ def _summary(found: Comparison, before: Exchange, after: Exchange) -> Html:
 
 
 def _to(exchange: Exchange) -> Html:
-    return link(url("/exchanges/{}", exchange.exchange_id), exchange.exchange_id)
+    began = stamp(exchange.started_at, none=exchange.exchange_id)
+    return link(url("/exchanges/{}", exchange.exchange_id), began, title=exchange.exchange_id)
 
 
 def _part(
@@ -157,7 +158,7 @@ def _call(one: CallChange) -> Html:
         " ",
         tag("span", one.type, class_="dim"),
         " ",
-        tag("b", one.operation),
+        tag("b", breakable(one.operation)),
         " ",
         tag("span", answer, class_="dim") if answer else None,
     )

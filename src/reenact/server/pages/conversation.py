@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reenact.server.pages.markup import Child, Html, tag
+from reenact.server.pages.markup import Child, Html, breakable, tag
 from reenact.server.pages.told import Told
 from reenact.server.pages.values import block, folded, value
 
@@ -16,7 +16,7 @@ def conversation(told: Told) -> Html:
     """One model call, as its messages."""
     return tag(
         "article",
-        tag("h3", told.call.operation),
+        tag("h3", breakable(told.call.operation)),
         *(_message(one) for one in told.talk or ()),
         class_="talk",
     )

@@ -11,12 +11,16 @@ from starlette.responses import Response
 from reenact.server.access import Permission, has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import read_exchange
-from reenact.server.exchanges.shapes import ExchangeView, ReplayBrief
+from reenact.server.exchanges.replays import read_replays
+from reenact.server.exchanges.shapes import ExchangeView, ReplayView
+from reenact.server.pages.agent_names import agent_named
 from reenact.server.pages.conversation import conversation
 from reenact.server.pages.documents import Passage, passages
+from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lines import side_by_side
-from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.lists import table
+from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, duration, environment, stamp
 from reenact.server.pages.shell import page
 from reenact.server.pages.timeline import Entry, bar, entries
@@ -35,10 +39,11 @@ async def show_exchange(ask: Ask) -> Response:
     told = await tell(ask.server, ask.tenant, found)
     kind = (await kinds_of(ask)).get(found.environment, "production")
     talks = [one for one in told if one.talk]
+    replays = await read_replays(Filled(ask, query={"exchange": found.exchange_id}))
     return page(
         ask,
         found.route_id,
-        _about(found),
+        _about(found, await agent_named(ask, found.agent_id)),
         wrong(found.error),
         _section("What happened", _timeline(found, told)),
         _section("Conversation", *map(conversation, talks)) if talks else None,
@@ -48,7 +53,7 @@ async def show_exchange(ask: Ask) -> Response:
             _section("What came out", payload(found.result)),
             class_="inout",
         ),
-        _section("Replays", _replays(found.replays)) if found.replays else None,
+        _section("Replays", _replays(replays.items)) if found.replays else None,
         here="/exchanges",
         heading=fragment(
             environment(found.environment, kind), badge(found.status), _actions(ask, found)
@@ -75,15 +80,15 @@ def _actions(ask: Ask, found: ExchangeView) -> Html:
     )
 
 
-def _about(found: ExchangeView) -> Html:
+def _about(found: ExchangeView, agent: Child) -> Html:
     trace, replay = found.trace, found.replay
     related = found.correlation_id
     return facts(
         (
-            ("Started", stamp(found.started_at)),
+            ("Started (UTC)", stamp(found.started_at)),
             ("Duration", duration(found.duration)),
             ("App", found.app),
-            ("Agent", found.agent_id),
+            ("Agent", agent),
             ("Version", found.code_version),
             ("Revision", tag("code", found.revision[:16], title=found.revision)),
             ("Exchange", tag("code", found.exchange_id)),
@@ -126,7 +131,8 @@ def _timeline(found: ExchangeView, told: Sequence[Told]) -> Html:
 
 
 def _counted(found: ExchangeView, told: Sequence[Told]) -> str:
-    return f"{count(len(found.processors), 'step')}, {count(len(told), 'outbound call')}"
+    counts = ((len(found.processors), "step"), (len(told), "outbound call"))
+    return ", ".join(count(number, noun) for number, noun in counts if number)
 
 
 def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Html:
@@ -138,7 +144,9 @@ def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Ht
     else:
         assert entry.told is not None  # a row is one or the other
         call = entry.told.call
-        name = fragment(tag("span", call.type, class_="dim"), " ", tag("b", call.operation))
+        name = fragment(
+            tag("span", call.type, class_="dim"), " ", tag("b", breakable(call.operation))
+        )
         state = badge("failed") if call.error else None
         inside, tone = [*_call(entry.told)], f"call {_known(call.type)}"
     head = fragment(
@@ -169,13 +177,17 @@ def _kind(one: Any) -> str:
     return " ".join(said)
 
 
+def _label(words: str) -> Html:
+    return tag("h3", words, class_="label")
+
+
 def _step(entry: Entry, documents: dict[int, Passage]) -> Iterator[Child]:
     one = entry.processor
     if one is None:
         return
     yield wrong(one.error)
     if one.changes:
-        yield tag("h4", f"Changed {count(len(one.changes), 'place')}")
+        yield _label(f"Changed {count(len(one.changes), 'place')}")
         yield changes(one.changes)
     if one.seq in documents:
         passage = documents[one.seq]
@@ -183,7 +195,7 @@ def _step(entry: Entry, documents: dict[int, Passage]) -> Iterator[Child]:
         yield folded("Payload before and after", both)
     for name, item in (("Given", one.input), ("Gave", one.output)):
         if item is not msgspec.UNSET:
-            yield tag("h4", name)
+            yield _label(name)
             yield value(item)
     if not one.changes and one.input is msgspec.UNSET and one.output is msgspec.UNSET:
         yield tag("p", "It changed nothing.", class_="dim")
@@ -193,23 +205,20 @@ def _call(told: Told) -> Iterator[Child]:
     call = told.call
     for name, item in (("Request", call.request), ("Answer", call.response), ("Error", call.error)):
         if item is not None:
-            yield tag("h4", name)
+            yield _label(name)
             yield value(item)
 
 
-def _replays(replays: Sequence[ReplayBrief]) -> Html:
-    return tag(
-        "ul",
-        *(
-            tag(
-                "li",
-                link(url("/replays/{}", one.replay_id), one.replay_id),
-                " ",
-                badge(one.state),
-                " ",
-                badge(one.verdict) if one.verdict else None,
-            )
-            for one in replays
-        ),
-        class_="plain",
+def _replays(replays: Sequence[ReplayView]) -> Html:
+    heads = ("Requested (UTC)", "State", "Verdict", "By", "Reason")
+    rows = (
+        (
+            link(url("/replays/{}", one.replay_id), stamp(one.requested_at), class_="route"),
+            badge(one.state),
+            badge(one.verdict) if one.verdict else "",
+            one.requested_by,
+            one.reason,
+        )
+        for one in replays
     )
+    return table(heads, rows, none="", caption="Replays of this exchange", brief=True)

@@ -15,10 +15,11 @@ __all__ = ["drawing", "rows_of"]
 _IN: Final = 36
 _HIGH: Final = 46
 _GAP: Final = 16
-_WIDE: Final = 420
-_LEFT: Final = 40
+_WIDE: Final = 330
+_LEFT: Final = 24
 _DEEPEST: Final = 12
-_LETTERS: Final = 46
+_LETTERS: Final = 44
+_TIE: Final = 20
 
 Placed = dict[str, tuple[int, int]]
 
@@ -58,7 +59,8 @@ def drawing(found: Graph, here: str) -> Html:
     return tag(
         "svg",
         tag("title", "Exchanges that belong together"),
-        *(_edge(one, places) for one in found.edges),
+        *(_edge(one, places) for one in found.edges if one.kind != "correlation"),
+        *(_tie(one, other, places) for one, other in _ties(found, rows)),
         *(_node(node, places[node.exchange_id], node.exchange_id == here) for _, node in rows),
         width=width,
         height=height,
@@ -72,13 +74,32 @@ def _edge(edge: Edge, places: Placed) -> Html | None:
     if edge.source not in places or edge.target not in places:
         return None
     (x, y), (to_x, to_y) = places[edge.source], places[edge.target]
-    middle = to_y + _HIGH // 2
-    if edge.kind == "correlation":
-        start = y + _HIGH // 2
-        way = f"M{x} {start} C{x - 30} {start} {to_x - 30} {middle} {to_x} {middle}"
-    else:
-        way = f"M{x + 14} {y + _HIGH} V{middle} H{to_x}"
+    way = f"M{x + 14} {y + _HIGH} V{to_y + _HIGH // 2} H{to_x}"
     return tag("path", d=way, class_=f"edge {edge.kind}")
+
+
+def _ties(found: Graph, rows: list[tuple[int, Node]]) -> list[tuple[str, str]]:
+    """What is tied by correlation alone, by the tops of both: below a top everything is tied anyway."""
+    tops: dict[str, str] = {}
+    top = ""
+    for depth, node in rows:
+        top = top if depth else node.exchange_id
+        tops[node.exchange_id] = top
+    order = {name: number for number, name in enumerate(tops)}
+    pairs: dict[tuple[str, str], None] = {}
+    for edge in found.edges:
+        if edge.kind == "correlation" and {edge.source, edge.target} <= set(tops):
+            one, other = sorted((tops[edge.source], tops[edge.target]), key=order.__getitem__)
+            if one != other:
+                pairs[one, other] = None
+    return [*pairs]
+
+
+def _tie(one: str, other: str, places: Placed) -> Html:
+    (x, y), (to_x, to_y) = places[one], places[other]
+    start, end = y + _HIGH // 2, to_y + _HIGH // 2
+    way = f"M{x} {start} H{x - _TIE} V{end} H{to_x}"
+    return tag("path", d=way, class_="edge correlation")
 
 
 def _node(node: Node, place: tuple[int, int], here: bool) -> Html:

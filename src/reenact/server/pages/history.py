@@ -39,14 +39,14 @@ async def show_history(ask: Ask) -> Response:
     """``GET /exchanges``: what the filters in the address find, the newest first."""
     found = await read_exchanges(_asked(ask))
     kinds = await kinds_of(ask)
-    heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "")
+    heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
     rows = (_row(one, kinds.get(one.environment, "production")) for one in found.items)
     none = "No exchange is like this. Fewer filters find more."
     return page(
         ask,
         "History",
         _filters(ask),
-        table(heads, rows, none=none, caption="Exchanges, newest first"),
+        table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
         pieces(ask, found.next),
         here="/exchanges",
         heading=_many(ask) if found.items else None,
@@ -130,7 +130,7 @@ async def show_replays(ask: Ask) -> Response:
         field(ask, "to", "To (UTC)", kind="datetime-local"),
     )
     none = "There are no such replays. Choose an exchange in the history, and replay it."
-    listed = table(heads, rows, none=none, caption="Replays, newest first")
+    listed = table(heads, rows, none=none, caption="Replays, newest first", brief=True)
     return page(ask, "Replays", form, listed, pieces(ask, found.next), here="/replays")
 
 

@@ -15,8 +15,11 @@ __all__ = ["choice", "field", "filters", "pieces", "since_until", "table"]
 Row = Sequence[Child]
 
 
-def table(heads: Sequence[str], rows: Iterable[Row], *, none: str, caption: str) -> Html:
-    """``none`` is said when there are no rows. On narrow screens each cell says its head."""
+def table(
+    heads: Sequence[str], rows: Iterable[Row], *, none: str, caption: str, brief: bool = False
+) -> Html:
+    """``none`` is said when there are no rows. On narrow screens each cell says its head, but not in
+    a ``brief`` one, whose cells speak for themselves."""
     body = [
         tag("tr", *(tag("td", cell, data_head=head) for head, cell in zip(heads, row, strict=True)))
         for row in rows
@@ -28,12 +31,17 @@ def table(heads: Sequence[str], rows: Iterable[Row], *, none: str, caption: str)
         tag(
             "table",
             tag("caption", caption, class_="unseen"),
-            tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
+            tag("thead", tag("tr", *map(_head, heads))),
             tag("tbody", *body),
-            class_="list",
+            class_="list brief" if brief else "list",
         ),
         class_="scroll",
     )
+
+
+def _head(words: str) -> Html:
+    """Over a column of buttons there is none."""
+    return tag("th", words, scope="col") if words else tag("td")
 
 
 def filters(action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False) -> Html:

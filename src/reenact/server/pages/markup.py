@@ -12,13 +12,27 @@ from html import escape
 from typing import Final, TypeAlias
 from urllib.parse import quote, urlencode
 
-__all__ = ["Attribute", "Child", "Html", "fragment", "link", "tag", "textarea", "url", "visible"]
+__all__ = [
+    "Attribute",
+    "Child",
+    "Html",
+    "breakable",
+    "fragment",
+    "link",
+    "tag",
+    "textarea",
+    "url",
+    "visible",
+]
 
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\ud800-\udfff]"
 )
+
+
+_JOINTS: Final = re.compile(r"(?<=[/?&=_])(?=[^/?&=_])")
 
 
 class Html(str):
@@ -49,6 +63,11 @@ def _inside(child: Child) -> str:
     if isinstance(child, (str, int)):
         return escape(visible(str(child)))
     return "".join(map(_inside, child))
+
+
+def breakable(text: str) -> Html:
+    """A long name that is broken at its joints where it does not fit."""
+    return Html("<wbr>".join(map(fragment, _JOINTS.split(text))))
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:

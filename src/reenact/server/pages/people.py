@@ -60,7 +60,7 @@ async def _people(ask: Ask, *told: Child, problem: Problem | None = None) -> Res
         "People",
         alert(problem) if problem is not None else None,
         *told,
-        tag("p", f"{who.name} has the tier {tier}.", class_="dim"),
+        tag("p", f"Tenant {who.name}: tier {tier}.", class_="dim"),
         table(heads, rows, none="Nobody is here.", caption="People and their grants"),
         pieces(ask, found.next) if ask.request.method == "GET" else None,
         tag(

@@ -17,7 +17,7 @@ from reenact.server.exchanges.planning import Goal, aim, plan
 from reenact.server.exchanges.wanting import ReplayRequest
 from reenact.server.pages.drafts import Mistake
 from reenact.server.pages.lines import side_by_side
-from reenact.server.pages.markup import Html, fragment, link, tag
+from reenact.server.pages.markup import Html, breakable, fragment, link, tag
 from reenact.server.pages.saying import badge, count
 from reenact.server.pages.shell import alert
 from reenact.server.pages.told import Told
@@ -137,7 +137,7 @@ def _boundaries(mode: str, told: Sequence[Told]) -> Html:
             "li",
             badge("live", tone="bad") if live else badge("recorded", tone="good"),
             " ",
-            tag("b", operation),
+            tag("b", breakable(operation)),
             f" {kind} × {number}",
         )
         for (kind, operation), number in calls.most_common(_LISTED)

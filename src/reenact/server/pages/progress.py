@@ -14,9 +14,10 @@ from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.history import get_exchange
 from reenact.server.exchanges.replays import cancel_replay, read_replay
 from reenact.server.exchanges.shapes import ReplayView
+from reenact.server.pages.agent_names import agent_named
 from reenact.server.pages.comparison import comparison
 from reenact.server.pages.kinds import kinds_of
-from reenact.server.pages.markup import Html, fragment, link, tag, url
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, environment, stamp
 from reenact.server.pages.shell import csrf, page
 from reenact.server.pages.values import block, facts, folded, pretty
@@ -41,7 +42,7 @@ async def show_replay(ask: Ask) -> Response:
         "Replay",
         tag("p", link(url("/exchanges/{}", found.source_exchange_id), found.route_id)),
         _progress(found),
-        _about(found),
+        _about(found, await agent_named(ask, found.agent_id)),
         await _compared(ask, found) if over and found.exchange_id else None,
         here="/replays",
         heading=fragment(
@@ -77,14 +78,14 @@ def _step(label: str, at: int, now: bool) -> Html:
     )
 
 
-def _about(found: ReplayView) -> Html:
+def _about(found: ReplayView, agent: Child) -> Html:
     edit = folded("Edit that was asked for", block(pretty(found.patch))) if found.patch else None
     return fragment(
         facts(
             (
                 ("Reason", found.reason),
                 ("By", found.requested_by),
-                ("Agent", found.agent_id),
+                ("Agent", agent),
                 ("Outbound calls", found.boundaries.replace("_", " ")),
                 ("Audit record", _record(found)),
                 ("Replay", tag("code", found.replay_id)),

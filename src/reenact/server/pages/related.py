@@ -9,7 +9,7 @@ from reenact.server.asking import Ask
 from reenact.server.exchanges.relations import read_correlation, read_lineage
 from reenact.server.pages.graphs import drawing, rows_of
 from reenact.server.pages.lists import table
-from reenact.server.pages.markup import Child, Html, link, tag, url
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, duration, stamp
 from reenact.server.pages.shell import page
 from reenact.server.pages.values import folded
@@ -37,33 +37,43 @@ async def show_related(ask: Ask) -> Response:
     return page(
         ask,
         "Related",
-        tag("p", link(url("/exchanges/{}", here), "back to the exchange")),
+        tag("p", link(url("/exchanges/{}", here), "Back to the exchange")),
         tag(
             "section",
             tag("h2", "Who called whom"),
             tag("div", drawing(found, here), class_="scroll", tabindex=0),
             tag(
                 "p",
-                "A line from above: it was called by, or is a replay of. Dashed: the same business.",
+                "A line leads from what called to what was called, and from an original to its replays. "
+                "Dashed: the same correlation id.",
                 class_="dim",
             ),
             folded("As a table", listed),
         ),
-        tag(
-            "section", tag("h2", "Replays of the same original"), tag("ul", _branch(lineage, here))
-        ),
+        _section(lineage, here) if lineage.replays else None,
         here="/exchanges",
     )
 
 
+def _section(lineage: Branch, here: str) -> Html:
+    heading = tag("h2", "The original and its replays (UTC)")
+    return tag("section", heading, tag("ul", _branch(lineage, here), class_="tree"))
+
+
 def _branch(branch: Branch, here: str) -> Html:
     mine = branch.exchange_id == here
-    name: Child = branch.exchange_id
+    said = "Replay" if branch.replay_id else "Original"
+    name: Child = fragment(said, " ", tag("code", branch.exchange_id))
     if not branch.missing:
-        name = link(
-            url("/exchanges/{}", branch.exchange_id),
-            branch.exchange_id,
-            aria_current="true" if mine else None,
+        name = fragment(
+            link(
+                url("/exchanges/{}", branch.exchange_id),
+                said,
+                title=branch.exchange_id,
+                aria_current="true" if mine else None,
+            ),
+            " ",
+            stamp(branch.started_at),
         )
     below = tag("ul", *(_branch(one, here) for one in branch.replays)) if branch.replays else None
     return tag(

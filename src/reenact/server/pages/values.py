@@ -87,14 +87,14 @@ def payload(found: Payload | None, redacted: Sequence[str] = ()) -> Html:
     removed = f"removed before it was stored: {', '.join(redacted[:20])}" if redacted else ""
     return fragment(
         _section("Headers", _pairs([(name, item) for name, item in found.headers])),
-        _section(f"Body · {_kind(found.body)}", _body(found.body)),
+        _section(fragment("Body ", tag("span", _kind(found.body))), _body(found.body)),
         _section("Properties", _pairs([(k, _plain(v)) for k, v in found.properties.items()])),
         tag("p", removed, class_="dim") if removed else None,
     )
 
 
-def _section(name: str, inside: Html | None) -> Html | None:
-    return None if inside is None else fragment(tag("h4", name), inside)
+def _section(name: Child, inside: Html | None) -> Html | None:
+    return None if inside is None else fragment(tag("h3", name, class_="label"), inside)
 
 
 def _plain(item: Any) -> str:
@@ -109,7 +109,7 @@ def _pairs(pairs: list[tuple[str, str]]) -> Html | None:
 
 
 def _kind(body: Body) -> str:
-    return " ".join(filter(None, (body.type, body.content_type)))
+    return body.content_type or body.type
 
 
 def _body(body: Body) -> Html:

@@ -29,7 +29,7 @@ function summed(heading, groups, link) {
   const heads = [heading, "calls", failed ? "failed" : null, "time", "median", "slowest", ...used.map((name) => USED[name])].filter((head) => head != null);
   const rows = el("tbody", {}, ...all.slice(0, 50).map(row));
   const more = all.length > 50 ? el("button", { on: { click: () => { rows.append(...all.slice(50).map(row)); more.remove(); } } }, `${number(all.length - 50)} more`) : null;
-  return el("div", { class: "wide", tabindex: "0" }, el("table", { class: "sums" }, el("thead", {}, el("tr", {}, ...heads.map((head, index) => el("th", { scope: "col", class: index ? "number" : "" }, head)))), rows), more);
+  return el("div", { class: "wide", tabindex: "0" }, el("table", { class: "sums" }, el("thead", {}, el("tr", {}, ...heads.map((head, index) => head ? el("th", { scope: "col", class: index ? "number" : "" }, head) : el("td")))), rows), more);
 }
 
 const toStep = (step, text) => el("a", { href: `#event-${step.seq}` }, text || `event ${step.seq}`);

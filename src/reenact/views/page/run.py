@@ -25,8 +25,8 @@ _TOOLS = """\
 _BODY = """\
 <section id="time" aria-label="timeline"><div class="lane axis"><span>lane</span><div class="row" id="axis"></div></div>
 <div id="lanes"></div><div id="range" hidden></div></section>
-<nav id="list" role="listbox" aria-label="steps" tabindex="0"></nav>
-<main id="detail" tabindex="-1" aria-label="one step"></main>
+<main><div id="list" role="listbox" aria-label="steps" tabindex="0"></div>
+<section id="detail" tabindex="-1" aria-label="one step"></section></main>
 <dialog id="help" aria-label="keys"></dialog>
 """
 
