@@ -181,20 +181,46 @@ def test_what_was_refused_is_refused_again(tmp_path: Path) -> None:
 
 SOURCES: dict[str, list[Fault]] = {
     "gone": [Fault(404)],
-    "never there": [Fault(500)] * 3,
+    "never there": [Fault(500)] * 1_000,
     "not a source": [Fault(200, body=b"[]")],
-    "cut": [Fault(cut=60)] * 3,
+    "cut": [Fault(cut=60)] * 1_000,
 }
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_source_that_cannot_be_had_fails_the_replay(tmp_path: Path, name: str) -> None:
     runner = CountingRunner()
-    with ProtocolServer() as server, linked(server, tmp_path, runner):
+    few = limits(turn_within=1.0)
+    with ProtocolServer() as server, linked(server, tmp_path, runner, limits=few):
         server.fail("source", *SOURCES[name])
         server.give(server.order(agent_of(server), "rp-1"))
         server.until_state("rp-1", "failed")
         assert server.says("rp-1")[-1] == ("failed", "source_unavailable")
+    assert runner.ran == []
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(500), Fault(503, headers={"Retry-After": "0"}), Fault(cut=60)]
+)
+def test_a_source_that_cannot_be_had_for_a_while_is_waited_for(
+    tmp_path: Path, fault: Fault
+) -> None:
+    runner = CountingRunner()
+    with ProtocolServer() as server, linked(server, tmp_path, runner):
+        server.fail("source", *[fault] * 12)
+        server.give(server.order(agent_of(server), "rp-1"))
+        server.until(lambda: "ex-of-rp-1" in server.exchanges)
+    assert runner.ran == ["rp-1"]
+
+
+def test_a_replay_that_waits_for_its_source_can_be_cancelled(tmp_path: Path) -> None:
+    runner = CountingRunner()
+    with ProtocolServer() as server, linked(server, tmp_path, runner):
+        server.fail("source", *[Fault(500)] * 100_000)
+        order = server.give(server.order(agent_of(server), "rp-1"))
+        server.until_state("rp-1", "delivered")
+        server.give(server.order(order.agent_id, "rp-1", type="cancel"))
+        server.until_state("rp-1", "cancelled")
     assert runner.ran == []
 
 

@@ -92,7 +92,8 @@ def _run(orders: Orders) -> None:
     tell(ready=os.getpid())
     for asked in lines():
         if "order" in asked:
-            tell(answered=route({"run": asked["order"], "amount": 5}))
+            run = asked["order"]
+            tell(answered=route({"run": run, "amount": 5}, headers={"x-correlation-id": run}))
         elif "kill_at" in asked:
             _kill_at(Path(orders["data"]), asked["kill_at"])
             tell(armed=True)

@@ -18,9 +18,9 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 import msgspec
@@ -40,6 +40,12 @@ EAGER: Final = {
 """Limits of an agent's link."""
 _ROOT: Final = Path(__file__).resolve().parents[3]
 T = TypeVar("T")
+
+
+class Closes(Protocol):
+    """What has to be closed."""
+
+    def close(self) -> None: ...
 
 
 def free_port() -> int:
@@ -125,9 +131,18 @@ class Lives:
         return ready
 
     def kill(self) -> None:
-        """With -9."""
-        os.kill(self.pid, signal.SIGKILL)
+        """With -9, if nothing else was quicker."""
+        self._end()
         assert self.ended() == -signal.SIGKILL
+
+    def _end(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def has_ended(self) -> bool:
+        """Has this life ended, and has :meth:`ended` not been asked yet?"""
+        with self._news:
+            return any("ended" in one for one in self.told[self._seen :])
 
     def ended(self) -> int:
         """How this life ended, once it has."""
@@ -137,7 +152,7 @@ class Lives:
 
     def close(self) -> None:
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
+            self._end()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -195,7 +210,7 @@ class ServerLives(Lives):
         **limits: int,
     ) -> str:
         """Start it; gives the token of the set-up link. It is killed at the point with the number
-        ``kill_at``, counted from the first POST whose path ends with ``begin``."""
+        ``kill_at``, counted from the first POST whose path ends with ``begin``, or (``*``) from the start."""
         ready = self.begin(
             data=str(self.site.data),
             database=self.site.database,
@@ -308,7 +323,7 @@ class Serving:
 
 
 @contextmanager
-def closing(*lives: Lives | Serving) -> Iterator[None]:
+def closing(*lives: Closes) -> Iterator[None]:
     """Closed when the block ends, the last one first."""
     try:
         yield

@@ -19,14 +19,14 @@ from tests.server.fire.lives import Orders, live, tell
 
 
 class Points:
-    """Counts where the server is, from the first request whose path ends with ``begin`` on, and
-    kills it with -9 at the one that has the number ``kill_at``."""
+    """Counts where the server is, from the first request whose path ends with ``begin`` on (``*``:
+    from the first of all), and kills it with -9 at the one that has the number ``kill_at``."""
 
     def __init__(self, begin: str, kill_at: int) -> None:
         self._begin = begin
         self._kill_at = kill_at
         self._count = 0
-        self._counts = False
+        self._counts = begin == "*"
 
     def request(self, method: str, path: str) -> None:
         """Somebody asks for something."""

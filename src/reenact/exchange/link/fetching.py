@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -13,13 +15,17 @@ from reenact.errors import ReenactError
 from reenact.exchange.document import digest_of
 from reenact.exchange.link.batches import fault_of
 from reenact.exchange.link.limits import Limits
-from reenact.exchange.link.transport import Channel, Unreachable
+from reenact.exchange.link.transport import Answer, Channel, Unreachable
+from reenact.exchange.link.waiting import BackOff
 from reenact.exchange.model import Command, Payload, RecordingRef, ReplaySource
 from reenact.store.pack import unpack
 
 __all__ = ["Fetcher", "Unavailable", "payload_of", "replay_path"]
 
-_TRIES = 3
+T = TypeVar("T")
+
+Wait = Callable[[float], bool]
+"""Waits so many seconds, or gives False: there is no time for that."""
 
 
 class Unavailable(Exception):
@@ -44,14 +50,26 @@ def payload_of(command: Command, source: ReplaySource) -> Payload:
     return payload
 
 
-class Fetcher:
-    """Of one replay. Not shared by threads."""
+class _NotNow(Exception):
+    """The server is away, or cannot at the moment."""
 
-    def __init__(self, channel: Channel, agent_id: str, replay_id: str, limits: Limits) -> None:
+    def __init__(self, why: str, retry_after: float | None = None) -> None:
+        super().__init__(why)
+        self.retry_after = retry_after
+
+
+class Fetcher:
+    """Of one replay. Not shared by threads. A server that is away, or cannot at the moment, is asked
+    again as long as ``wait`` says."""
+
+    def __init__(
+        self, channel: Channel, agent_id: str, replay_id: str, limits: Limits, wait: Wait
+    ) -> None:
         self._channel = channel
         self._agent_id = agent_id
         self._replay_id = replay_id
         self._limits = limits
+        self._wait = wait
 
     def source(self) -> ReplaySource:
         """Raises :class:`Unavailable`."""
@@ -67,13 +85,7 @@ class Fetcher:
         if ref.size > self._limits.recording_bytes:
             raise Unavailable(f"the recording is larger than {self._limits.recording_bytes} bytes")
         packed, target = folder / "packed", folder / "capture"
-        for left in reversed(range(_TRIES)):
-            try:
-                self._download(ref, packed)
-                break
-            except Unreachable as error:
-                if not left:
-                    raise Unavailable(f"the recording cannot be had: {error}") from None
+        self._again_and_again("recording", lambda: self._download(ref, packed))
         try:
             unpack(packed, target, most=self._limits.unpacked_bytes)
         except ReenactError as error:
@@ -97,29 +109,38 @@ class Fetcher:
                     raise Unavailable("the recording is larger than it was said to be")
                 found.update(piece)
                 file.write(piece)
-        self._check(streamed.answer.status, f"sha256:{found.hexdigest()}", ref)
-
-    @staticmethod
-    def _check(status: int, digest: str, ref: RecordingRef) -> None:
-        if status >= 500 or status == 429:
-            raise Unreachable(f"the server answers {status}")
-        if status != 200:
-            raise Unavailable(f"the server has no recording ({status})")
-        if digest != ref.digest:
+        _check(streamed.answer)
+        if f"sha256:{found.hexdigest()}" != ref.digest:
             raise Unavailable("the recording is not the one that was promised: its digest differs")
 
     def _get(self, part: str, limit: int) -> bytes:
         path = replay_path(self._agent_id, self._replay_id, part)
-        why = ""
-        for _ in range(_TRIES):
+
+        def ask() -> bytes:
+            answer = self._channel.request("GET", path, limit=limit)
+            _check(answer)
+            return answer.body
+
+        return self._again_and_again(part, ask)
+
+    def _again_and_again(self, part: str, work: Callable[[], T]) -> T:
+        back_off = BackOff(self._limits)
+        while True:
             try:
-                answer = self._channel.request("GET", path, limit=limit)
+                return work()
             except Unreachable as error:
-                why = str(error)
-                continue
-            if answer.status == 200:
-                return answer.body
-            why = fault_of(answer).message
-            if answer.status < 500 and answer.status != 429:
-                break
-        raise Unavailable(f"the {part} cannot be had: {why}")
+                why, pause = str(error), back_off.failed()
+            except _NotNow as error:
+                why, pause = str(error), back_off.failed(error.retry_after)
+            if not self._wait(pause):
+                raise Unavailable(f"the {part} cannot be had: {why}")
+
+
+def _check(answer: Answer) -> None:
+    """Raises :class:`_NotNow`, and :class:`Unavailable` for what will not change."""
+    if answer.status == 200:
+        return
+    why = fault_of(answer).message
+    if answer.status >= 500 or answer.status == 429:
+        raise _NotNow(why, answer.retry_after)
+    raise Unavailable(f"the server does not give it: {why}")

@@ -48,6 +48,12 @@ class Order:
     def replay_id(self) -> str:
         return self.command.replay_id
 
+    def rest(self, seconds: float, within: float) -> bool:
+        """Wait, unless it is to end, or would have to begin earlier, ``within`` seconds after it was
+        accepted: then False."""
+        left = self.since + within - monotonic()
+        return left > seconds and not self.cancelled.wait(seconds)
+
     def stop(self, why: Why) -> None:
         """End it as soon as it notices. The first reason counts."""
         self.why = self.why or why
@@ -178,6 +184,8 @@ class Replays:
         except ReplayCancelled:
             return _STOPPED[order.why]
         except Unavailable as error:
+            if order.cancelled.is_set():
+                return _STOPPED[order.why]
             return Done("failed", "source_unavailable", str(error))
         except OSError as error:
             return Done("failed", "internal", f"a file: {error.strerror or type(error).__name__}")
@@ -191,7 +199,13 @@ class Replays:
         command = order.command
         channel = self._transport.channel()
         try:
-            fetcher = Fetcher(channel, self._agent_id, order.replay_id, self._limits)
+            fetcher = Fetcher(
+                channel,
+                self._agent_id,
+                order.replay_id,
+                self._limits,
+                lambda seconds: order.rest(seconds, self._limits.turn_within),
+            )
             source = fetcher.source()
             payload = payload_of(command, source)
             refusal = self._runner.check(command, payload, source.redacted)

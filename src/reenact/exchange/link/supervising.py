@@ -184,12 +184,17 @@ class Supervisor:
         answer = self._post(path, msgspec.structs.replace(report, epoch=post.epoch))
         fault = fault_of(answer) if answer.status >= 300 else None
         if fault is not None and _comes_later(answer, fault):
-            self._reports.rotate(-1)  # others may be luckier
+            self._put_off(replay_id)
             return self._not_now(answer, post)
         self._reports.popleft()  # it is known, or never will be
         self._said(replay_id, report)
         self._back_off.succeeded()
         return _NOW
+
+    def _put_off(self, replay_id: str) -> None:
+        """What is to be said of other replays may be luckier; of this one it keeps its order."""
+        with self._registrar.changed:
+            self._reports = deque(sorted(self._reports, key=lambda report: report[0] == replay_id))
 
     def say_goodbye(self, transport: Transport, until: float) -> None:
         """After :meth:`run`: what is still to be said, as far as time allows, and goodbye."""
