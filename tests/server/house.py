@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -73,6 +74,8 @@ class House:
         self.server: Server = opened.server
         self.setup_token = opened.setup_token
         self.clock = clock
+        self.unread: Callable[[], list[int]] = list
+        """For each connection the bytes that were written to it and have not left yet."""
         self._loop = loop
         self._clients: list[httpx.Client] = []
 
@@ -200,6 +203,11 @@ def _grant(grant: str | Grant) -> Grant:
     return Grant(grant) if isinstance(grant, str) else grant
 
 
+def _unread(uvicorn: Uvicorn) -> list[int]:
+    transports = [one.transport for one in list(uvicorn.server_state.connections)]
+    return [one.get_write_buffer_size() for one in transports]
+
+
 @contextmanager
 def running(
     data: Path,
@@ -208,11 +216,14 @@ def running(
     timings: Timings = _TIMINGS,
     database: str = "",
     seed: str = "",
+    listening: Callable[[], socket.socket] = lambda: bind("127.0.0.1", 0),
+    protocol: type[asyncio.Protocol] | None = None,
     **outside: Any,
 ) -> Iterator[House]:
     """A server in a thread, with a loop of its own, until the block ends. Its database is that which
     goes with ``data``, unless one is named; on one that several share, each has another ``seed``.
-    ``outside`` is what else is in its :class:`World`."""
+    ``listening`` gives its socket, ``protocol`` is that of its connections; ``outside`` is what else is
+    in its :class:`World`."""
     clock = Clock()
     address = database or DATABASES.address(data)
     world = World(clock, Chance(seed), limits, timings, password_cost=16, **outside)
@@ -223,10 +234,13 @@ def running(
 
     async def life() -> None:
         async with open_server(data, name, world, database=address) as opened:
-            with bind("127.0.0.1", 0) as sock:
-                uvicorn = Uvicorn(make_app(opened.server), opened.server.stopping)
+            with listening() as sock:
+                uvicorn = Uvicorn(
+                    make_app(opened.server), opened.server.stopping, protocol=protocol
+                )
                 uvicorns.append(uvicorn)
                 found.append(House(url_of(sock), opened, asyncio.get_running_loop(), clock))
+                found[0].unread = lambda: _unread(uvicorn)
                 started.set()
                 await uvicorn.serve([sock])
 

@@ -89,7 +89,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     start: float = 30.0
     run: float = 300.0
     slow: float = 30.0
-    """How long somebody may be slower than ``Limits.rate``, or silent."""
+    """How long somebody may be slower than ``Limits.rate``, or not read an event."""
     agent_gone: float = 24 * 3600.0
     """Who was not heard for so long is not expected back."""
     batch_patience: float = 600.0

@@ -28,7 +28,6 @@ from reenact.server.storage.exchange_requester import key_holds
 __all__ = ["stream_commands"]
 
 _AT_ONCE: Final = 100
-_PATIENCE: Final = 30.0
 
 _End = Literal["superseded", "revoked"]
 
@@ -42,7 +41,7 @@ async def stream_commands(ask: Ask) -> Response:
         await change_agent(scope, row.agent_id, {"last_seen_at": ask.server.now()})
     ask.server.hints.give(agent_subject(ask.tenant, row.agent_id))
     stream = _Stream(ask.server, ask.tenant, row.agent_id, row.key_id, epoch, number)
-    return EventStream(stream.write, _PATIENCE)
+    return EventStream(stream.write, ask.server.timings.slow)
 
 
 class _Look(msgspec.Struct, frozen=True):

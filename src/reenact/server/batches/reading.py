@@ -26,7 +26,6 @@ from reenact.server.storage.database import Scope
 __all__ = ["get_batch", "read_batch", "read_batches", "read_items", "show", "watch_batch"]
 
 _LAST: Final = ("completed", "cancelled")
-_PATIENCE: Final = 30.0
 
 
 async def show(scope: Scope, row: Row[Any]) -> BatchView:
@@ -110,7 +109,7 @@ async def watch_batch(ask: Ask) -> Response:
         await channel.retry(ask.server.timings.retry)
         await _tell(ask, channel, row.batch_id)
 
-    return EventStream(write, _PATIENCE)
+    return EventStream(write, ask.server.timings.slow)
 
 
 async def _tell(ask: Ask, channel: Channel, batch_id: str) -> None:

@@ -31,7 +31,6 @@ from reenact.server.storage.people_rows import environment_kind
 
 __all__ = ["cancel", "cancel_replay", "get_replay", "read_replay", "read_replays", "watch_replay"]
 
-_PATIENCE: Final = 30.0
 
 
 async def get_replay(ask: Ask, replay_id: str) -> Row[Any]:
@@ -76,7 +75,7 @@ async def watch_replay(ask: Ask) -> Response:
         await channel.retry(ask.server.timings.retry)
         await _tell(ask, channel, row)
 
-    return EventStream(write, _PATIENCE)
+    return EventStream(write, ask.server.timings.slow)
 
 
 async def _tell(ask: Ask, channel: Channel, row: Row[Any]) -> None:
