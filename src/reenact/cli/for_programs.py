@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from reenact.cli.for_batches import filters
 from reenact.cli.parsing import Parser, json_flag, positive, rules, seconds
 
 __all__ = ["ARGUMENTS"]
@@ -81,7 +82,14 @@ def _fork(parser: Parser) -> None:
 def _regress(parser: Parser) -> None:
     add = parser.add_argument
     parser.takes_program = True
-    add("path", nargs="+", metavar="DIR", help="recordings, and folders with recordings in them")
+    add(
+        "path",
+        nargs="*",
+        metavar="PLACE",
+        help="recordings, and folders with recordings in them, here or as s3://bucket/prefix; "
+        "capture:ID and exchange:ID are on the server",
+    )
+    _from_server(parser)
     add("--target", metavar="MODULE:FUNCTION", help="call this function with the recorded input")
     add("-j", dest="jobs", type=positive, metavar="N", help="how many at a time (default: cores)")
     add("--engine", choices=("local", "ray"), default="local", help="where (default: local)")
@@ -100,6 +108,29 @@ def _regress(parser: Parser) -> None:
     json_flag(parser, "the outcomes as JSON")
     add("-q", "--quiet", action="store_true", help="no progress")
     add("command_line", nargs="*", metavar="-- CMD", help="the program")
+
+
+def _from_server(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--from-server",
+        nargs="?",
+        choices=("captures", "exchanges"),
+        const="captures",
+        help="those on the server: captures that were pushed (unless said), or exchanges",
+    )
+    add("--text", metavar="TEXT", help="of these only with this in the name, an id, route or error")
+    add("--saved", metavar="NAME", help="the exchanges that a saved search finds")
+    add("--limit", type=positive, metavar="N", help="at most so many, the newest")
+    filters(parser)
+    add("--cache", metavar="DIR", help="where they are kept for a while, otherwise REENACT_CACHE")
+    add(
+        "--cache-size",
+        type=positive,
+        default=8,
+        metavar="GIB",
+        help="how much is kept there, about (default: 8)",
+    )
 
 
 ARGUMENTS: dict[str, Callable[[Parser], None]] = {

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from reenact._system import start_clock
+from reenact.cli.afar import means_for
+from reenact.cli.choosing import check_choice, chosen, said
 from reenact.cli.progress import Progress
 from reenact.cli.regress_text import lines, summary
 from reenact.cli.render import count, json_line
@@ -17,10 +19,10 @@ from reenact.errors import UsageError
 from reenact.policy.index import load_policy
 from reenact.policy.places import find_root
 from reenact.runs.regression.account import Account, as_json
+from reenact.runs.regression.baseline import Baseline, Written
 from reenact.runs.regression.engines import make_engine
-from reenact.runs.regression.finding import find_recordings, shard_of
 from reenact.runs.regression.job import Job
-from reenact.runs.regression.ledger import Baseline, Journal
+from reenact.runs.regression.ledger import Journal
 from reenact.runs.regression.outcome import BAD
 from reenact.runs.regression.regressing import Regression
 from reenact.runs.regression.reports import check_places, write_reports
@@ -34,14 +36,15 @@ _DIVERGED, _UNREADABLE = 1, 3
 def regress(args: argparse.Namespace) -> int:
     """The command ``regress``."""
     _check(args)
-    recordings = _chosen(args)
+    recordings = chosen(args)
     job = _job(args)
     account = _account(args, job, len(recordings))
     known = _known(args)
     journal = None if args.journal is None else Journal(Path(args.journal), job)
     run = Regression(account, Baseline({}) if args.update_baseline else known, journal)
     left = run.resume(recordings) if args.resume else recordings
-    engine = make_engine(args.engine, job, args.jobs, args.address)
+    means = means_for(recordings, args.cache, args.cache_size << 30)
+    engine = make_engine(args.engine, job, args.jobs, args.address, means)
     progress = Progress(len(recordings), len(run.tally), quiet=args.quiet)
     with as_interrupt(signal.SIGTERM) as ended:
         try:
@@ -55,10 +58,13 @@ def regress(args: argparse.Namespace) -> int:
             pass  # what is done is kept, and said
     progress.end()
     _finish(run, known, args)
-    return 128 + ended.by if account.ended == "interrupted" else _exit_code(run.tally)
+    if account.ended == "interrupted":
+        return 128 + ended.by
+    return _exit_code(run.tally, all_known=args.update_baseline)
 
 
 def _check(args: argparse.Namespace) -> None:
+    check_choice(args)
     if args.target is not None and args.command_line:
         raise UsageError("--target and a program exclude each other", hint="say one of them")
     if args.target is not None and (args.allow or args.boundary):
@@ -67,6 +73,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--resume needs the journal to resume from", hint="--journal FILE")
     if args.update_baseline and args.baseline is None:
         raise UsageError("--update-baseline needs the file", hint="--baseline FILE")
+    if args.update_baseline and args.fail_fast:
+        raise UsageError("a baseline of a part is none: it would stop at the first", hint="no -x")
     if args.address is not None and args.engine != "ray":
         raise UsageError("--address is that of a Ray cluster", hint="--engine ray")
     if args.policy is not None:
@@ -82,11 +90,6 @@ def _check(args: argparse.Namespace) -> None:
     )
 
 
-def _chosen(args: argparse.Namespace) -> list[Path]:
-    found = find_recordings(map(Path, args.path))
-    return found if args.shard is None else shard_of(found, args.shard)
-
-
 def _job(args: argparse.Namespace) -> Job:
     return Job(
         target=args.target,
@@ -100,7 +103,7 @@ def _job(args: argparse.Namespace) -> Job:
 
 def _account(args: argparse.Namespace, job: Job, total: int) -> Account:
     return Account(
-        paths=list(args.path),
+        paths=said(args),
         job=job,
         total=total,
         engine=args.engine,
@@ -123,8 +126,8 @@ def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
         run.account, run.tally, junit_to=args.junit, json_to=args.report, html_to=args.html
     )
     if args.update_baseline and run.account.ended != "interrupted":
-        number = known.updated(run.tally).write(Path(args.baseline))
-        print(f"reenact: {count(number, 'recording')} known in {args.baseline}", file=sys.stderr)
+        written = known.updated(run.tally).write(Path(args.baseline), known)
+        print(f"reenact: {args.baseline} written: {_told(written)}", file=sys.stderr)
     if args.json:
         print(json_line(as_json(run.account, run.tally)))
     else:
@@ -137,7 +140,18 @@ def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
         raise failed[0]
 
 
-def _exit_code(tally: Tally) -> int:
+def _told(written: Written) -> str:
+    """``3 recordings known to go wrong, 1 new, 2 gone``."""
+    told = f"{count(written.known, 'recording')} known to go wrong"
+    for number, what in ((written.new, "new"), (written.gone, "gone")):
+        told += f", {number:,} {what}" if number else ""
+    return told
+
+
+def _exit_code(tally: Tally, *, all_known: bool) -> int:
+    """``all_known``: a baseline was written, so that only what could not be got is wrong."""
+    if all_known:
+        return _UNREADABLE if any(one.away for one in tally) else 0
     bad = [status for status in BAD if tally.counts[status]]
     if bad == ["unreadable"]:
         return _UNREADABLE

@@ -8,6 +8,7 @@ import pty
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -15,24 +16,31 @@ import pytest
 from reenact.cli.progress import Progress
 from reenact.engine.divergence import Divergence, Gap
 from reenact.errors import RecordingMissing, UsageError
+from reenact.runs.afar.place import Remote
 from reenact.runs.regression.account import Account, as_json
+from reenact.runs.regression.baseline import Baseline, Known, Written
 from reenact.runs.regression.finding import find_recordings, shard_of
 from reenact.runs.regression.job import Job
 from reenact.runs.regression.junit import junit
-from reenact.runs.regression.ledger import Baseline, Journal
+from reenact.runs.regression.ledger import Journal
 from reenact.runs.regression.outcome import Outcome, as_line, diverged
 from reenact.runs.regression.page import contents
+from reenact.runs.regression.regressing import Regression
 from reenact.runs.regression.tally import Tally
 
 
-def _diverged(number: int) -> Outcome:
-    gap = Gap(
+def _gap(number: int, kind: Literal["changed", "removed"]) -> Gap:
+    return Gap(
         path=f"$.messages[{number}].content",
         normalised="$",
-        kind="changed",
+        kind=kind,
         expected=f"then {number}",
         observed=f"now {number}",
     )
+
+
+def _diverged(number: int) -> Outcome:
+    gap = _gap(number, "changed")
     found = Divergence(code="event_payload_mismatch", detail="", lane="0", paths=[gap])
     return diverged(Path(f"runs/{number:03}"), found)
 
@@ -104,13 +112,94 @@ def test_a_journal_that_cannot_be_gone_on_with(tmp_path: Path, content: bytes, s
 
 
 def test_a_baseline_forgets_recordings_that_are_gone(tmp_path: Path) -> None:
-    here = str(tmp_path)
-    before = Baseline({here: "old", str(tmp_path / "gone"): "old", "run": "old"})
+    here, old = str(tmp_path), Known("old")
+    before = Baseline({here: old, str(tmp_path / "gone"): old, "run": old, "s3://b/run": old})
     after = before.updated([Outcome(recording="run", status="failed", cause="new")])
-    assert after.write(tmp_path / "b.json") == 2
+    assert after.write(tmp_path / "b.json", before) == Written(known=3, new=1, gone=1)
     known = Baseline.load(tmp_path / "b.json")
     assert known.has(Outcome(recording="run", status="failed", cause="new"))
-    assert known.has(Outcome(recording=here, status="failed", cause="old"))
+    for name in (here, "s3://b/run"):
+        assert known.has(Outcome(recording=name, status="failed", cause="old"))
+
+
+def test_two_causes_with_the_same_first_path_are_two() -> None:
+    one, other, more = _diverged(1), _diverged(1), _diverged(1)
+    other.paths = (*one.paths, "added $.request.seed")
+    more.paths = (*one.paths, "more")
+    assert one.cause == other.cause
+    known = Baseline({}).updated([one])
+    assert known.has(_diverged(1))
+    assert not known.has(other)
+    assert not known.has(more)
+
+
+def test_a_baseline_compares_paths_wherever_they_are_in_a_list() -> None:
+    gaps = [_gap(number, "changed") for number in (3, 1, 2)]
+    found = Divergence(code="event_payload_mismatch", detail="", lane="0", paths=gaps)
+    one = diverged(Path("runs/001"), found)
+    assert one.paths == ("changed $.messages[*].content",)
+    assert Baseline({}).updated([one]).has(_diverged(1))
+    rest = Divergence(
+        code="event_payload_mismatch",
+        detail="",
+        lane="0",
+        paths=[_gap(1, "changed"), _gap(2, "removed")],
+        more_paths=7,
+    )
+    assert diverged(Path("r"), rest).paths == (
+        "changed $.messages[*].content",
+        "removed $.messages[*].content",
+        "more",
+    )
+
+
+def test_a_baseline_of_the_first_version_knows_causes(tmp_path: Path) -> None:
+    cause = _diverged(1).cause
+    content = {"version": 1, "known": {"runs/001": cause}}
+    (tmp_path / "b.json").write_bytes(msgspec.json.encode(content))
+    known = Baseline.load(tmp_path / "b.json")
+    assert known.has(_diverged(1))
+    assert not known.has(_diverged(2))
+    after = known.updated([_diverged(1)])
+    assert after.write(tmp_path / "b.json", known) == Written(known=1, new=0, gone=0)
+    assert msgspec.json.decode((tmp_path / "b.json").read_bytes()) == {
+        "version": 2,
+        "known": {"runs/001": {"cause": cause, "paths": ["changed $.messages[*].content"]}},
+    }
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        (b"[]", "is no baseline"),
+        (b'{"version":3,"known":{}}', "has version 3, and 2 is known here"),
+        (b'{"version":2,"known":{"a":"b"}}', "is no baseline"),
+        (b'{"version":1,"known":{"a":{"cause":"b"}}}', "is no baseline"),
+        (b"\xff", "is no baseline"),
+    ],
+    ids=["list", "newer", "mixed", "old", "bytes"],
+)
+def test_what_is_no_baseline(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "b.json").write_bytes(content)
+    with pytest.raises(UsageError, match=says):
+        Baseline.load(tmp_path / "b.json")
+
+
+def test_what_could_not_be_got_is_never_known_and_not_done(tmp_path: Path) -> None:
+    away = Outcome(recording="s3://b/1", status="unreadable", cause="ServerUnusable", away=True)
+    before = Baseline({"s3://b/1": Known("KeyError")})
+    after = before.updated([away])
+    assert not after.has(away)
+    assert not Baseline({"s3://b/1": Known("ServerUnusable")}).has(away)
+    assert after.has(Outcome(recording="s3://b/1", status="failed", cause="KeyError"))
+    job = Job(target="a:b")
+    journal = Journal(tmp_path / "j", job)
+    journal.add(as_line(away))
+    journal.add(as_line(Outcome(recording="s3://b/2", status="ok")))
+    journal.close()
+    run = Regression(Account(paths=[], job=job, total=2), Baseline({}), Journal(tmp_path / "j", job))
+    both = [Remote(keeper="s3", name=f"s3://b/{number}") for number in (1, 2)]
+    assert run.resume(both) == both[:1]
 
 
 def _capture(folder: Path) -> None:

@@ -15,10 +15,10 @@ from reenact._system import monotonic
 from reenact.engine.divergence import Divergence
 from reenact.errors import RecordingError, UsageError
 from reenact.runs.regression.child import kill_group, performed
-from reenact.runs.regression.outcome import Outcome, Status, diverged, name_of
+from reenact.runs.regression.outcome import Outcome, Status, diverged, name_of, unreadable
 from reenact.store.reading import open_recording
 
-__all__ = ["Commands", "read_marks", "unreadable"]
+__all__ = ["Commands", "read_marks"]
 
 _UNREADABLE = 3
 
@@ -36,7 +36,8 @@ class Commands:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
-    def __call__(self, recording: Path) -> Outcome:
+    def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
+        """See :class:`Performer`. A program is given nothing but its command line."""
         start = monotonic()
         try:
             begun, ended = read_marks(recording)
@@ -100,14 +101,6 @@ class Commands:
     def close(self) -> None:
         """See :class:`Performer`."""
         self.stop()
-
-
-def unreadable(recording: Path, error: RecordingError | UsageError) -> Outcome:
-    """A recording that cannot be re-enacted."""
-    detail = f"{error.message}\n{error.hint}".rstrip()
-    cause = type(error).__name__
-    name = name_of(recording)
-    return Outcome(recording=name, status="unreadable", cause=cause, detail=detail)
 
 
 def read_marks(recording: Path) -> tuple[dict[str, Any], dict[str, Any]]:

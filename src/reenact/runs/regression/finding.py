@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from reenact.errors import RecordingMissing, UsageError
+from reenact.runs.afar.place import Place
 from reenact.store.layout import EVENTS, MANIFEST
 
 __all__ = ["find_recordings", "shard_of"]
@@ -69,7 +70,7 @@ def _is_tape(file: Path) -> bool:
         return False
 
 
-def shard_of(recordings: list[Path], text: str) -> list[Path]:
+def shard_of(recordings: Sequence[Place], text: str) -> list[Place]:
     """``2/5``: the second of five parts. The same recording is always in the same part, whatever
     stands beside it."""
     number, slash, parts = text.partition("/")
@@ -78,6 +79,7 @@ def shard_of(recordings: list[Path], text: str) -> list[Path]:
     return [one for one in recordings if _place(one, int(parts)) == int(number) - 1]
 
 
-def _place(recording: Path, parts: int) -> int:
-    digest = hashlib.sha256(os.fsencode(recording.as_posix())).digest()
+def _place(recording: Place, parts: int) -> int:
+    name = recording.as_posix() if isinstance(recording, Path) else recording.name
+    digest = hashlib.sha256(os.fsencode(name)).digest()
     return int.from_bytes(digest[:8], "big") % parts

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from reenact.runs.afar.place import Place
 from reenact.runs.regression.outcome import Outcome
 
 __all__ = ["Engine", "Job", "Performer", "performer"]
@@ -28,8 +29,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 class Performer(Protocol):
     """Does it on the machine where it is, from any number of threads."""
 
-    def __call__(self, recording: Path) -> Outcome:
-        """Re-enact one. Raises :class:`UsageError` when the job makes no sense."""
+    def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
+        """Re-enact one. ``given`` is what its function is given, as JSON, where the recording does
+        not say it. Raises :class:`UsageError` when the job makes no sense."""
 
     def stop(self) -> None:
         """End what is under way: whoever waits for it gets some outcome. Nothing begins after it."""
@@ -41,7 +43,7 @@ class Performer(Protocol):
 class Engine(Protocol):
     """Does it for many, several at a time."""
 
-    def perform(self, recordings: Sequence[Path]) -> Generator[Outcome, None, None]:
+    def perform(self, recordings: Sequence[Place]) -> Generator[Outcome, None, None]:
         """Outcomes as they come. Whoever closes this ends it: what is under way is let go."""
 
 

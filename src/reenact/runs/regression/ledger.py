@@ -1,8 +1,7 @@
-"""What is kept of a regression: outcomes as they come, to resume from; and what is known."""
+"""What is kept of a regression: outcomes as they come, to resume from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -10,10 +9,10 @@ import msgspec
 
 from reenact.errors import UsageError
 from reenact.runs.regression.job import Job
-from reenact.runs.regression.outcome import BAD, Outcome, as_line
+from reenact.runs.regression.outcome import Outcome, as_line
 from reenact.store.files import replace_file
 
-__all__ = ["Baseline", "Journal"]
+__all__ = ["Journal"]
 
 _VERSION = 1
 _outcome = msgspec.json.Decoder(Outcome)
@@ -82,56 +81,3 @@ class Journal:
 
 
 _head = msgspec.json.Decoder(_Head)
-
-
-class _Known(msgspec.Struct, forbid_unknown_fields=True):
-    version: int
-    known: dict[str, str]
-
-
-class Baseline:
-    """Recordings that are known to go wrong, each with its cause: they do not count, as long as it
-    is the same one."""
-
-    def __init__(self, known: dict[str, str]) -> None:
-        self._known = known
-
-    @classmethod
-    def load(cls, path: Path) -> Baseline:
-        """Raises :class:`UsageError` for what is no baseline."""
-        try:
-            found = msgspec.json.decode(path.read_bytes(), type=_Known)
-        except OSError as error:
-            raise UsageError(
-                f"the baseline {path} cannot be read: {error.strerror}",
-                hint="write one: --update-baseline",
-            ) from None
-        except msgspec.DecodeError as error:
-            raise UsageError(f"{path} is no baseline: {error}", hint="--update-baseline") from None
-        if found.version != _VERSION:
-            raise UsageError(
-                f"{path} has version {found.version}, and {_VERSION} is known here",
-                hint="write it anew: --update-baseline",
-            )
-        return cls(found.known)
-
-    def has(self, outcome: Outcome) -> bool:
-        """Is this how it is known to go wrong?"""
-        return outcome.status in BAD and self._known.get(outcome.recording) == outcome.cause
-
-    def updated(self, outcomes: Iterable[Outcome]) -> Baseline:
-        """With what goes wrong now. What was not run stays as it was, if its recording is there."""
-        found = {one.recording: one for one in outcomes}
-        stays = {
-            name: cause
-            for name, cause in self._known.items()
-            if name not in found and Path(name).exists()
-        }
-        wrong = {name: one.cause for name, one in found.items() if one.status in BAD}
-        return Baseline({**stays, **wrong})
-
-    def write(self, path: Path) -> int:
-        """Returns how many it knows."""
-        content = msgspec.json.encode(_Known(_VERSION, dict(sorted(self._known.items()))))
-        replace_file(path, msgspec.json.format(content, indent=2) + b"\n")
-        return len(self._known)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from pathlib import Path
 
-from reenact.runs.regression.job import Job, performer
+from reenact.runs.afar.place import Place
+from reenact.runs.afar.pulling import Means, pulling
+from reenact.runs.regression.job import Job
 from reenact.runs.regression.outcome import Outcome
 
 __all__ = ["Local"]
@@ -16,14 +17,14 @@ __all__ = ["Local"]
 class Local:
     """An engine with ``jobs`` threads, each of which waits for a process."""
 
-    def __init__(self, job: Job, jobs: int) -> None:
-        self._job, self._jobs = job, jobs
+    def __init__(self, job: Job, jobs: int, means: Means | None = None) -> None:
+        self._job, self._jobs, self._means = job, jobs, means
 
-    def perform(self, recordings: Sequence[Path]) -> Generator[Outcome, None, None]:
+    def perform(self, recordings: Sequence[Place]) -> Generator[Outcome, None, None]:
         """See :class:`Engine`."""
         pending: set[Future[Outcome]] = set()
         pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="reenact-regress")
-        with closing(performer(self._job)) as perform, pool:
+        with closing(pulling(self._job, self._means)) as perform, pool:
             try:
                 for recording in recordings:
                     pending.add(pool.submit(perform, recording))

@@ -1,8 +1,12 @@
 """Many at a time, on a Ray cluster.
 
 Each actor does what a thread of :class:`Local` does, with the same processes below it, so that an
-outcome does not depend on where it was found. Recordings are not sent: they have to be in the same
-place there, in a folder that all machines share or in the working directory of a Ray job.
+outcome does not depend on where it was found. Recordings are not sent. Those on a server or in an
+object store each actor gets by itself; others have to be in the same place there, in a folder that
+all machines share or in the working directory of a Ray job.
+
+Keys and the environment go from here to each actor in a call of a method, straight from process to
+process: arguments of its constructor and runtime environments are kept by the cluster, and shown.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from typing import Any
 import msgspec
 
 from reenact.errors import UsageError
-from reenact.runs.regression.job import Job, Performer, performer
+from reenact.runs.afar.place import Place, Remote
+from reenact.runs.afar.pulling import Means, Pulling, pulling
+from reenact.runs.regression.job import Job
 from reenact.runs.regression.outcome import Outcome, as_line, name_of
 
 __all__ = ["OnRay"]
@@ -29,6 +35,7 @@ _INSTALL = "pip install 'reenact[ray]'"
 _TRIES = 2
 _FAREWELL = 5.0
 """Seconds that actors get to end their processes."""
+_HERE, _AFAR = b"here:", b"afar:"
 _outcome = msgspec.json.Decoder(Outcome)
 
 
@@ -37,17 +44,19 @@ class OnRay:
     a cluster on this machine, a new one for as long as this takes. ``jobs`` actors, as many as the
     cluster has processors if nobody says it; those that find no place are waited for by nobody."""
 
-    def __init__(self, job: Job, jobs: int | None, address: str | None) -> None:
+    def __init__(
+        self, job: Job, jobs: int | None, address: str | None, means: Means | None = None
+    ) -> None:
         try:
             self._ray: Any = import_module("ray")
         except ImportError as error:
             raise UsageError(f"ray cannot be loaded: {error}", hint=_INSTALL) from None
-        self._job, self._jobs, self._address = job, jobs, address
+        self._job, self._jobs, self._address, self._means = job, jobs, address, means
 
-    def perform(self, recordings: Sequence[Path]) -> Generator[Outcome, None, None]:
+    def perform(self, recordings: Sequence[Place]) -> Generator[Outcome, None, None]:
         """See :class:`Engine`."""
         ours = self._connect()
-        cast = _Cast(self._ray, self._job, self._jobs)
+        cast = _Cast(self._ray, self._job, self._jobs, self._means)
         try:
             yield from cast.perform(recordings)
         finally:
@@ -80,18 +89,19 @@ class OnRay:
 class _Cast:
     """The actors, and who does what."""
 
-    def __init__(self, ray: Any, job: Job, jobs: int | None) -> None:
+    def __init__(self, ray: Any, job: Job, jobs: int | None, means: Means | None) -> None:
         self._ray = ray
-        self._given = (msgspec.json.encode(job), os.getcwd(), _environment())
+        self._given = (msgspec.json.encode(job), os.getcwd())
+        self._private = (_environment(), means)
         self._size = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._actor = ray.remote(Worker).options(num_cpus=1, max_concurrency=2)
         self._actors: list[Any] = []
         self._ready: list[Any] = []
-        self._under_way: dict[Any, tuple[Any, Path | None]] = {}
-        self._left: deque[Path] = deque()
-        self._losses: Counter[Path] = Counter()
+        self._under_way: dict[Any, tuple[Any, Place | None]] = {}
+        self._left: deque[Place] = deque()
+        self._losses: Counter[Place] = Counter()
 
-    def perform(self, recordings: Sequence[Path]) -> Generator[Outcome, None, None]:
+    def perform(self, recordings: Sequence[Place]) -> Generator[Outcome, None, None]:
         self._left.extend(recordings)
         for _ in range(min(self._size, len(self._left))):
             self._hire()
@@ -116,7 +126,7 @@ class _Cast:
             self._give(actor, self._left.popleft())
         return None if recording is None else _told(answer)
 
-    def _lose(self, actor: Any, recording: Path | None, error: Exception) -> Outcome | None:
+    def _lose(self, actor: Any, recording: Place | None, error: Exception) -> Outcome | None:
         """An actor is gone: with its machine, or because it cannot even be started."""
         self._actors.remove(actor)
         if recording is None:
@@ -135,10 +145,10 @@ class _Cast:
     def _hire(self) -> None:
         actor = self._actor.remote(*self._given)
         self._actors.append(actor)
-        self._under_way[actor.ready.remote()] = (actor, None)
+        self._under_way[actor.ready.remote(*self._private)] = (actor, None)
 
-    def _give(self, actor: Any, recording: Path) -> None:
-        ref = actor.perform.remote(os.fsencode(recording))
+    def _give(self, actor: Any, recording: Place) -> None:
+        ref = actor.perform.remote(_packed(recording))
         self._under_way[ref] = (actor, recording)
 
     def dismiss(self) -> None:
@@ -153,33 +163,59 @@ class _Cast:
 class Worker:
     """What runs on the cluster. It gets and gives bytes, which mean the same to every version."""
 
-    def __init__(self, job: bytes, folder: str, environment: dict[str, str]) -> None:
+    def __init__(self, job: bytes, folder: str) -> None:
+        self._job = msgspec.json.decode(job, type=Job)
+        self._folder = folder
+        self._perform: Pulling | None = None
+        self._wrong: UsageError | None = None
+
+    def ready(self, environment: dict[str, str], means: Means | None) -> None:
+        """An actor that answers has found a place."""
         os.environ.update(environment)
         context = import_module("ray").get_runtime_context()
-        if "working_dir" not in context.runtime_env and os.path.isdir(folder):
-            os.chdir(folder)
-        self._perform: Performer = performer(msgspec.json.decode(job, type=Job))
-
-    def ready(self) -> None:
-        """An actor that answers has found a place."""
-
-    def perform(self, recording: bytes) -> bytes:
-        """The outcome; what is wrong with the whole job instead, if it is."""
-        path = Path(os.fsdecode(recording))
-        if not path.exists():
-            return as_line(_out_of_reach(path))
+        if "working_dir" not in context.runtime_env and os.path.isdir(self._folder):
+            os.chdir(self._folder)
         try:
-            return as_line(self._perform(path))
+            self._perform = pulling(self._job, means)
+        except UsageError as error:
+            self._wrong = error  # it is for the first that asks
+
+    def perform(self, packed: bytes) -> bytes:
+        """The outcome; what is wrong with the whole job instead, if it is."""
+        recording = _unpacked(packed)
+        if isinstance(recording, Path) and not recording.exists():
+            return as_line(_out_of_reach(recording))
+        try:
+            return as_line(self._performer()(recording))
         except UsageError as error:
             return msgspec.json.encode({"message": error.message, "hint": error.hint})
 
+    def _performer(self) -> Pulling:
+        if self._perform is None:
+            raise self._wrong or UsageError("an actor was asked before it was ready")
+        return self._perform
+
     def stop(self) -> None:
         """End what is under way."""
-        self._perform.stop()
+        if self._perform is not None:
+            self._perform.stop()
 
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("REENACT_")}
+
+
+def _packed(recording: Place) -> bytes:
+    """A path may have any name."""
+    if isinstance(recording, Remote):
+        return _AFAR + msgspec.json.encode(recording)
+    return _HERE + os.fsencode(recording)
+
+
+def _unpacked(packed: bytes) -> Place:
+    if packed.startswith(_AFAR):
+        return msgspec.json.decode(packed.removeprefix(_AFAR), type=Remote)
+    return Path(os.fsdecode(packed.removeprefix(_HERE)))
 
 
 def _told(answer: bytes) -> Outcome:
@@ -195,12 +231,13 @@ def _out_of_reach(path: Path) -> Outcome:
         status="unreadable",
         cause="not on the machine of the worker",
         detail=f"there is no {name_of(path)} in {os.getcwd()} on {platform.node()}\n"
-        "put the recordings into a folder that all machines of the cluster share, or send them "
-        "along: ray job submit --working-dir . -- reenact regress … --engine ray",
+        "put the recordings into a folder that all machines of the cluster share, or where each "
+        "can get them (s3://…, --from-server), or send them along: "
+        "ray job submit --working-dir . -- reenact regress … --engine ray",
     )
 
 
-def _lost(recording: Path, error: Exception) -> Outcome:
+def _lost(recording: Place, error: Exception) -> Outcome:
     return Outcome(
         recording=name_of(recording),
         status="failed",

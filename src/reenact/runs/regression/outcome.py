@@ -13,8 +13,19 @@ import msgspec
 from reenact.diff.text import around
 from reenact.engine.divergence import Divergence
 from reenact.engine.rendering import render
+from reenact.errors import ReenactError
+from reenact.runs.afar.place import Place, Remote
 
-__all__ = ["BAD", "Outcome", "Status", "as_line", "cause_of", "diverged", "name_of"]
+__all__ = [
+    "BAD",
+    "Outcome",
+    "Status",
+    "as_line",
+    "cause_of",
+    "diverged",
+    "name_of",
+    "unreadable",
+]
 
 Status = Literal["ok", "diverged", "failed", "unreadable", "timeout"]
 
@@ -39,8 +50,12 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     gist: str = ""
     """What is its own about it: of a divergence, the first values that differ, in short."""
     divergence: dict[str, Any] | None = None
+    paths: tuple[str, ...] = ()
+    """Of a divergence, all paths that differ, as many as it has: ``changed $.request.body.amount``."""
     known: bool = False
     """The baseline has it."""
+    away: bool = False
+    """It could not be got from where it is, for a reason that is not its own: it is not done."""
 
     def __post_init__(self) -> None:
         self.cause, self.detail = _text(self.cause), _text(self.detail)
@@ -70,9 +85,19 @@ def as_line(outcome: Outcome) -> bytes:
         return msgspec.json.encode(msgspec.structs.replace(outcome, divergence=None)) + b"\n"
 
 
-def name_of(recording: Path) -> str:
+def name_of(recording: Place) -> str:
     """What a recording is called in reports. Names need not be text: what is none is escaped."""
+    if isinstance(recording, Remote):
+        return recording.name
     return os.fsencode(recording).decode("utf-8", "backslashreplace")
+
+
+def unreadable(recording: Place, error: ReenactError) -> Outcome:
+    """A recording that cannot be re-enacted."""
+    detail = f"{error.message}\n{error.hint}".rstrip()
+    cause = type(error).__name__
+    name = name_of(recording)
+    return Outcome(recording=name, status="unreadable", cause=cause, detail=detail)
 
 
 def diverged(recording: Path, divergence: Divergence, served: int = 0) -> Outcome:
@@ -85,7 +110,14 @@ def diverged(recording: Path, divergence: Divergence, served: int = 0) -> Outcom
         detail=render(divergence),
         gist=_gist(divergence),
         divergence=divergence.to_json(),
+        paths=_paths(divergence),
     )
+
+
+def _paths(divergence: Divergence) -> tuple[str, ...]:
+    """Each once, wherever it is in its list."""
+    found = {f"{gap.kind} {_INDEX.sub('[*]', gap.path)}" for gap in divergence.paths}
+    return tuple(sorted(found)) + (("more",) if divergence.more_paths else ())
 
 
 def _gist(divergence: Divergence) -> str:

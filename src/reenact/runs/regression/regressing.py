@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from pathlib import Path
 
 from reenact._system import monotonic
+from reenact.runs.afar.place import Place
 from reenact.runs.regression.account import Account
+from reenact.runs.regression.baseline import Baseline
 from reenact.runs.regression.job import Engine
-from reenact.runs.regression.ledger import Baseline, Journal
+from reenact.runs.regression.ledger import Journal
 from reenact.runs.regression.outcome import Outcome, as_line, name_of
 from reenact.runs.regression.tally import Tally
 
@@ -25,9 +26,10 @@ class Regression:
         self._known = known
         self._journal = journal
 
-    def resume(self, recordings: Sequence[Path]) -> list[Path]:
-        """Take from the journal what is done. What is left to do."""
-        done = {} if self._journal is None else self._journal.read()
+    def resume(self, recordings: Sequence[Place]) -> list[Place]:
+        """Take from the journal what is done. What is left to do: also what could not be got."""
+        kept = {} if self._journal is None else self._journal.read()
+        done = {name: outcome for name, outcome in kept.items() if not outcome.away}
         for one in recordings:
             outcome = done.get(name_of(one))
             if outcome is not None:
@@ -38,7 +40,7 @@ class Regression:
 
     def perform(
         self,
-        recordings: Sequence[Path],
+        recordings: Sequence[Place],
         engine: Engine,
         *,
         fail_fast: bool,

@@ -34,15 +34,16 @@ class Targets:
         self._all: set[_Worker] = set()
         self._stopped = False
 
-    def __call__(self, recording: Path) -> Outcome:
+    def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
+        """See :class:`Performer`."""
         start = monotonic()
         worker: _Worker = getattr(self._local, "worker", None) or self._started()
-        outcome = worker.ask(recording, self._timeout)
+        outcome = worker.ask(recording, given, self._timeout)
         if outcome is None and worker.done and not worker.late:
             # What it did before may be what killed it: in a new one it is this recording.
             self._drop(worker)
             worker = self._started()
-            outcome = worker.ask(recording, self._timeout)
+            outcome = worker.ask(recording, given, self._timeout)
         if outcome is None:
             outcome = worker.last_words(recording, self._timeout)
             self._drop(worker)
@@ -95,11 +96,12 @@ class _Worker:
             hint = refused.get("hint") or self._child.said.strip()[-500:] or "run it by hand"
             raise UsageError(refused["message"], hint=hint)
 
-    def ask(self, recording: Path, timeout: float | None) -> Outcome | None:
+    def ask(self, recording: Path, given: bytes | None, timeout: float | None) -> Outcome | None:
         """The outcome; None when there will be none."""
         self._child.said = ""
+        words = [os.fsencode(recording)] if given is None else [os.fsencode(recording), given]
         try:
-            self._child.write(os.fsencode(recording).hex().encode() + b"\n")
+            self._child.write(" ".join(word.hex() for word in words).encode() + b"\n")
             line = self._child.line(timeout)
         except TimeoutError:
             self.late = True

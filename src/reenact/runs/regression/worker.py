@@ -1,7 +1,8 @@
 """A process that re-enacts recordings in one function of the program, one after the other.
 
 Started by :class:`reenact.runs.regression.targets.Targets`: reads a path per line (as hexadecimal
-digits: it may have any name), writes an outcome per line. The outcomes have a pipe of their own:
+digits: it may have any name), and after it what the function is given, where the recording does not
+say it (JSON, in the same way); writes an outcome per line. The outcomes have a pipe of their own:
 what the function prints goes nowhere, and its errors to whoever wants to know why it died.
 """
 
@@ -24,8 +25,8 @@ from reenact.engine.session import Session
 from reenact.errors import RecordingError, ReenactError, SessionClosed, UsageError
 from reenact.format.canonical import digest
 from reenact.runs.regression.child import LAST_WORDS
-from reenact.runs.regression.commands import read_marks, unreadable
-from reenact.runs.regression.outcome import Outcome, as_line, diverged, name_of
+from reenact.runs.regression.commands import read_marks
+from reenact.runs.regression.outcome import Outcome, as_line, diverged, name_of, unreadable
 from reenact.scope import keep_installed, session
 
 __all__ = ["load_target", "main", "perform"]
@@ -57,13 +58,17 @@ def load_target(text: str) -> Target:
     return target
 
 
-def perform(target: Target, recording: Path, policy: str | None = None) -> Outcome:
-    """Call ``target`` with the input of the recorded run, in a strict replay of it; where the
-    recording says what came out, the same has to come out."""
+def perform(
+    target: Target, recording: Path, policy: str | None = None, given: bytes | None = None
+) -> Outcome:
+    """Call ``target`` with the input of the recorded run (else with what the JSON ``given`` says), in
+    a strict replay of it; where the recording says what came out, the same has to come out."""
     name = name_of(recording)
     place: dict[str, Any] = {"tape" if recording.is_file() else "capture": recording}
     try:
         begun, ended = read_marks(recording)
+        if given is not None:
+            begun = {"input": msgspec.json.decode(given), **begun}
         arguments = _arguments(target, begun)
         opened = session(**place, mode="replay", strict=True, policy=policy, warn=_say_nothing)
     except (RecordingError, UsageError) as error:
@@ -158,8 +163,8 @@ def main(words: list[str]) -> int:
     gc.freeze()  # the program stays
     here = os.getcwd()
     for line in jobs:
-        recording = Path(os.fsdecode(bytes.fromhex(line.decode("ascii"))))
-        outcome = perform(target, recording, policy[0] if policy else None)
+        path, *given = (bytes.fromhex(word) for word in line.decode("ascii").split())
+        outcome = perform(target, Path(os.fsdecode(path)), next(iter(policy), None), *given)
         outcomes.write(as_line(outcome))
         os.chdir(here)
     return 0

@@ -1,0 +1,1 @@
+"""Recordings that lie on a server or in an object store: named, got, kept for a while."""

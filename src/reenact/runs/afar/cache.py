@@ -1,0 +1,155 @@
+"""A folder with recordings that came from elsewhere, for as many processes as like, and bounded.
+
+    <key>/          what was got: written beside as <key>.part, and renamed when it is whole
+    <key>.lock      held by all who use it, alone by who writes or removes it; says its bytes, and
+                    its time is that of the last use
+
+Locks end with their process, so one that is killed leaves nothing that others wait for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from reenact.store.files import claim, size_of
+
+__all__ = ["MOST", "Cache", "cache_folder"]
+
+MOST = 8 << 30
+"""Bytes, unless somebody says another number."""
+_LOW = 0.9
+"""What is removed when there is too much, so that the next one need not look again."""
+_SHARE = 16
+"""Others fill it, too: look again when this part of the room that was left is used."""
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where recordings of this user are kept for a while. Empty variables count as unset."""
+    if own := environ.get("REENACT_CACHE"):
+        return Path(own)
+    if shared := environ.get("XDG_CACHE_HOME"):
+        return Path(shared) / "reenact" / "recordings"
+    home = environ.get("HOME")
+    return (Path(home) if home else Path.home()) / ".cache" / "reenact" / "recordings"
+
+
+class Cache:
+    """At most about ``most`` bytes; what is in use is never removed, and may be more than that."""
+
+    def __init__(self, folder: Path, most: int = MOST) -> None:
+        self.folder = folder
+        self._most = most
+        self._room = 0
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def holding(
+        self, key: str, fill: Callable[[Path], None], is_good: Callable[[Path], bool]
+    ) -> Iterator[Path]:
+        """The folder of ``key`` for the duration. Where there is none, or one that is not good (any
+        more), ``fill`` writes it into an empty one; what it raises is raised, and nothing is kept."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        entry = self.folder / key
+        while True:
+            with self._locked(key, fcntl.LOCK_SH) as fd:
+                if entry.is_dir() and is_good(entry):
+                    os.utime(fd)
+                    yield entry
+                    return
+            with self._locked(key, fcntl.LOCK_EX) as fd:
+                if not (entry.is_dir() and is_good(entry)):
+                    self._fill(entry, fd, fill)
+                # Others may remove it in the moment between the two locks: then it is made again.
+                fcntl.flock(fd, fcntl.LOCK_SH)
+                if entry.is_dir() and self._is_lock(key, fd):
+                    self._make_room()
+                    yield entry
+                    return
+
+    @contextlib.contextmanager
+    def _locked(self, key: str, how: int) -> Iterator[int]:
+        """Hold the lock of ``key``. Whoever removes an entry removes its lock with it, so that what
+        was waited for may be the lock of nothing: then there is another one."""
+        while True:
+            path = self.folder / f"{key}.lock"
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, how)
+                if self._is_lock(key, fd):
+                    yield fd
+                    return
+            finally:
+                os.close(fd)
+
+    def _is_lock(self, key: str, fd: int) -> bool:
+        try:
+            there = os.stat(self.folder / f"{key}.lock")
+        except FileNotFoundError:
+            return False
+        return there.st_ino == os.fstat(fd).st_ino
+
+    def _fill(self, entry: Path, fd: int, fill: Callable[[Path], None]) -> None:
+        beside = entry.with_name(f"{entry.name}.part")
+        for old in (beside, entry):
+            shutil.rmtree(old, ignore_errors=True)
+        beside.mkdir(mode=0o700)
+        try:
+            fill(beside)
+            size = size_of(beside)
+            beside.rename(entry)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, str(size).encode(), 0)
+        with self._lock:
+            self._room -= size
+
+    def _make_room(self) -> None:
+        with self._lock:
+            if self._room > 0:
+                return
+            found = sorted(self._entries())
+            total = sum(size for _, size, _ in found)
+            wanted = self._most if total <= self._most else int(self._most * _LOW)
+            for _, size, key in found:
+                if total <= wanted:
+                    break
+                if self._remove(key):
+                    total -= size
+            self._room = max(0, self._most - total) // _SHARE
+
+    def _entries(self) -> Iterator[tuple[float, int, str]]:
+        """When each was last used, its bytes, its key. What somebody began and did not end goes."""
+        for path in self.folder.glob("*.lock"):
+            try:
+                when, said = path.stat().st_mtime, path.read_bytes()
+            except FileNotFoundError:
+                continue
+            if said.isdigit():
+                yield when, int(said), path.stem
+            else:
+                self._remove(path.stem)
+
+    def _remove(self, key: str) -> bool:
+        """Unless somebody holds it."""
+        try:
+            fd = os.open(self.folder / f"{key}.lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            if not (claim(fd) and self._is_lock(key, fd)):
+                return False
+            for name in (key, f"{key}.part"):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.folder / f"{key}.lock")
+            return True
+        finally:
+            os.close(fd)

@@ -1,0 +1,171 @@
+"""A performer of recordings that may be elsewhere: each is got by whoever re-enacts it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import threading
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Final
+
+from reenact.errors import (
+    RecordingError,
+    ReenactError,
+    ServerMisused,
+    ServerRefused,
+    ServerUnusable,
+    SinkError,
+    SinkUnwritable,
+)
+from reenact.runs.afar.cache import MOST, Cache, cache_folder
+from reenact.runs.afar.place import GIVEN, RECORDING, Library, Opener, Place, Remote
+from reenact.runs.regression.job import Job, Performer, performer
+from reenact.runs.regression.outcome import Outcome, unreadable
+from reenact.store.verify import verify
+
+__all__ = ["Means", "Pulling", "pulling"]
+
+_PAUSES: Final = (0.5, 2.0)
+"""Seconds between tries to get one from somebody who does not answer."""
+_SOON: Final = frozenset({"rate_limited", "unavailable"})
+"""What a server says when it can do it in a moment."""
+_TEXTS: Final = ("cause", "detail", "gist")
+_OURS: Final = (RecordingError, SinkError, ServerMisused, ServerRefused, ServerUnusable)
+
+
+class Means:
+    """How recordings are got from elsewhere, on whatever machine. ``access`` is what ``opener``
+    takes, and ``secrets`` what of it nobody may read; it prints as nothing. ``folder`` is where they
+    are kept for a while, at most about ``most`` bytes of them."""
+
+    def __init__(
+        self,
+        opener: Opener,
+        access: bytes,
+        *,
+        secrets: tuple[str, ...] = (),
+        folder: str | None = None,
+        most: int = MOST,
+    ) -> None:
+        self.opener, self.access, self.secrets = opener, access, secrets
+        self.folder, self.most = folder, most
+
+    def __repr__(self) -> str:
+        return "Means(…)"
+
+
+def pulling(job: Job, means: Means | None) -> Pulling:
+    """Somebody who does ``job`` here. Raises :class:`UsageError`."""
+    return Pulling(performer(job), means)
+
+
+class Pulling:
+    """What is here is re-enacted as it is; what is elsewhere is got first."""
+
+    def __init__(self, perform: Performer, means: Means | None) -> None:
+        self._perform = perform
+        self._stopped = threading.Event()
+        self._away = False
+        self._secrets: tuple[str, ...] = ()
+        if means is not None:
+            self._libraries = means.opener(means.access)
+            self._secrets = means.secrets
+            folder = Path(means.folder) if means.folder else cache_folder(os.environ)
+            self._cache = Cache(folder.absolute(), means.most)
+
+    def __call__(self, recording: Place) -> Outcome:
+        """The outcome. Raises :class:`UsageError` when the job makes no sense."""
+        if isinstance(recording, Path):
+            return self._hidden(self._perform(recording))
+        with ExitStack() as held:
+            try:
+                entry = held.enter_context(self._entry(recording))
+            except _OURS as error:
+                return self._hidden(_not_got(recording, error))
+            except OSError as error:
+                return self._hidden(_not_got(recording, _unkept(self._cache.folder, error)))
+            return self._hidden(self._performed(recording, entry))
+
+    def _entry(self, remote: Remote) -> AbstractContextManager[Path]:
+        library = self._libraries[remote.keeper]
+        return self._cache.holding(
+            remote.key, lambda folder: self._fetch(library, remote, folder), _is_whole
+        )
+
+    def _fetch(self, library: Library, remote: Remote, folder: Path) -> None:
+        """Tries again where nobody answers; only once, where nobody has answered before."""
+        for seconds in (*(() if self._away else _PAUSES), None):
+            try:
+                library.fetch(remote, folder)
+            except (ServerRefused, ServerUnusable) as error:
+                if not _is_passing(error):
+                    raise
+                if seconds is None or self._stopped.wait(seconds):
+                    self._away = True
+                    raise
+                _empty(folder)
+            else:
+                self._away = False
+                return
+
+    def _performed(self, remote: Remote, entry: Path) -> Outcome:
+        path, given = entry / RECORDING, entry / GIVEN
+        outcome = self._perform(path, given.read_bytes() if given.exists() else None)
+        outcome.recording = remote.name
+        for field in _TEXTS:
+            said = getattr(outcome, field)
+            setattr(outcome, field, said.replace(str(path), remote.name))
+        return outcome
+
+    def _hidden(self, outcome: Outcome) -> Outcome:
+        """A program may print all it can find."""
+        for secret in self._secrets:
+            for field in _TEXTS:
+                setattr(outcome, field, getattr(outcome, field).replace(secret, "…"))
+        return outcome
+
+    def stop(self) -> None:
+        """See :class:`Performer`."""
+        self._stopped.set()
+        self._perform.stop()
+
+    def close(self) -> None:
+        """See :class:`Performer`."""
+        self._stopped.set()
+        self._perform.close()
+
+
+def _is_passing(error: ReenactError) -> bool:
+    return isinstance(error, ServerUnusable) or error.fields.get("problem") in _SOON
+
+
+def _is_whole(entry: Path) -> bool:
+    """Is it still what was got?"""
+    try:
+        verify(entry / RECORDING)
+    except RecordingError:
+        return False
+    return True
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir(mode=0o700)
+
+
+def _not_got(remote: Remote, error: ReenactError) -> Outcome:
+    """One that was not got for a reason that is not its own is tried again when this is resumed."""
+    outcome = unreadable(remote, error)
+    outcome.away = not isinstance(error, RecordingError)
+    if outcome.away:
+        outcome.detail += f"\nasked from {platform.node()}"
+    return outcome
+
+
+def _unkept(folder: Path, error: OSError) -> SinkUnwritable:
+    return SinkUnwritable(
+        f"{folder} cannot keep it: {error.strerror or type(error).__name__}",
+        hint="make room there, or name another folder: --cache DIR",
+    )

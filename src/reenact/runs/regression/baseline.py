@@ -1,0 +1,114 @@
+"""What is known to go wrong, and how: it does not count, as long as it goes wrong in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from reenact.errors import UsageError
+from reenact.runs.afar.place import is_afar
+from reenact.runs.regression.outcome import BAD, Outcome
+from reenact.store.files import replace_file
+
+__all__ = ["Baseline", "Known", "Written"]
+
+_VERSION = 2
+
+
+class Known(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a recording goes wrong. ``paths`` are those of its divergence, each with its kind; None
+    in what the first version wrote, which knew causes only."""
+
+    cause: str
+    paths: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Known:
+        return cls(outcome.cause, outcome.paths)
+
+    def is_of(self, outcome: Outcome) -> bool:
+        """Is this how it went wrong?"""
+        return self.cause == outcome.cause and self.paths in (None, outcome.paths)
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    known: dict[str, Known]
+
+
+class Written(NamedTuple):
+    """How many a baseline knows, how many of them are new in it or another way to go wrong, and how
+    many it knew before that are gone."""
+
+    known: int
+    new: int
+    gone: int
+
+
+class Baseline:
+    """Recordings that are known to go wrong, by name."""
+
+    def __init__(self, known: Mapping[str, Known]) -> None:
+        self._known = dict(known)
+
+    @classmethod
+    def load(cls, path: Path) -> Baseline:
+        """Reads what earlier versions wrote, too. Raises :class:`UsageError` for what is none."""
+        try:
+            found = msgspec.json.decode(path.read_bytes())
+            return cls(msgspec.convert(_renewed(found, path), _File).known)
+        except OSError as error:
+            raise UsageError(
+                f"the baseline {path} cannot be read: {error.strerror}",
+                hint="write one: --update-baseline",
+            ) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} is no baseline: {error}", hint="--update-baseline") from None
+
+    def has(self, outcome: Outcome) -> bool:
+        """Is this how it is known to go wrong? What could not be got is never known."""
+        known = self._known.get(outcome.recording)
+        bad = outcome.status in BAD and not outcome.away
+        return bad and known is not None and known.is_of(outcome)
+
+    def updated(self, outcomes: Iterable[Outcome]) -> Baseline:
+        """With what goes wrong now. What was not run stays as it was, if its recording is there; or
+        elsewhere, where nobody has looked."""
+        found = {one.recording: one for one in outcomes if not one.away}
+        stays = {
+            name: known
+            for name, known in self._known.items()
+            if name not in found and (is_afar(name) or Path(name).exists())
+        }
+        wrong = {name: Known.of(one) for name, one in found.items() if one.status in BAD}
+        return Baseline({**stays, **wrong})
+
+    def write(self, path: Path, before: Baseline) -> Written:
+        """Says how it differs from the one ``before``."""
+        content = msgspec.json.encode(_File(_VERSION, dict(sorted(self._known.items()))))
+        replace_file(path, msgspec.json.format(content, indent=2) + b"\n")
+        new = [name for name, known in self._known.items() if not before._says(name, known)]
+        return Written(len(self._known), len(new), len(before._known.keys() - self._known.keys()))
+
+    def _says(self, name: str, known: Known) -> bool:
+        mine = self._known.get(name)
+        return mine is not None and (
+            mine == known or (mine.cause, None) == (known.cause, mine.paths)
+        )
+
+
+def _renewed(found: Any, path: Path) -> Any:
+    """What the first version wrote, in the form of this one."""
+    version = found.get("version") if isinstance(found, dict) else None
+    if version == 1 and isinstance(found.get("known"), dict):
+        known = {name: {"cause": cause} for name, cause in found["known"].items()}
+        return {**found, "known": known}
+    if isinstance(version, int) and version != _VERSION:
+        raise UsageError(
+            f"{path} has version {version}, and {_VERSION} is known here",
+            hint="write it anew: --update-baseline",
+        )
+    return found
