@@ -56,7 +56,8 @@ def mark(path: Path, text: str) -> None:
 
 
 def make_app(agent: Agent, marks: Path) -> Any:
-    """One route. What is in ``run`` of its body is what it leaves in ``marks``."""
+    """One route. What is in ``run`` of its body is what it leaves in ``marks``; it may also say that
+    the process dies then."""
 
     @step("price")
     def price(amount: int) -> int:
@@ -65,7 +66,11 @@ def make_app(agent: Agent, marks: Path) -> Any:
     @agent.route("orders")
     def orders(message: Message) -> dict[str, Any]:
         order = message.body
+        if order["run"].startswith("dies-before"):
+            os.kill(os.getpid(), signal.SIGKILL)
         mark(marks, f"{'replay' if is_replay() else 'order'} {order['run']}")
+        if order["run"].startswith("dies-after"):
+            os.kill(os.getpid(), signal.SIGKILL)
         return {"total": price(order["amount"])}
 
     return orders

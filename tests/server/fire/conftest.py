@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 
 from tests.server.databases import DATABASES
 from tests.server.fire.operating import Operator
-from tests.server.fire.running import AppLives, Keys, ServerLives, Site, closing, until
+from tests.server.fire.running import QUICK, AppLives, Keys, ServerLives, Site, closing, until
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -25,22 +26,29 @@ class Scene(msgspec.Struct, frozen=True):
     source: str
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    """The server lives its first life, and the app has done one thing."""
-    site = Site(tmp_path, DATABASES.address(tmp_path / "data"))
+@contextmanager
+def staged(
+    folder: Path,
+    site: Site,
+    front: str = "",
+    timings: dict[str, float] | None = None,
+    **limits: float,
+) -> Iterator[Scene]:
+    """The server lives its first life, and the app has done one thing. The app finds the server at
+    ``front``, if that is somewhere else; ``limits`` are those of its link, ``timings`` those of the
+    server where they are not the quick ones."""
     server = ServerLives(site)
     with closing(server):
-        keys = site.furnish(server.serve())
-        app = AppLives(tmp_path / "app", site.url, keys.agent)
+        keys = site.furnish(server.serve(timings={**QUICK, **(timings or {})}))
+        app = AppLives(folder / "app", front or site.url, keys.agent)
         operator = Operator(site.url, keys.operator)
         with closing(app, operator):
-            app.start()
+            app.start(**limits)
             until(app.is_connected)
             app.order("first")
             (source,) = until(lambda: operator.listed("/api/v1/exchanges"))
             yield Scene(
-                folder=tmp_path,
+                folder=folder,
                 site=site,
                 keys=keys,
                 server=server,
@@ -48,3 +56,10 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
                 operator=operator,
                 source=source["exchangeId"],
             )
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    """All of it, with nothing in between."""
+    with staged(tmp_path, Site(tmp_path, DATABASES.address(tmp_path / "data"))) as made:
+        yield made

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.server.fire.conftest import Scene
+from tests.server.fire.counting import check
 from tests.server.fire.running import until
 
 POINTS = 30
@@ -43,26 +44,6 @@ def _killed_at(scene: Scene, point: int, run: str) -> tuple[str, bool]:
     return replay, got_there
 
 
-def _check(scene: Scene, replays: dict[str, str]) -> None:
-    """``replays`` are their ids by what they run. Everything is counted on both sides."""
-    for run, replay in replays.items():
-        ended = scene.operator.end_of(replay)
-        assert (run, ended["state"], ended["code"]) == (run, "completed", "")
-    until(lambda: scene.app.status()["spooled"] == 0)
-    ran = scene.app.ran()
-    for run, replay in replays.items():
-        assert (run, ran.pop(f"replay {run}", 0)) == (run, 1)
-        assert scene.operator.records(replay) == [
-            ("replay.requested", ""),
-            ("replay.finished", "ok"),
-        ]
-    assert ran == scene.operator.orders()
-    assert set(ran.values()) == {1}
-    assert scene.operator.replays() == dict.fromkeys(replays.values(), 1)
-    assert scene.app.status()["dropped"] == scene.app.status()["refused"] == 0
-    assert scene.operator.verify(scene.folder / "export")
-
-
 def _sampled(step: int) -> Iterator[int]:
     return itertools.count(1, step)
 
@@ -81,7 +62,7 @@ def test_a_server_killed_anywhere_loses_nothing_and_runs_nothing_twice(
         if not got_there:
             break
     assert point > POINTS
-    _check(scene, replays)
+    check(scene, replays)
 
 
 @pytest.mark.slow
@@ -95,4 +76,4 @@ def test_a_server_killed_again_and_again_during_one_replay_runs_it_once(scene: S
         until(scene.server.has_ended)
         scene.server.kill()
     scene.server.serve()
-    _check(scene, {"r1": scene.operator.asked(scene.source, "r1")})
+    check(scene, {"r1": scene.operator.asked(scene.source, "r1")})
