@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,15 @@ _LAST: Final = ("completed", "cancelled")
 
 async def show(scope: Scope, row: Row[Any]) -> BatchView:
     """The batch of ``row``, with how far it is."""
+    return (await _show_all(scope, [row]))[0]
+
+
+async def _show_all(scope: Scope, rows: Sequence[Row[Any]]) -> list[BatchView]:
+    counted = await count_outcomes(scope, [row.batch_id for row in rows])
+    return [_view(row, Progress.of(counted[row.batch_id])) for row in rows]
+
+
+def _view(row: Row[Any], progress: Progress) -> BatchView:
     wanted = loose(row.wanted, BatchAsked)
     return BatchView(
         batch_id=row.batch_id,
@@ -50,7 +60,7 @@ async def show(scope: Scope, row: Row[Any]) -> BatchView:
         ended_at=row.ended_at,
         hindered=row.hindered,
         plan=loose(row.plan, KeptPlan).sizing,
-        progress=Progress.of(await count_outcomes(scope, row.batch_id)),
+        progress=progress,
     )
 
 
@@ -78,7 +88,7 @@ async def read_batches(ask: Ask) -> Listed:
         owner = "" if everywhere else ask.principal.id
         rows = await list_batches(scope, ask.query("state"), owner, page)
         seen = [row for row in rows[: page.size] if _readable(ask, row)]
-        views = {row.batch_id: await show(scope, row) for row in seen}
+        views = {one.batch_id: one for one in await _show_all(scope, seen)}
     found = listed(rows, page, "created_at", "batch_id", lambda row: views.get(row.batch_id))
     return Listed([one for one in found.items if one is not None], found.next)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, func
+from sqlalchemy import Row, func, text
 
 from reenact.server.access import Place
-from reenact.server.storage.batch_tables import BATCH_ITEMS
+from reenact.server.storage.batch_tables import ASKED, BATCH_ITEMS
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_tables import REPLAYS
 
@@ -97,16 +97,21 @@ async def count_asked(scope: Scope, since: int) -> int:
 async def count_of_agent(scope: Scope, agent_id: str, since: int) -> tuple[int, int]:
     """How many replays of batches an agent has at the moment, and has got since ``since``."""
     mine = scope.select(BATCH_ITEMS, func.count()).where(BATCH_ITEMS.c.agent_id == agent_id)
-    busy = await scope.one(mine.where(BATCH_ITEMS.c.state == "asked"))
+    busy = await scope.one(mine.where(text(ASKED)))
     lately = await scope.one(mine.where(BATCH_ITEMS.c.asked_at >= since))
     return (int(busy[0]) if busy else 0, int(lately[0]) if lately else 0)
 
 
-async def count_outcomes(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
-    """``state``, ``outcome``, ``verdict``, ``code`` and how many items have them."""
-    columns = [BATCH_ITEMS.c[name] for name in ("state", "outcome", "verdict", "code")]
-    counted = _of(scope, batch_id, *columns, func.count().label("items"))
-    return await scope.all(counted.group_by(*columns).order_by(*columns))
+async def count_outcomes(scope: Scope, ids: Sequence[str]) -> dict[str, list[Row[Any]]]:
+    """By batch: ``state``, ``outcome``, ``verdict``, ``code`` and how many ``items`` have them."""
+    names = ("batch_id", "state", "outcome", "verdict", "code")
+    columns = [BATCH_ITEMS.c[name] for name in names]
+    counted = scope.select(BATCH_ITEMS, *columns, func.count().label("items"))
+    counted = counted.where(BATCH_ITEMS.c.batch_id.in_(ids))
+    found: dict[str, list[Row[Any]]] = {one: [] for one in ids}
+    for row in await scope.all(counted.group_by(*columns).order_by(*columns)):
+        found[row.batch_id].append(row)
+    return found
 
 
 async def open_groups(

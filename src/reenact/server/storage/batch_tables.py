@@ -7,9 +7,12 @@ from typing import Final
 from sqlalchemy import Column, Index, LargeBinary
 
 from reenact.server.storage.column_types import Whole, Words
-from reenact.server.storage.tables import of_tenant
+from reenact.server.storage.tables import of_tenant, only
 
-__all__ = ["BATCHES", "BATCH_ITEMS", "SEARCHES"]
+__all__ = ["ASKED", "BATCHES", "BATCH_ITEMS", "SEARCHES"]
+
+ASKED: Final = "state = 'asked'"
+"""Few items are so at a time, and have an index of their own."""
 
 BATCHES: Final = of_tenant(
     "batches",
@@ -58,6 +61,8 @@ BATCH_ITEMS: Final = of_tenant(
         Index("batch_items_in_order", "tenant", "batch_id", "position", unique=True),
         Index("batch_items_by_state", "tenant", "batch_id", "state", "position"),
         Index("batch_items_by_agent", "tenant", "agent_id", "asked_at"),
+        Index("batch_items_by_time", "tenant", "asked_at"),
+        only("batch_items_asked", ASKED, "agent_id"),
     ),
 )
 """One exchange of a batch. ``state`` is ``waiting``, ``asked`` (it has a replay), ``ended`` (that has

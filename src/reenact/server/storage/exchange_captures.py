@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, or_
+from sqlalchemy import Row
 
+from reenact.server.storage.containing import any_contains
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_paging import Page, newest
 from reenact.server.storage.exchange_tables import CAPTURES
@@ -39,8 +40,7 @@ async def list_captures(scope: Scope, filters: CaptureFilters, page: Page) -> Se
     columns = CAPTURES.c
     chosen = scope.select(CAPTURES)
     if filters.text:
-        words = (columns.capture_id, columns.name)
-        chosen = chosen.where(or_(*(one.icontains(filters.text, autoescape=True) for one in words)))
+        chosen = chosen.where(any_contains([columns.capture_id, columns.name], filters.text))
     if filters.since:
         chosen = chosen.where(columns.created_at >= filters.since)
     if filters.until:

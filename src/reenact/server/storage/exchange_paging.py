@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, false, or_, true
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, false, or_, true, tuple_
 
 from reenact.server.access import Place
 
@@ -24,7 +24,7 @@ class Page(msgspec.Struct, frozen=True):
 def newest(chosen: Select[Any], at: Column[Any], id: Column[Any], page: Page) -> Select[Any]:
     """One more than the page, so that it shows whether there is another one."""
     if page.id:
-        chosen = chosen.where(or_(at < page.at, and_(at == page.at, id < page.id)))
+        chosen = chosen.where(tuple_(at, id) < tuple_(page.at, page.id))
     return chosen.order_by(at.desc(), id.desc()).limit(page.size + 1)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, Select, or_
+from sqlalchemy import Row, Select, TextClause, text
 
 from reenact.server.access import Place
+from reenact.server.storage.containing import any_contains
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_paging import Page, newest, within
-from reenact.server.storage.exchange_tables import EXCHANGES
+from reenact.server.storage.exchange_tables import EXCHANGES, FAILED, REPLAYED, WITH_SOURCE
 
 __all__ = [
     "BRIEF",
@@ -21,6 +22,7 @@ __all__ = [
     "digests_of",
     "find_exchange",
     "list_exchanges",
+    "listing",
     "of_correlation",
     "of_sources",
     "of_traces",
@@ -85,8 +87,15 @@ async def list_exchanges(
     scope: Scope, filters: Filters, places: Sequence[Place] | None, page: Page
 ) -> Sequence[Row[Any]]:
     """Those in ``places`` (None: everywhere), the newest first; one more than the page."""
+    return await scope.all(listing(scope, filters, places, page))
+
+
+def listing(
+    scope: Scope, filters: Filters, places: Sequence[Place] | None, page: Page
+) -> Select[Any]:
+    """What :func:`list_exchanges` asks."""
     chosen = _filtered(_brief(scope), filters).where(within(EXCHANGES, places))
-    return await scope.all(newest(chosen, EXCHANGES.c.started_at, EXCHANGES.c.exchange_id, page))
+    return newest(chosen, EXCHANGES.c.started_at, EXCHANGES.c.exchange_id, page)
 
 
 async def of_traces(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
@@ -101,13 +110,15 @@ async def of_correlation(scope: Scope, ids: Sequence[str], most: int) -> Sequenc
 
 async def of_sources(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
     """Replays of any of ``ids``."""
-    return await _related(scope, EXCHANGES.c.source_exchange_id, ids, most)
+    return await _related(scope, EXCHANGES.c.source_exchange_id, ids, most, text(WITH_SOURCE))
 
 
-async def _related(scope: Scope, column: Any, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
+async def _related(
+    scope: Scope, column: Any, ids: Sequence[str], most: int, *more: TextClause
+) -> Sequence[Row[Any]]:
     if not ids:
         return ()
-    chosen = _brief(scope).where(column.in_(list(ids)[:_AT_ONCE]))
+    chosen = _brief(scope).where(column.in_(list(ids)[:_AT_ONCE]), *more)
     return await scope.all(chosen.order_by(EXCHANGES.c.started_at).limit(most))
 
 
@@ -119,7 +130,6 @@ _EQUAL: Final = {
     "app": "app",
     "environment": "environment",
     "route": "route_id",
-    "status": "status",
     "trace_id": "trace_id",
     "correlation_id": "correlation_id",
 }
@@ -132,9 +142,11 @@ def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
         value = getattr(filters, name)
         if value:
             chosen = chosen.where(columns[column] == value)
+    if filters.status:
+        failed = filters.status == "failed"
+        chosen = chosen.where(text(FAILED) if failed else columns.status == filters.status)
     if filters.replay is not None:
-        empty = columns.replay_id == ""
-        chosen = chosen.where(~empty if filters.replay else empty)
+        chosen = chosen.where(text(REPLAYED) if filters.replay else columns.replay_id == "")
     if filters.replayable is not None:
         empty = columns.not_replayable == ""
         chosen = chosen.where(empty if filters.replayable else ~empty)
@@ -143,6 +155,5 @@ def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
     if filters.until:
         chosen = chosen.where(columns.started_at < filters.until)
     if filters.text:
-        words = (columns[name].icontains(filters.text, autoescape=True) for name in _TEXTS)
-        chosen = chosen.where(or_(*words))
+        chosen = chosen.where(any_contains([columns[name] for name in _TEXTS], filters.text))
     return chosen

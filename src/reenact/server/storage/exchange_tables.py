@@ -7,9 +7,25 @@ from typing import Final
 from sqlalchemy import Column, Index, LargeBinary
 
 from reenact.server.storage.column_types import Real, Whole, Words
-from reenact.server.storage.tables import of_tenant
+from reenact.server.storage.tables import of_tenant, only
 
-__all__ = ["AGENTS", "CAPTURES", "COMMANDS", "EXCHANGES", "IDEMPOTENCY", "NOISE", "REPLAYS"]
+__all__ = [
+    "AGENTS",
+    "CAPTURES",
+    "COMMANDS",
+    "EXCHANGES",
+    "FAILED",
+    "IDEMPOTENCY",
+    "NOISE",
+    "REPLAYED",
+    "REPLAYS",
+    "WITH_SOURCE",
+]
+
+FAILED: Final = "status = 'failed'"
+REPLAYED: Final = "replay_id <> ''"
+WITH_SOURCE: Final = "source_exchange_id <> ''"
+"""Few exchanges are like this, and have indexes of their own."""
 
 AGENTS: Final = of_tenant(
     "agents",
@@ -66,15 +82,26 @@ EXCHANGES: Final = of_tenant(
     key=("exchange_id",),
     extra=(
         Index("exchanges_by_time", "tenant", "started_at", "exchange_id"),
-        Index("exchanges_by_place", "tenant", "app", "environment", "started_at"),
-        Index("exchanges_by_route", "tenant", "route_id", "started_at"),
-        Index("exchanges_by_trace", "tenant", "trace_id"),
-        Index("exchanges_by_correlation", "tenant", "correlation_id"),
-        Index("exchanges_by_source", "tenant", "source_exchange_id"),
+        *(
+            Index(f"exchanges_by_{name}", "tenant", column, "started_at", "exchange_id")
+            for name, column in (
+                ("app", "app"),
+                ("environment", "environment"),
+                ("route", "route_id"),
+                ("trace", "trace_id"),
+                ("correlation", "correlation_id"),
+            )
+        ),
+        only("exchanges_failed", FAILED, "started_at", "exchange_id"),
+        only("exchanges_replayed", REPLAYED, "started_at", "exchange_id"),
+        only("exchanges_by_source", WITH_SOURCE, "source_exchange_id"),
     ),
 )
 """``document`` is the exchange as it came in, compressed; ``digest`` that of its canonical JSON. A row is
-never changed."""
+never changed.
+
+Lists are in the order of ``started_at`` and ``exchange_id``, and so every index that a filter uses ends
+with these: SQLite, which keeps no statistics, would otherwise walk through all of them in order."""
 
 REPLAYS: Final = of_tenant(
     "replays",
@@ -111,7 +138,7 @@ REPLAYS: Final = of_tenant(
     key=("replay_id",),
     extra=(
         Index("replays_by_time", "tenant", "requested_at", "replay_id"),
-        Index("replays_by_source", "tenant", "source_exchange_id"),
+        Index("replays_by_source", "tenant", "source_exchange_id", "requested_at", "replay_id"),
         Index("replays_by_state", "state", "due_at"),
     ),
 )
@@ -168,5 +195,8 @@ CAPTURES: Final = of_tenant(
     Column("created_at", Whole, nullable=False),
     Column("created_by", Words, nullable=False),
     key=("capture_id",),
-    extra=(Index("captures_by_time", "tenant", "created_at", "capture_id"),),
+    extra=(
+        Index("captures_by_time", "tenant", "created_at", "capture_id"),
+        Index("captures_by_digest", "tenant", "digest"),
+    ),
 )

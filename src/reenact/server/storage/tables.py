@@ -34,6 +34,7 @@ __all__ = [
     "Whole",
     "Words",
     "of_tenant",
+    "only",
 ]
 
 METADATA: Final = MetaData()
@@ -51,6 +52,13 @@ def of_tenant(name: str, *columns: Column, key: tuple[str, ...], extra: tuple = 
         *extra,
         sqlite_strict=True,
     )
+
+
+def only(name: str, where: str, *columns: str) -> Index:
+    """An index of those rows of a tenant's table for which ``where`` holds; a query uses it that says
+    the same, word for word."""
+    limit = text(where)
+    return Index(name, "tenant", *columns, sqlite_where=limit, postgresql_where=limit)
 
 
 DEPLOYMENT: Final = Table(
