@@ -19,6 +19,7 @@ from reenact.server.pages.comparison import comparison
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, environment, stamp
+from reenact.server.pages.sent import was_sent
 from reenact.server.pages.shell import csrf, page
 from reenact.server.pages.values import block, facts, folded, pretty
 
@@ -29,6 +30,8 @@ _WAY: Final = (
     ("delivered", "Delivered", "delivered_at"),
     ("running", "Running", "started_at"),
 )
+
+_SAME: Final = "This is the replay that came of it; there is no second one."
 
 
 async def show_replay(ask: Ask) -> Response:
@@ -41,6 +44,7 @@ async def show_replay(ask: Ask) -> Response:
         ask,
         "Replay",
         tag("p", link(url("/exchanges/{}", found.source_exchange_id), found.route_id)),
+        was_sent(found.source_exchange_id, _SAME) if ask.query("sent") == "before" else None,
         _progress(found),
         _about(found, await agent_named(ask, found.agent_id)),
         await _compared(ask, found) if over and found.exchange_id else None,

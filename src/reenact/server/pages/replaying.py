@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Row
@@ -29,11 +29,18 @@ from reenact.server.pages.editor import Options, editor, read_options
 from reenact.server.pages.forms import Filled, Form, read_form
 from reenact.server.pages.markup import Html, link, tag, url
 from reenact.server.pages.plans import look_ahead, panel
+from reenact.server.pages.sent import is_key, new_key, replay_of, was_sent
 from reenact.server.pages.shell import alert, csrf, page
 from reenact.server.pages.told import tell
 from reenact.server.problems import Problem
 
 __all__ = ["check_replay", "do_replay", "edit_replay", "preview_replay"]
+
+_AGAIN: Final = "Sending it again as it was makes no second replay."
+_OTHERWISE: Final = (
+    "Something else is in it now, and nothing was done. Press Replay once more, and what is in it "
+    "becomes a replay of its own."
+)
 
 
 class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +52,7 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     made: Payload | None
     mistakes: tuple[Mistake, ...]
+    key: str
 
     def body(self) -> dict[str, Any]:
         """What the API would be sent."""
@@ -61,8 +69,13 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def edit_replay(ask: Ask) -> Response:
-    """``GET …/{id}/replay``: the form, with what was recorded in it."""
+    """``GET …/{id}/replay``: the form, with what was recorded in it. The address has its key."""
+    key = ask.query("form")
     row = await get_exchange(ask, ask.path("id"))
+    if not is_key(key):
+        return RedirectResponse(
+            url("/exchanges/{}/replay", row.exchange_id, form=new_key(ask)), 303
+        )
     exchange = exchange_of(row)
     sheet = _Sheet(
         row=row,
@@ -71,6 +84,7 @@ async def edit_replay(ask: Ask) -> Response:
         options=Options(),
         made=exchange.start,
         mistakes=(),
+        key=key,
     )
     return await _show(ask, sheet)
 
@@ -88,11 +102,12 @@ async def check_replay(ask: Ask) -> Response:
 
 async def do_replay(ask: Ask) -> Response:
     """``POST …/{id}/replay``: asks for the replay and leads to it; else the form, and why not."""
-    sheet, form = await _read(ask), await _form(ask)
+    sheet = await _read(ask)
     if sheet.mistakes:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")
         return await _show(ask, sheet, problem)
-    filled = Filled(ask, sheet.body(), headers={"idempotency-key": form.one("once")})
+    filled = Filled(ask, sheet.body(), headers={"idempotency-key": sheet.key})
+    before = await replay_of(ask, sheet.key)
     try:
         answer = await request_replay(filled)
     except Problem as problem:
@@ -100,7 +115,8 @@ async def do_replay(ask: Ask) -> Response:
             raise
         return await _show(ask, sheet, problem)
     made = msgspec.json.decode(answer.body, type=ReplayView)
-    return RedirectResponse(url("/replays/{}", made.replay_id), 303)
+    sent = "before" if before else ""
+    return RedirectResponse(url("/replays/{}", made.replay_id, sent=sent), 303)
 
 
 async def _form(ask: Ask) -> Form:
@@ -119,6 +135,7 @@ async def _read(ask: Ask) -> _Sheet:
         options=read_options(form),
         made=made,
         mistakes=mistakes,
+        key=form.one("once") if is_key(form.one("once")) else new_key(ask),
     )
 
 
@@ -134,7 +151,10 @@ async def _panel(ask: Ask, sheet: _Sheet) -> Html:
 
 async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Response:
     exchange = sheet.exchange
-    once = tag("input", type="hidden", name="once", value=ask.server.secret(16).hex())
+    before = await replay_of(ask, sheet.key)
+    otherwise = problem is not None and problem.code == "idempotency_conflict"
+    key = new_key(ask) if otherwise else sheet.key
+    once = tag("input", type="hidden", name="once", value=key)
     form = editor(
         exchange,
         sheet.draft,
@@ -148,7 +168,10 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
         ask,
         "Edit and replay",
         tag("p", link(url("/exchanges/{}", exchange.exchange_id), exchange.route_id)),
-        alert(problem) if problem is not None else None,
+        was_sent(exchange.exchange_id, _OTHERWISE if otherwise else _AGAIN, before)
+        if before
+        else None,
+        alert(problem) if problem is not None and not otherwise else None,
         form,
         here="/exchanges",
         status=200 if problem is None else problem.status,

@@ -1,0 +1,101 @@
+"""Going back to a form that was sent, and pressing its button again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Page
+from tests.browser.desk import Desk, desk
+from tests.server.traffic.puppet import exchange
+
+SENT = "This form was already sent."
+
+
+@pytest.fixture
+def ada(page: Page, tmp_path: Path) -> Iterator[Desk]:
+    with desk(tmp_path, page) as found:
+        found.agent.ingest(exchange())
+        found.sign_in()
+        yield found
+
+
+def press(ada: Desk) -> None:
+    ada.page.page.get_by_role("button", name="Replay", exact=True).click()
+
+
+def asked(ada: Desk) -> int:
+    return len(ada.house.records("replay.requested"))
+
+
+def test_the_same_form_is_the_same_replay(ada: Desk) -> None:
+    page = ada.page.page
+    mine = ada.ask_for_replay()
+    assert SENT not in ada.text()
+    page.go_back()
+    page.get_by_text(SENT).wait_for()
+    press(ada)
+    page.wait_for_url(re.compile(f"/replays/{mine}"))
+    page.get_by_text(SENT).wait_for()
+    assert asked(ada) == 1
+    page.get_by_role("link", name="Make a new replay").click()
+    page.wait_for_url(re.compile("/exchanges/ex-1/replay"))
+    assert SENT not in ada.text()
+    press(ada)
+    page.wait_for_url(re.compile("/replays/"))
+    assert asked(ada) == 2
+    assert mine not in ada.place
+
+
+def test_a_form_that_was_changed_since_is_asked_about(ada: Desk) -> None:
+    page = ada.page.page
+    mine = ada.ask_for_replay()
+    page.go_back()
+    page.get_by_text(SENT).wait_for()
+    page.locator("#body").fill('{"amount": 7}')
+    press(ada)
+    page.get_by_text("Something else is in it now").wait_for()
+    assert page.get_by_role("link", name="Look at the replay").get_attribute("href") == (
+        f"/replays/{mine}"
+    )
+    assert page.locator("#body").input_value() == '{"amount": 7}'
+    assert asked(ada) == 1
+    press(ada)
+    page.wait_for_url(re.compile("/replays/"))
+    assert asked(ada) == 2
+    assert mine not in ada.place
+
+
+def test_a_form_that_was_refused_is_sent_later_under_the_same_key(ada: Desk) -> None:
+    page = ada.page.page
+    ada.go("/exchanges/ex-1/replay")
+    key = page.locator("[name=once]").get_attribute("value")
+    page.locator("#body").fill("{")
+    press(ada)
+    page.get_by_role("alert").first.wait_for()
+    assert page.locator("[name=once]").get_attribute("value") == key
+    page.locator("#body").fill('{"amount": 8}')
+    press(ada)
+    page.wait_for_url(re.compile("/replays/"))
+    assert SENT not in ada.text()
+    assert asked(ada) == 1
+
+
+def test_a_form_of_somebody_else_is_not_known(ada: Desk, browser: Any) -> None:
+    ada.ask_for_replay()
+    ada.page.page.go_back()
+    place = ada.place
+    ada.house.user("bob@example.com", "replayer")
+    context = browser.new_context()
+    ada.page = Page(context.new_page())
+    ada.sign_in("bob@example.com")
+    ada.go(place)
+    assert SENT not in ada.text()
+    press(ada)
+    ada.page.page.wait_for_url(re.compile("/replays/"))
+    assert asked(ada) == 2
+    context.close()
