@@ -272,6 +272,8 @@ class AppLives(Lives):
 class Serving:
     """``reenact serve`` on ``site``, as people start it: a process of its own. Close it."""
 
+    program: tuple[str, ...] = (sys.executable, "-m", "reenact")
+
     def __init__(self, site: Site, port: int = 0, *more: str) -> None:
         self.site = site
         self.port = port or site.port
@@ -285,7 +287,7 @@ class Serving:
         where = ["--port", str(self.port), "--data", str(self.site.data), "--name", "test.example"]
         database = ["--database", self.site.database] if self.site.database else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "reenact", "serve", *where, *database, *self._more],
+            [*self.program, "serve", *where, *database, *self._more],
             stderr=subprocess.PIPE,
             encoding="utf-8",
         )
