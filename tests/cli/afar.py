@@ -42,12 +42,12 @@ def ask(question: str | int) -> str:
     return str(question).upper()
 
 
-def record(place: Path, number: int, *, tape: bool = False) -> Path:
-    """One run of ``agentry:agent``, with ``q<number>``."""
+def record(place: Path, number: int, *, tape: bool = False, tail: str = "!") -> Path:
+    """One run of ``agentry:agent``, with ``q<number>``; its output ends with ``tail``."""
     where: dict[str, Any] = {"tape" if tape else "capture": place}
     with reenact.session(**where, mode="record") as session:
         session.record_event("run_start", {"input": f"q{number}"})
-        output = ask(f"q{number}") + "!"
+        output = ask(f"q{number}") + tail
         session.record_event("run_end", {"status": "ok", "output": output})
     return place
 

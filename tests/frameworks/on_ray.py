@@ -1,6 +1,7 @@
 """Run in an environment with Ray: regressions on a real Ray of this machine, told as one JSON object.
 
-python on_ray.py            in an empty folder
+python on_ray.py            in an empty folder; with an environment on standard input, as JSON, that
+                            is set when Ray runs already: it comes to workers from us, or not at all
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +37,9 @@ def agent(question):
 
 def kills(question):
     os.kill(os.getppid(), 9)
+
+def tells(question):
+    raise RuntimeError(f"I know {os.environ['REENACT_API_KEY']}")
 """
 WORDS = ("--target", "agentry:agent", "-j", "1")
 FAR = ("--engine", "ray", "--journal", "journal.jsonl")
@@ -79,10 +84,43 @@ def resumed() -> dict[str, Any]:
     return told(*WORDS, *FAR, "--resume")
 
 
+def try_afar() -> dict[str, Any]:
+    """Recordings on a server and in a store, which are not in any folder here."""
+    words = (*WORDS, "--engine", "ray", "--cache", "cache", "-q", "--json")
+    reports = ("--html", "p.html", "--junit", "j.xml", "--report", "r.json", "--journal", "j.jsonl")
+    server = regress("--from-server", *words, *reports)
+    store = regress("s3://recordings/runs", *words)
+    tells = regress("--from-server", "--limit", "1", *words, *reports, "--target", "agentry:tells")
+    asked = (os.environ["REENACT_API_KEY"], os.environ["AWS_SECRET_ACCESS_KEY"])
+    os.environ["REENACT_SERVER"] = "http://127.0.0.1:9"
+    away = regress("capture:cap_1", *words)
+    wanted = (secret.encode() for secret in asked)
+    return {
+        "server": json.loads(server[1]),
+        "store": json.loads(store[1]),
+        "tells": json.loads(tells[1]),
+        "away": json.loads(away[1]),
+        "leaks": [str(file) for secret in wanted for file in _files() if secret in _read(file)],
+    }
+
+
+def _files() -> list[Path]:
+    """What we have written, and what Ray has."""
+    session = import_module("ray")._private.worker._global_node.get_session_dir_path()
+    return [one for folder in (".", session) for one in Path(folder).rglob("*") if one.is_file()]
+
+
+def _read(file: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return file.read_bytes()
+    return b""
+
+
 def try_all() -> dict[str, Any]:
     program = (sys.executable, "-c", "from agentry import agent; agent('q0')")
     lost = OnRay(Job(target="agentry:kills"), 1, None)
     return {
+        "afar": try_afar(),
         "far": told(*WORDS, *FAR),
         "near": told(*WORDS),
         "resumed": resumed(),
@@ -109,6 +147,7 @@ if __name__ == "__main__":
         logging_level="ERROR",
         object_store_memory=80 * 1024 * 1024,
     )
+    os.environ.update(json.load(sys.stdin))
     found = try_all()
     ray.shutdown()
     print(json.dumps(found))

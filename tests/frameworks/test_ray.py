@@ -4,20 +4,63 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reenact.store.pack import pack
+from tests.cli.afar import bucket, record, settings, store, upload
 from tests.frameworks.environments import ROOT, build
 from tests.frameworks.servers import available
+from tests.server.house import running
 
 PROGRAM = Path(__file__).with_name("on_ray.py")
 _PATIENCE = 600
 
 
+@pytest.fixture
+def afar(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of somebody with three recordings on a server, and two in a store."""
+    with running(tmp_path / "data") as house, store() as address, bucket(address) as s3:
+        client = house.client(house.key("replayer"))
+        for number in range(3):
+            packed = tmp_path / f"{number}.reenact"
+            pack(record(tmp_path / f"recorded/{number}", number, tail=""), packed)
+            kind = {"Content-Type": "application/octet-stream"}
+            client.post("/api/v1/captures", content=packed.read_bytes(), headers=kind)
+        upload(s3, tmp_path / "recorded/0", "runs/0")
+        upload(s3, packed.with_name("1.reenact"), "runs/1.reenact")
+        shutil.rmtree(tmp_path / "recorded")
+        yield {
+            "REENACT_SERVER": house.url,
+            "REENACT_API_KEY": house.key("replayer"),
+            **settings(address, "-".join(["planted", "secret"])),
+        }
+
+
+def _check_afar(found: dict[str, Any]) -> None:
+    names = {
+        name: [group["recordings"] for group in one["groups"]]
+        for name, one in found.items()
+        if name != "leaks"
+    }
+    assert found["leaks"] == []
+    assert found["server"]["counts"]["ok"] == 1
+    assert {group["status"] for group in found["server"]["groups"]} == {"diverged", "failed"}
+    assert all(one.startswith("capture:cap_") for some in names["server"] for one in some)
+    assert found["store"]["counts"]["ok"] == 1
+    assert names["store"] == [["s3://recordings/runs/1.reenact"]]
+    assert [group["cause"] for group in found["tells"]["groups"]] == ["RuntimeError: I know …"]
+    (away,) = found["away"]["groups"]
+    assert (away["cause"], away["recordings"]) == ("ServerUnusable", ["capture:cap_1"])
+
+
 @pytest.mark.slow
-def test_it_finds_what_is_found_here(tmp_path: Path) -> None:
+def test_it_finds_what_is_found_here(tmp_path: Path, afar: dict[str, str]) -> None:
     with available():
         python = build("ray")
     path = os.pathsep.join(map(str, (tmp_path, ROOT / "src")))
@@ -25,13 +68,16 @@ def test_it_finds_what_is_found_here(tmp_path: Path) -> None:
         [python, PROGRAM],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": path, "RAY_USAGE_STATS_ENABLED": "0"},
-        stdin=subprocess.DEVNULL,
+        input=json.dumps(afar),
         capture_output=True,
         encoding="utf-8",
         timeout=_PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
+    _check_afar(found["afar"])
+    for name in ("REENACT_API_KEY", "AWS_SECRET_ACCESS_KEY"):
+        assert afar[name] not in done.stdout + done.stderr
     assert found["far"]["counts"] == {
         "ok": 2, "diverged": 1, "failed": 1, "unreadable": 0, "timeout": 0, "known": 0,
     }  # fmt: skip
