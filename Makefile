@@ -31,7 +31,7 @@ help: ## this list
 demo: .venv/.demo ## record an agent, fork it, re-enact it offline, change it, damage a copy
 	@$(PY) demo/demo.py $(ARGS)
 
-test: check .cache/.browser .cache/.postgres .cache/.nginx ## everything: check, then the whole test suite in random order
+test: check .cache/.browser .cache/.postgres .cache/.deploying ## everything: check, then the whole test suite in random order
 	@$(PYTEST) $(ARGS)
 
 check: .venv/.dev ## fast checks: lint, format, types, floors
@@ -63,15 +63,15 @@ check: .venv/.dev ## fast checks: lint, format, types, floors
 	|| { apt-get update && apt-get install -y --no-install-recommends postgresql; }; } \
 	> .cache/postgres.log 2>&1 && touch $@ || tail -n 3 .cache/postgres.log; fi
 
-# And that of the guide to deploying.
-.cache/.nginx:
+# And those of the guide to deploying.
+.cache/.deploying:
 	@mkdir -p .cache
-	@if [ -x /usr/sbin/nginx ] || command -v nginx > /dev/null; then touch $@; \
+	@if { [ -x /usr/sbin/nginx ] || command -v nginx > /dev/null; } && command -v sqlite3 > /dev/null; then touch $@; \
 	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	echo "- installing nginx"; \
-	{ apt-get install -y --no-install-recommends nginx-light \
-	|| { apt-get update && apt-get install -y --no-install-recommends nginx-light; }; } \
-	> .cache/nginx.log 2>&1 && touch $@ || tail -n 3 .cache/nginx.log; fi
+	echo "- installing nginx and sqlite3"; \
+	{ apt-get install -y --no-install-recommends nginx-light sqlite3 \
+	|| { apt-get update && apt-get install -y --no-install-recommends nginx-light sqlite3; }; } \
+	> .cache/deploying.log 2>&1 && touch $@ || tail -n 3 .cache/deploying.log; fi
 
 soak: .venv/.dev .cache/.postgres ## the tests that repeat, with large counts (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)

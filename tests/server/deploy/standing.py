@@ -73,12 +73,12 @@ def serving(data: Path) -> Iterator[Served]:
             served.close()
 
 
-def find_nginx() -> str:
+def find_program(name: str, package: str) -> str:
     """Skips the test where there is none, and fails it in CI."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
-    found = shutil.which("nginx", path=path)
+    found = shutil.which(name, path=path)
     if found is None:
-        why = "there is no nginx here: on Debian, apt-get install nginx-light"
+        why = f"there is no {name} here: on Debian, apt-get install {package}"
         if os.environ.get("CI"):
             pytest.fail(why)
         pytest.skip(why)
@@ -113,7 +113,7 @@ class Proxy:
 
 @contextmanager
 def before(server: Served, folder: Path) -> Iterator[Proxy]:
-    nginx = find_nginx()
+    nginx = find_program("nginx", "nginx-light")
     folder.mkdir()
     pem = certificate(folder)
     with socket.socket() as sock:

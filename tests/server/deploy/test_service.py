@@ -1,0 +1,83 @@
+"""The unit of systemd and the container file, as far as they can be tried without either."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from reenact.cli.parser import make_parser
+from reenact.errors import UsageError
+from reenact.server.serving import ServeOptions, serve
+from tests.server.deploy.guide import blocks, filled, setting
+from tests.server.deploy.standing import unit
+from tests.server.house import running
+
+
+def test_systemd_knows_everything_that_the_unit_says(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("there is no systemd-analyze here")
+    file = tmp_path / "reenact.service"
+    file.write_text(filled(unit(), {"/opt/reenact/bin/reenact": sys.executable}), "utf-8")
+    done = subprocess.run([program, "verify", str(file)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert str(file) not in done.stderr, done.stderr
+
+
+def test_the_service_keeps_its_files_to_itself() -> None:
+    folder = setting(unit(), "StateDirectory")
+    assert f"--data /var/lib/{folder}" in setting(unit(), "ExecStart")
+    assert (setting(unit(), "StateDirectoryMode"), setting(unit(), "UMask")) == ("0700", "0077")
+
+
+def image() -> str:
+    return blocks("In a container")[0]
+
+
+def of_image(word: str) -> list[str]:
+    """The words of an instruction that has them as JSON."""
+    (found,) = re.findall(rf"^{word} (?:CMD )?(\[.*\])$", image(), re.MULTILINE)
+    words_: list[str] = json.loads(found)
+    return words_
+
+
+def test_the_container_starts_what_there_is() -> None:
+    program, *arguments = of_image("ENTRYPOINT")
+    args = make_parser().parse_args(arguments)
+    assert program == "reenact"
+    assert (args.host, args.data, args.insecure) == ("0.0.0.0", "/data", True)
+    assert f"EXPOSE {args.port}\n" in image()
+    assert "\nVOLUME /data\n" in image()
+
+
+def test_without_saying_that_its_network_is_trusted_it_would_not_start(tmp_path: Path) -> None:
+    args = make_parser().parse_args(
+        [one for one in of_image("ENTRYPOINT")[1:] if one != "--insecure"]
+    )
+    with pytest.raises(UsageError, match="plain HTTP"):
+        serve(ServeOptions(host=args.host, port=0, data=tmp_path))
+
+
+def test_the_container_is_healthy_as_long_as_the_server_is(tmp_path: Path) -> None:
+    program, *arguments = of_image("HEALTHCHECK")
+    assert program == "python"
+    with running(tmp_path / "data") as house:
+        here = filled(" ".join(arguments[1:]), {"http://127.0.0.1:8321": house.url})
+        check = [sys.executable, arguments[0], here]
+        assert subprocess.run(check, capture_output=True).returncode == 0
+        assert httpx.get(f"{house.url}/readyz", trust_env=False).status_code == 200
+    assert subprocess.run(check, capture_output=True).returncode != 0
+
+
+def test_what_the_container_installs_are_extras_that_there_are() -> None:
+    (extras,) = re.findall(r"'reenact\[(.*)\]'", image())
+    project = (Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8")
+    for extra in extras.split(","):
+        assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
