@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from reenact.server.storage.migrating import migrate, newest
 from reenact.server.storage.postgres import open_postgres
 from reenact.server.storage.tables import METADATA
 from tests.server.databases import DATABASES, ROLE, Kind
+from tests.server.deploy.guide import GUIDE
 from tests.server.house import House, running
 
 SERVERS = "reenact_servers"
@@ -145,6 +147,27 @@ def test_a_guard_that_is_gone_is_put_back_by_the_owner(
     with running(tmp_path / "data", database=server, seed="again") as house:
         write(house, "two")
         assert len(house.records("environment.changed")) == 2
+
+
+def test_one_role_becomes_two(tmp_path: Path, owner: str, server: str) -> None:
+    """Whose tables were the servers' own, and are not any more: as the guide says."""
+    (line,) = [one for one in GUIDE.read_text("utf-8").splitlines() if "REASSIGN OWNED" in one]
+    statement = re.findall(r"`(REASSIGN [^`]*)`", line)[0]
+    with running(tmp_path / "data", database=owner) as house:
+        write(house, "one")
+    other = owner.replace(f"//{ROLE}@", "//reenact_owner@")
+    DATABASES.cluster().sql("CREATE ROLE reenact_owner LOGIN")
+    try:
+        sql(owner, statement, "postgres")
+        prepare(other, tmp_path, role=ROLE)
+        with running(tmp_path / "data", database=owner, seed="again") as house:
+            write(house, "two")
+            assert len(house.records("environment.changed")) == 2
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            sql(owner, "ALTER TABLE audit_records DISABLE TRIGGER ALL", ROLE)
+    finally:
+        sql(owner, f"REASSIGN OWNED BY reenact_owner TO {ROLE}", "postgres")
+        DATABASES.cluster().sql("DROP ROLE reenact_owner")
 
 
 def test_tables_that_were_not_given_are_told(tmp_path: Path, owner: str, server: str) -> None:
