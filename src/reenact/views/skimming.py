@@ -24,7 +24,8 @@ __all__ = ["Seen", "Skimmer"]
 
 _OPENINGS = {closing: opening for opening, closing in PAIRS.items()}
 _MARKS = ("run_start", "run_end")
-_AT_A_TIME = 64
+_FEW, _MANY = 4, 64
+"""Events at a time: few at the beginning, where what differs is soon told, then ever more."""
 
 
 class Seen(msgspec.Struct, gc=False):
@@ -68,6 +69,7 @@ class Skimmer:
         self._draws = draws
         self._everything = everything
         self._seq = 0
+        self._at_a_time = _FEW
         self._positions: defaultdict[str, int] = defaultdict(int)
         self._open: dict[int, _Open] = {}
         self._unlinked: defaultdict[tuple[str, str], list[_Open]] = defaultdict(list)
@@ -76,13 +78,14 @@ class Skimmer:
         """Read some more; False when all is read."""
         if self._seq < 0:
             return False
-        for _ in range(_AT_A_TIME):
+        for _ in range(self._at_a_time):
             event = self._source.next()
             if event is None:
                 self._finish()
                 return False
             self._seq = event.seq
             self._place(event)
+        self._at_a_time = min(2 * self._at_a_time, _MANY)
         return True
 
     def read_all(self) -> None:

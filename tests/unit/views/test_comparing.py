@@ -178,3 +178,18 @@ def test_same_calls_stand_between_the_others() -> None:
     (lane,) = Comparison(one, other).lanes()
     shape = [len(part.pairs) if isinstance(part, Same) else part.kind for part in lane.parts]
     assert shape == [2, "changed", 2, "changed"]
+
+
+def test_the_first_difference_is_told_long_before_all_is_read(tmp_path: Path) -> None:
+    rest = [f"question {number}" for number in range(200)]
+    one = _recorded(tmp_path / "a", _asking("x", *rest))
+    other = _recorded(tmp_path / "b", _asking("y", *rest))
+    read: list[int] = []
+    with reenact.open_recording(one) as first, reenact.open_recording(other) as second:
+        comparison = Comparison(
+            first, second, first=lambda _: read.append(len(comparison.one.lanes["0"]))
+        )
+        (lane,) = comparison.lanes()
+    assert len(lane.changes) == 1
+    assert len(read) == 1
+    assert read[0] < 20
