@@ -20,7 +20,7 @@ from reenact.server.storage.batch_rows import (
 )
 from reenact.server.storage.database import Scope
 
-__all__ = ["put_search", "read_search", "read_searches", "remove"]
+__all__ = ["put_search", "read_search", "read_searches", "remove", "rename"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 
@@ -42,9 +42,7 @@ async def read_search(ask: Ask) -> SavedSearch:
 
 async def put_search(ask: Ask) -> SavedSearch:
     """Replaces one's own of the same name."""
-    name = ask.path("name")
-    if not _NAME.fullmatch(name):
-        raise Problem("invalid", "a search's name is letters, digits and . _ -", field="name")
+    name = _checked(ask.path("name"))
     filters = await ask.json(Search)
     values = {
         "name": name,
@@ -59,6 +57,28 @@ async def put_search(ask: Ask) -> SavedSearch:
             _check_owner(ask, before)
         await keep_search(scope, values)
         return _shown(await _found(ask, scope))
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise Problem(
+            "invalid", "a search's name is letters, digits, spaces and . _ -", field="name"
+        )
+    return name
+
+
+async def rename(ask: Ask, name: str) -> None:
+    """The one of the path is called ``name`` from now on; 409 where there is one of that name."""
+    async with ask.server.database.writing(ask.tenant) as scope:
+        row = await _found(ask, scope)
+        _check_owner(ask, row)
+        if name == row.name:
+            return
+        if await find_search(scope, _checked(name)) is not None:
+            raise Problem("conflict", "there is a search of this name already")
+        kept = {one: getattr(row, one) for one in ("filters", "changed_by", "changed_name")}
+        await keep_search(scope, {**kept, "name": name, "changed_at": ask.server.now()})
+        await remove_search(scope, row.name)
 
 
 async def remove(ask: Ask) -> None:

@@ -12,14 +12,15 @@ from reenact.server.asking import Ask
 from reenact.server.batches.confirming import cancel_batch, confirm_batch
 from reenact.server.batches.planning import plan_batch
 from reenact.server.batches.reading import read_batch, read_batches, read_items
+from reenact.server.batches.searches import read_search
 from reenact.server.batches.shapes import BatchView, ItemView
-from reenact.server.exchanges.paging import yes_or_no
 from reenact.server.pages.acting import confirmed, form, labelled, options
 from reenact.server.pages.batch_parts import counted, plan_of, progress_of
 from reenact.server.pages.forms import Filled, Form, read_form
-from reenact.server.pages.lists import pieces, since_until, table
+from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, stamp
+from reenact.server.pages.searching import as_search, filters_said, from_text, search_in, to_text
 from reenact.server.pages.shell import alert, page
 from reenact.server.pages.values import facts
 from reenact.server.problems import Problem
@@ -33,7 +34,6 @@ __all__ = [
     "show_batches",
 ]
 
-_WORDS: Final = ("app", "environment", "route", "status", "traceId", "correlationId", "text")
 _MODES: Final = ("recorded", "recorded_then_live", "live")
 
 
@@ -43,7 +43,14 @@ async def show_batches(ask: Ask) -> Response:
     heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
     none = "There are no batches. Search in the history, and replay all that is found."
     listed = table(heads, map(_row, found.items), none=none, caption="Batches, newest first")
-    return page(ask, "Batches", listed, pieces(ask, found.next), here="/batches")
+    return page(
+        ask,
+        "Batches",
+        listed,
+        pieces(ask, found.next),
+        here="/batches",
+        heading=tag("div", link("/searches", "Saved searches", class_="button"), class_="actions"),
+    )
 
 
 def _row(one: BatchView) -> tuple[Child, ...]:
@@ -59,25 +66,22 @@ def _row(one: BatchView) -> tuple[Child, ...]:
 
 
 async def edit_batch(ask: Ask) -> Response:
-    """The form: what is to be replayed is the search that the address holds."""
-    return _form(ask, _search(ask))
+    """The form: what is to be replayed is the search that the address holds, or names."""
+    saved = ask.query("saved")
+    if not saved:
+        return _form(ask, search_in(ask))
+    found = await read_search(Filled(ask, path={"name": saved}))
+    return _form(ask, msgspec.to_builtins(found.filters), saved=saved)
 
 
-def _search(ask: Ask) -> dict[str, Any]:
-    """As the API takes it. Raises :class:`Problem`."""
-    found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
-    for name in ("replay", "replayable"):
-        so = yes_or_no(ask, name)
-        if so is not None:
-            found[name] = so
-    return found | {name: int(at) for name, at in since_until(ask).items()}
-
-
-def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> Response:
-    said = [(name, str(value)) for name, value in search.items()]
-    kept = msgspec.json.encode(search).decode()
+def _form(
+    ask: Ask, search: dict[str, Any], problem: Problem | None = None, *, saved: str = ""
+) -> Response:
+    said = filters_said(as_search(search))
+    kept = to_text(search)
+    name, value = ("saved", saved) if saved else ("search", kept)
     fields = fragment(
-        tag("input", type="hidden", name="search", value=kept),
+        tag("input", type="hidden", name=name, value=value),
         options("Outbound calls", "boundaries", _MODES),
         options("Code", "revision", ("current", "same")),
         labelled("Environment (empty: its own)", "environment"),
@@ -89,7 +93,7 @@ def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> R
         ask,
         "Replay many",
         alert(problem) if problem is not None else None,
-        tag("p", "All exchanges of this search, 10,000 at most:"),
+        tag("p", f"All exchanges of {saved or 'this search'}, 10,000 at most:"),
         facts(said) if said else tag("p", "every exchange that is no replay", class_="wrong"),
         form(ask, "/batches", fields, button="Plan it", main=True),
         tag("p", "This counts what would be replayed, and replays nothing yet.", class_="dim"),
@@ -101,23 +105,17 @@ def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> R
 async def do_plan_batch(ask: Ask) -> Response:
     """On to the plan, or the form again."""
     sent = await read_form(ask)
-    search = _kept(sent)
+    saved = sent.one("saved")
+    search = {} if saved else from_text(sent.one("search"))
+    which: dict[str, Any] = {"saved": saved} if saved else {"search": search}
     try:
-        answer = await plan_batch(Filled(ask, {"search": search, **_wanted(sent)}))
+        answer = await plan_batch(Filled(ask, {**which, **_wanted(sent)}))
     except Problem as problem:
-        if problem.status == 403:
+        if problem.status in (403, 404):
             raise
-        return _form(ask, search, problem)
+        return _form(ask, search, problem, saved=saved)
     made = msgspec.json.decode(answer.body, type=BatchView)
     return RedirectResponse(url("/batches/{}", made.batch_id), 303)
-
-
-def _kept(sent: Form) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = msgspec.json.decode(sent.one("search"), type=dict[str, Any])
-    except msgspec.DecodeError:
-        raise Problem("invalid", "this is no search", field="search") from None
-    return found
 
 
 def _wanted(sent: Form) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from reenact.server.pages import (
     recordings,
     related,
     replaying,
+    searches,
     tenants,
 )
 from reenact.server.routing import Endpoint, Handler, Needs
@@ -62,6 +63,11 @@ ENDPOINTS: Final = (
     _page("GET", "/batches/{id}", "exchange:read", batches.show_batch),
     _page("POST", "/batches/{id}/confirm", _REPLAYS, batches.do_confirm_batch),
     _page("POST", "/batches/{id}/cancel", _REPLAYS, batches.do_cancel_batch),
+    _page("GET", "/searches", "exchange:read", searches.show_searches),
+    _page("POST", "/searches", "exchange:read", searches.do_save_search),
+    _page("GET", "/searches/new", "exchange:read", searches.edit_search),
+    _page("POST", "/searches/{name}/rename", "exchange:read", searches.do_rename_search),
+    _page("POST", "/searches/{name}/remove", "exchange:read", searches.do_remove_search),
     _page("GET", "/agents", "agent:read", agents.show_agents),
     _page("GET", "/recordings", "capture:read", recordings.show_recordings),
     _page("GET", "/recordings/{id}/view", "capture:read", recordings.view_capture),

@@ -17,6 +17,7 @@ from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table
 from reenact.server.pages.markup import Child, Html, link, tag, url
 from reenact.server.pages.saying import badge, duration, environment, stamp
+from reenact.server.pages.searching import kept_query
 from reenact.server.pages.shell import page
 
 __all__ = ["show_history", "show_replays"]
@@ -25,7 +26,6 @@ _NAMES: Final = (
     *("app", "environment", "route", "status", "replay", "replayable", "traceId"),
     *("correlationId", "text", "cursor", "limit", "exchange", "state"),
 )
-_PIECE: Final = ("cursor", "limit", "exchange", "state")
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
 
@@ -49,19 +49,25 @@ async def show_history(ask: Ask) -> Response:
         table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
         pieces(ask, found.next),
         here="/exchanges",
-        heading=_many(ask) if found.items else None,
+        heading=_ways(ask, bool(found.items)),
     )
 
 
-def _many(ask: Ask) -> Html | None:
-    """All that was found, replayed; for those who may replay."""
+def _ways(ask: Ask, found: bool) -> Html:
+    """To the saved searches, to saving this one, and for those who may replay, to replaying all that
+    it has found."""
     now = ask.server.now()
-    if not any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS):
-        return None
-    query = [(name, ask.query(name)) for name in (*_NAMES, "from", "to") if name not in _PIECE]
-    kept = {name: value for name, value in query if value}
-    way = link(url("/batches/new", **kept), "Replay all of these …", class_="button")
-    return tag("div", way, class_="actions")
+    may = any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
+    kept = kept_query(ask)
+    save = link(url("/searches/new", **kept), "Save this search …", class_="button")
+    all_of_it = link(url("/batches/new", **kept), "Replay all of these …", class_="button")
+    return tag(
+        "div",
+        link("/searches", "Saved searches", class_="button"),
+        save if kept else None,
+        all_of_it if may and found else None,
+        class_="actions",
+    )
 
 
 def _filters(ask: Ask) -> Html:

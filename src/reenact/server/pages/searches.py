@@ -1,0 +1,177 @@
+"""Saved searches: a list for everybody in a tenant, to be opened, replayed, renamed and deleted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.access import Permission, has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.batches import searches
+from reenact.server.batches.shapes import SavedSearch
+from reenact.server.pages.acting import confirmed, form, labelled
+from reenact.server.pages.forms import Filled, read_form
+from reenact.server.pages.lists import choice, pieces, table
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
+from reenact.server.pages.saying import stamp
+from reenact.server.pages.searching import (
+    as_search,
+    filters_said,
+    from_text,
+    place_of,
+    search_in,
+    to_text,
+)
+from reenact.server.pages.shell import alert, page
+from reenact.server.pages.values import facts, folded
+from reenact.server.problems import Problem
+
+__all__ = ["do_remove_search", "do_rename_search", "do_save_search", "edit_search", "show_searches"]
+
+_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
+_HOUR: Final = 3_600_000
+_WITHIN: Final = (
+    ("", "at any time, or as the search says"),
+    (str(_HOUR), "the last hour, whenever it is used"),
+    (str(24 * _HOUR), "the last day, whenever it is used"),
+    (str(7 * 24 * _HOUR), "the last week, whenever it is used"),
+)
+
+
+async def show_searches(ask: Ask) -> Response:
+    """``GET /searches``: by name."""
+    return await _list(ask)
+
+
+async def _list(ask: Ask, problem: Problem | None = None) -> Response:
+    query = {"cursor": ask.query("cursor")} if ask.request.method == "GET" else {}
+    found = await searches.read_searches(Filled(ask, query=query))
+    heads = ("Name", "Finds", "By", "Saved (UTC)", "")
+    none = "There are no saved searches. Search in the history, and save what you looked for."
+    rows = (_row(ask, one) for one in found.items)
+    return page(
+        ask,
+        "Saved searches",
+        alert(problem) if problem is not None else None,
+        table(heads, rows, none=none, caption="Saved searches, by name"),
+        pieces(ask, found.next),
+        here="/exchanges",
+        heading=tag("div", link("/exchanges", "History", class_="button"), class_="actions"),
+        status=200 if problem is None else problem.status,
+    )
+
+
+def _row(ask: Ask, one: SavedSearch) -> tuple[Child, ...]:
+    said = ", ".join(f"{name} {value}" for name, value in filters_said(one.filters))
+    place = place_of(one.filters, ask.server.now())
+    return (
+        link(place, one.name, class_="route"),
+        said or "every exchange",
+        one.changed_by,
+        stamp(one.changed_at),
+        _actions(ask, one),
+    )
+
+
+def _actions(ask: Ask, one: SavedSearch) -> Html:
+    replay = link(url("/batches/new", saved=one.name), "Replay all …", class_="button")
+    return tag(
+        "div",
+        replay if _may_replay(ask) else None,
+        _changes(ask, one) if _is_own(ask, one) else None,
+        class_="actions",
+    )
+
+
+def _is_own(ask: Ask, one: SavedSearch) -> bool:
+    mine = one.changed_by == (ask.principal.name or ask.principal.id)
+    return mine or ask.may("tenant:admin").allowed
+
+
+def _changes(ask: Ask, one: SavedSearch) -> Html:
+    return fragment(
+        folded(
+            "Rename",
+            form(
+                ask,
+                url("/searches/{}/rename", one.name),
+                labelled("New name", "name", required=True),
+                button="Rename it",
+            ),
+            class_="confirm",
+        ),
+        confirmed(
+            ask, url("/searches/{}/remove", one.name), "Delete", "The exchanges stay as they are."
+        ),
+    )
+
+
+def _may_replay(ask: Ask) -> bool:
+    now = ask.server.now()
+    return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
+
+
+async def edit_search(ask: Ask) -> Response:
+    """``GET /searches/new``: the form to save the search that the address holds."""
+    return _form(ask, search_in(ask))
+
+
+def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> Response:
+    from_address = {name: value for name, value in search.items() if name != "within"}
+    said = filters_said(as_search(from_address))
+    return page(
+        ask,
+        "Save a search",
+        alert(problem) if problem is not None else None,
+        facts(said) if said else tag("p", "Every exchange.", class_="dim"),
+        form(
+            ask,
+            "/searches",
+            tag("input", type="hidden", name="search", value=to_text(from_address)),
+            labelled("Name", "name", required=True),
+            choice(ask, "within", "Exchanges of", _WITHIN),
+            button="Save it",
+        ),
+        tag("p", "Everybody in this tenant sees it, and finds what they may read.", class_="dim"),
+        here="/exchanges",
+        status=200 if problem is None else problem.status,
+    )
+
+
+async def do_save_search(ask: Ask) -> Response:
+    """``POST /searches``: saves it and leads to the list; else the form, and why not."""
+    sent = await read_form(ask)
+    search, within = from_text(sent.one("search")), sent.one("within")
+    if within in {value for value, _ in _WITHIN if value}:
+        search["within"] = int(within)
+    try:
+        await searches.put_search(Filled(ask, search, path={"name": sent.one("name")}))
+    except Problem as problem:
+        if problem.status == 403:
+            raise
+        return _form(ask, search, problem)
+    return RedirectResponse("/searches", 303)
+
+
+async def do_rename_search(ask: Ask) -> Response:
+    """``POST /searches/{name}/rename``: and back to the list."""
+    name = (await read_form(ask)).one("name")
+    try:
+        await searches.rename(ask, name)
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return await _list(ask, problem)
+    return RedirectResponse("/searches", 303)
+
+
+async def do_remove_search(ask: Ask) -> Response:
+    """``POST /searches/{name}/remove``: and back to the list."""
+    try:
+        await searches.remove(ask)
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return await _list(ask, problem)
+    return RedirectResponse("/searches", 303)

@@ -1,0 +1,109 @@
+"""A search, as addresses of pages hold it, as the API takes it, and in words (pure)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from reenact.server.asking import Ask
+from reenact.server.batches.shapes import Search
+from reenact.server.exchanges.paging import yes_or_no
+from reenact.server.pages.lists import since_until
+from reenact.server.pages.markup import url
+from reenact.server.pages.saying import clock, count, duration
+from reenact.server.problems import Problem
+
+__all__ = [
+    "as_search",
+    "filters_said",
+    "from_text",
+    "kept_query",
+    "place_of",
+    "search_in",
+    "to_text",
+]
+
+_WORDS: Final = ("app", "environment", "route", "status", "traceId", "correlationId", "text")
+_FLAGS: Final = ("replay", "replayable")
+_SAID: Final = {
+    "traceId": "trace",
+    "correlationId": "correlation",
+    "replay": "replays",
+    "since": "from",
+    "until": "to",
+    "within": "the last",
+}
+
+
+def search_in(ask: Ask) -> dict[str, Any]:
+    """The search in the address of a page, as the API takes it. Raises :class:`Problem`."""
+    found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
+    for name in _FLAGS:
+        so = yes_or_no(ask, name)
+        if so is not None:
+            found[name] = so
+    return found | {name: int(at) for name, at in since_until(ask).items()}
+
+
+def as_search(found: dict[str, Any]) -> Search:
+    """``found`` as the API reads it. Raises :class:`Problem`."""
+    try:
+        return msgspec.convert(found, Search)
+    except msgspec.ValidationError as error:
+        raise Problem("invalid", f"this is no search: {error}") from None
+
+
+def to_text(search: dict[str, Any]) -> str:
+    """A search for a hidden field."""
+    return msgspec.json.encode(search).decode()
+
+
+def from_text(text: str) -> dict[str, Any]:
+    """What :func:`to_text` made. Raises :class:`Problem`."""
+    try:
+        found = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise Problem("invalid", "this is no search", field="search") from None
+    as_search(found)
+    return found
+
+
+def kept_query(ask: Ask) -> dict[str, str]:
+    """The filters in the address, for another address."""
+    names = (*_WORDS, *_FLAGS, "from", "to")
+    return {name: ask.query(name) for name in names if ask.query(name)}
+
+
+def place_of(search: Search, now: int) -> str:
+    """Where the history shows what ``search`` finds now."""
+    found: dict[str, Any] = msgspec.to_builtins(search)
+    query = {name: str(found[name]) for name in _WORDS if found.get(name)}
+    query |= {name: "true" if found[name] else "false" for name in _FLAGS if name in found}
+    since = max(search.since, now - search.within if search.within else 0)
+    times = {"from": since, "to": search.until}
+    query |= {name: clock(at).replace(" ", "T") for name, at in times.items() if at}
+    return url("/exchanges", **query)
+
+
+def filters_said(search: Search) -> list[tuple[str, str]]:
+    """What it looks for, each with its name."""
+    found: dict[str, Any] = msgspec.to_builtins(search)
+    return [(_SAID.get(name, name), _said(name, value)) for name, value in found.items()]
+
+
+def _said(name: str, value: Any) -> str:
+    if name in ("since", "until"):
+        return f"{clock(value)} UTC"
+    if name == "within":
+        return _span(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _span(milliseconds: int) -> str:
+    for word, length in (("day", 86_400_000), ("hour", 3_600_000)):
+        if milliseconds % length == 0:
+            return count(milliseconds // length, word)
+    return duration(milliseconds)
