@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -30,6 +31,7 @@ from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
 from reenact.server.rooms import BACKGROUND, ENDPOINTS
 from reenact.server.routing import Endpoint, Needs
+from reenact.server.storage.full import is_full, storage_full
 
 __all__ = ["make_app"]
 
@@ -101,7 +103,7 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
             told_of(request, endpoint.path, principal.id, principal.tenant.id)
             await _check_sender(server, endpoint, request, principal)
             _check(principal, endpoint.needs, server.now())
-        return to_response(await endpoint.handler(Ask(request, server, principal)))
+        return to_response(await _handle(endpoint, Ask(request, server, principal)))
     except Problem as problem:
         if principal is not None and problem.status == 403 and not problem.audited:
             await _record_denial(server, principal, endpoint, problem)
@@ -109,6 +111,16 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
             request_id = request_id_of(request)
             return await answer_browser(server, request, principal, problem, request_id)
         return answer_problem(problem, request_id_of(request))
+
+
+async def _handle(endpoint: Endpoint, ask: Ask) -> Response | msgspec.Struct | None:
+    """Raises :class:`Problem`."""
+    try:
+        return await endpoint.handler(ask)
+    except OSError as error:
+        if is_full(error):
+            raise storage_full() from error
+        raise
 
 
 async def _check_sender(

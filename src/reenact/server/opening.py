@@ -1,7 +1,8 @@
 """A server on a folder and a database: made when they are empty, looked at when they are not.
 
 DATA/lock         held by the one server that uses the folder; by each, if the database is elsewhere
-DATA/keys/        the secrets that sign the audit log and the commands, readable by their owner
+DATA/keys/        the secrets that sign the audit log and the commands, readable by their owner; those
+                  that did so before a change of keys are beside them
 DATA/reenact.db   everything with a tenant, unless there is another database
 DATA/blobs/       recordings and captures, unless they are elsewhere
 """
@@ -32,7 +33,7 @@ from reenact.server.people.passwords import Passwords
 from reenact.server.places import Place, choose_place
 from reenact.server.ports import Limits, Server, Timings
 from reenact.server.problems import Problem
-from reenact.server.signing_keys import make_seed, read_seed
+from reenact.server.signing_keys import NEXT, make_seed, read_seed, take_over
 from reenact.server.storage import setting_up
 from reenact.server.storage.database import Database
 from reenact.server.storage.setting_up import DeploymentFacts, Keys
@@ -75,20 +76,21 @@ async def open_server(
     *,
     database: str = "",
     blobs: str = "",
+    alone: bool = False,
 ) -> AsyncIterator[OpenServer]:
     """The server on ``data``, until the block ends. ``name`` is the deployment's, and is settled when
     it is new. Raises :class:`UsageError`.
 
     ``database`` is the address of a PostgreSQL database, which several servers may share; without
-    one it is a file in ``data``, and the server is alone. ``blobs`` is another folder for those, or
-    ``s3://bucket/prefix``."""
+    one it is a file in ``data``, and the server is alone; ``alone`` has it so there, too. ``blobs``
+    is another folder for those, or ``s3://bucket/prefix``."""
     world = world or World()
     if name and not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a deployment", hint="use a host name such as reenact.example.com"
         )
     place = choose_place(data / _DATABASE, database)
-    with folder_of(data, alone=not database):
+    with folder_of(data, alone=alone or not database):
         found = await _settle(place, data, name, world)
         kept = open_blobs(blobs, data / "blobs")
         opened = place.open()
@@ -119,7 +121,9 @@ async def _prepare(place: Place, role: str) -> None:
     try:
         await setting_up.prepare_tables(opened, role)
     except Problem as problem:
-        raise UsageError(problem.message, hint="is the database running?") from problem
+        raise UsageError(
+            problem.message, hint=problem.hint or "is the database running?"
+        ) from problem
     finally:
         await opened.close()
 
@@ -136,13 +140,24 @@ async def _settle(place: Place, data: Path, name: str, world: World) -> Deployme
     database = place.open_patiently()
     try:
         found = await setting_up.settle(database, chosen, world.now(), make_keys)
+        _finish_rotation(found, data)
         _check(found, name, data)
         await setting_up.bind_keys(database, _keys(data, found.name))
         return found
     except Problem as problem:
-        raise UsageError(problem.message, hint="is the database running?") from problem
+        raise UsageError(
+            problem.message, hint=problem.hint or "is the database running?"
+        ) from problem
     finally:
         await database.close()
+
+
+def _finish_rotation(found: DeploymentFacts, data: Path) -> None:
+    """The last step of a change of keys that was interrupted, see ``rotating``."""
+    path, name = data / "keys" / "audit", f"{found.name}/audit"
+    new = path.with_name(f"{path.name}{NEXT}")
+    if new.exists() and Signer(name, read_seed(new)).key.to_text() == found.keys.audit_key:
+        take_over(path, Signer(name, read_seed(path)).key.id.hex())
 
 
 def _check(found: DeploymentFacts, name: str, data: Path) -> None:

@@ -46,6 +46,7 @@ STATUS: Final[dict[str, int]] = {
     "internal": 500,
     "damaged": 500,
     "unavailable": 503,
+    "storage_full": 507,
 }
 """Every code there is, and the status that goes with it."""
 

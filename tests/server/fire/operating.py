@@ -46,9 +46,16 @@ class Operator:
 
     def ask(self, exchange: str, run: str, **wanted: Any) -> httpx.Response | None:
         """One try to have ``exchange`` replayed as ``run``, once however often it is asked."""
+        try:
+            answer = self.try_once(exchange, run, **wanted)
+        except httpx.TransportError:
+            return None
+        return answer if answer.status_code < 500 else None
+
+    def try_once(self, exchange: str, run: str, **wanted: Any) -> httpx.Response:
+        """The same; whatever the answer is."""
         patch = [{"op": "replace", "path": "/body/run", "value": run}]
-        return self.try_to(
-            "POST",
+        return self.http.post(
             f"/api/v1/exchanges/{exchange}/replays",
             json={"patch": patch, **wanted},
             headers={"Idempotency-Key": run},

@@ -128,6 +128,7 @@ class Inbox:
                 command.replay_id, Done("failed", "internal", "the app cannot write its journal")
             )
             return False
+        self._notices.well("journal")
         return True
 
     def _use(self, command: Command) -> bool:
@@ -136,6 +137,7 @@ class Inbox:
         except OSError as error:
             self._cannot_write(error)
             return False
+        self._notices.well("journal")
         return True
 
     def _cannot_write(self, error: OSError) -> None:

@@ -156,7 +156,9 @@ class Sender:
         except Unreachable as error:
             self._notices.note("server", f"{self._server} cannot be reached: {error}")
         except OSError as error:
-            self._notices.warn("reading", f"the spool cannot be read: {error.strerror or error}")
+            self._notices.warn(
+                "reading", f"what waits cannot be made ready to be sent: {error.strerror or error}"
+            )
         return self._back_off.failed()
 
     def _collect(self) -> list[Parcel]:

@@ -33,7 +33,7 @@ async def run(server: Server, stop: asyncio.Event) -> None:
     while not stop.is_set():
         try:
             await sweep(server)
-        except SQLAlchemyError:
+        except (SQLAlchemyError, Problem):
             _LOG.exception("deadlines could not be looked at")
         try:
             await asyncio.wait_for(stop.wait(), server.timings.sweep)

@@ -30,4 +30,6 @@ def _codes(endpoint: Endpoint, says: Says) -> Iterator[str]:
         yield from ("too_slow", "too_large", "unsupported", "invalid")
     if says.query:
         yield "invalid"
+    if endpoint.needs != "open" or endpoint.method != "GET":
+        yield "storage_full"  # who was denied, or has read, is in the audit log as well
     yield from says.codes

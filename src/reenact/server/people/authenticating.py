@@ -5,6 +5,7 @@ Looked up anew with every request, so that what is revoked is revoked at once.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
 from starlette.requests import Request
@@ -65,9 +66,18 @@ async def _by_key(server: Server, request: Request, header: str) -> Principal:
             )
         principal = await _holder(transaction, request, key)
     if now - key.last_used_at > _SEEN:
-        async with server.database.platform(write=True) as transaction:
-            await platform.touch_key(transaction, key.id, now)
+        await _note(server, lambda transaction: platform.touch_key(transaction, key.id, now))
     return principal
+
+
+async def _note(server: Server, touch: Callable[[Platform], Awaitable[None]]) -> None:
+    """That a credential is in use. Where there is no room for it nobody is kept from reading."""
+    try:
+        async with server.database.platform(write=True) as transaction:
+            await touch(transaction)
+    except Problem as problem:
+        if problem.code != "storage_full":
+            raise
 
 
 async def _holder(transaction: Platform, request: Request, key: Key) -> Principal:
@@ -116,8 +126,7 @@ async def by_session(server: Server, request: Request, secret: str) -> Principal
             raise Problem("session_expired", "this account is gone", hint="sign in with another")
         grants = await people_rows.grants_of(scope, "user", user.id)
     if now - session.last_seen_at > _SEEN:
-        async with server.database.platform(write=True) as transaction:
-            await platform.touch_session(transaction, kept, now)
+        await _note(server, lambda transaction: platform.touch_session(transaction, kept, now))
     return Principal(
         type="user",
         id=user.id,

@@ -32,6 +32,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from reenact.server.problems import Problem
+from reenact.server.storage.full import is_full, storage_full
 
 __all__ = ["EVERYBODY", "Database", "Enter", "Gate", "Platform", "Scope", "free", "to_value"]
 
@@ -138,7 +139,8 @@ class Database:
     one after the other, and so do those of the platform; a transaction of the platform may go on to
     tenants, and never the other way round.
 
-    A database that cannot be reached is a :class:`Problem` ``unavailable``."""
+    A database that cannot be reached is a :class:`Problem` ``unavailable``, one that has no room a
+    :class:`Problem` ``storage_full``."""
 
     def __init__(
         self,
@@ -184,6 +186,8 @@ class Database:
                     await transaction.enter(tenant)  # here, so that locks have one order
                     yield transaction
             except DBAPIError as error:
+                if is_full(error.orig):
+                    raise storage_full() from error
                 if error.connection_invalidated or _is_busy(error):
                     raise _unavailable() from error
                 raise
