@@ -52,13 +52,13 @@ class Operator:
             return None
         return answer if answer.status_code < 500 else None
 
-    def try_once(self, exchange: str, run: str, **wanted: Any) -> httpx.Response:
-        """The same; whatever the answer is."""
+    def try_once(self, exchange: str, run: str, *, key: str = "", **wanted: Any) -> httpx.Response:
+        """The same, whatever the answer is; once for each ``key``."""
         patch = [{"op": "replace", "path": "/body/run", "value": run}]
         return self.http.post(
             f"/api/v1/exchanges/{exchange}/replays",
             json={"patch": patch, **wanted},
-            headers={"Idempotency-Key": run},
+            headers={"Idempotency-Key": key or run},
         )
 
     def asked(self, exchange: str, run: str) -> str:
