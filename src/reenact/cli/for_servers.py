@@ -60,6 +60,11 @@ def _serve(parser: Parser) -> None:
         help="with --migrate-only on PostgreSQL: the role of the servers, which may then use the "
         "tables and change none",
     )
+    add(
+        "--rotate-audit-key",
+        action="store_true",
+        help="while no server runs: hand the audit logs over to a new signing key, and end",
+    )
     add("--name", default="", metavar="NAME", help="the name of this deployment in its audit logs")
     add(
         "--insecure",

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from reenact.cli.render import count
 from reenact.errors import ExtraMissing, UsageError
 
 __all__ = ["serve"]
@@ -32,6 +33,8 @@ def serve(args: argparse.Namespace) -> int:
     database = args.database or os.environ.get("REENACT_DATABASE", "")
     if args.migrate_only:
         return _migrate(Path(args.data), database, args.role)
+    if args.rotate_audit_key:
+        return _rotate(Path(args.data), database)
     if args.role:
         raise UsageError("--role is for --migrate-only", hint="leave it out, or say both")
     return run(
@@ -64,4 +67,17 @@ def _migrate(data: Path, database: str, role: str) -> int:
     asyncio.run(migrate_only(data, database=database, role=role))
     served = f", and {role} may serve with it" if role else ""
     print(f"the database is up to date{served}", file=sys.stderr)
+    return 0
+
+
+def _rotate(data: Path, database: str) -> int:
+    import asyncio
+
+    from reenact.server.rotating import rotate_audit_key
+
+    key, logs = asyncio.run(rotate_audit_key(data, database=database))
+    print(
+        f"{count(logs, 'audit log')} handed over to the key {key}; its seed is in {data / 'keys'}",
+        file=sys.stderr,
+    )
     return 0

@@ -11,24 +11,29 @@ from typing import Any, Final
 
 import msgspec
 
+from reenact.audit.bundle import KeySpan
 from reenact.audit.checkpoint import origin_of, parse_head
 from reenact.audit.keys import Key, Signer
 from reenact.audit.log import Log
 from reenact.audit.merkle import NodeAt
+from reenact.audit.note import parse_note
 from reenact.audit.proof import Proof
 from reenact.audit.proving import prove_consistency, prove_inclusion
-from reenact.audit.record import Actor, Record
+from reenact.audit.record import Actor, Envelope, Record
+from reenact.audit.rotation import rotation_note
 from reenact.audit.salted import SALT_SIZE, salted
 from reenact.format.canonical import canonical, decode, plain
 from reenact.server.ports import Principal
 from reenact.server.problems import Problem
 from reenact.server.storage import audit_rows
+from reenact.server.storage.audit_rows import RecordFilter
 from reenact.server.storage.database import Scope
 
 __all__ = ["SYSTEM", "Auditor", "Remembered", "actor_of"]
 
 SYSTEM: Final = Actor("system", "server")
 """Who did what nobody asked for."""
+_MOST_KEYS: Final = 10_000
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -81,18 +86,46 @@ class Auditor:
     async def write(self, scope: Scope, record: Record) -> int:
         """Append ``record`` to the log of the scope's tenant, in the scope's transaction, and give
         its number. Raises :class:`reenact.errors.AuditInvalid` for what cannot be recorded."""
-        log = await audit_rows.read_end(scope, self.origin(scope.tenant))
+        signer = self._signer.named(self.origin(scope.tenant))
+        log, note = await audit_rows.read_signed_end(scope, signer.key.name)
+        _check_signer(note, signer.key)
         if not log.size:
             opened = Record(tenant=scope.tenant, actor=SYSTEM, action="log.opened")
-            log = await self._append(scope, log, opened)
-        log = await self._append(scope, log, record)
+            log = await self._append(scope, log, opened, signer)
+        log = await self._append(scope, log, record, signer)
         return log.size - 1
 
-    async def _append(self, scope: Scope, log: Log, record: Record) -> Log:
+    async def _append(self, scope: Scope, log: Log, record: Record, signer: Signer) -> Log:
         added = log.append(record, self._now())
-        signed, head = added.log.sign([self._signer.named(log.origin)])
+        signed, head = added.log.sign([signer])
         await audit_rows.add_record(scope, added, signed, head.to_text())
         return signed
+
+    async def rotate(self, scope: Scope, new: Signer) -> bool:
+        """Hand the log of the scope's tenant over to the key of ``new``: from its record on that
+        signs, and no server that has the old one can write to it. False for a log that has no
+        records, which begins with the new one."""
+        old = self._signer.named(self.origin(scope.tenant))
+        log, note = await audit_rows.read_signed_end(scope, old.key.name)
+        if not note:
+            return False
+        _check_signer(note, old.key)
+        signer = new.named(old.key.name)
+        handed = rotation_note(log.size, old, signer)
+        record = Record(tenant=scope.tenant, actor=SYSTEM, action="log.rotated", rotation=handed)
+        await self._append(scope, log, record, signer)
+        return True
+
+    async def keys(self, scope: Scope) -> list[KeySpan]:
+        """What verifies the log of the scope's tenant, from its first record on."""
+        rotated = RecordFilter(action="log.rotated")
+        changes: list[tuple[int, Key, Key]] = []
+        for seq, line in reversed(await audit_rows.find_records(scope, rotated, _MOST_KEYS)):
+            note = parse_note(msgspec.json.decode(line, type=Envelope).rotation.encode())
+            _, _, before, after = note.text[:-1].split("\n")
+            changes.append((seq, Key.from_text(before), Key.from_text(after)))
+        first = changes[0][1] if changes else self.key(scope.tenant)
+        return [KeySpan(0, first), *(KeySpan(seq + 1, after) for seq, _, after in changes)]
 
     async def remember(self, scope: Scope, value: Any) -> str:
         """The salted digest of ``value``, for a record. Salt and value are kept beside the log, and
@@ -119,6 +152,17 @@ class Auditor:
     async def prove_growth(self, scope: Scope, old: int, new: int) -> list[bytes]:
         """That the log of ``new`` records begins with that of ``old`` records."""
         return await _with_nodes(scope, lambda node: prove_consistency(old, new, node))
+
+
+def _check_signer(note: str, key: Key) -> None:
+    """Raises :class:`Problem` for a log that another key has taken over: what this one would sign,
+    nobody could verify."""
+    if note and all(one.key_id != key.id for one in parse_note(note.encode()).signatures):
+        raise Problem(
+            "damaged",
+            "the audit log is signed with another key than this server has",
+            hint="copy the folder keys from where the key was changed; if it was not, verify the log",
+        )
 
 
 async def _with_nodes(scope: Scope, prove: Callable[[NodeAt], list[bytes]]) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Final
 
 from reenact.errors import UsageError
 
-__all__ = ["make_seed", "read_seed"]
+__all__ = ["NEXT", "make_seed", "read_seed", "take_over"]
 
+NEXT: Final = ".next"
+"""What the name of a key ends with that is about to take over."""
 _SIZE: Final = 32
 
 
@@ -46,3 +49,12 @@ def read_seed(path: Path) -> bytes:
     if len(seed) != _SIZE:
         raise UsageError(f"{path} is not a key", hint="restore it from a copy")
     return seed
+
+
+def take_over(path: Path, retired: str) -> None:
+    """The key beside ``path`` takes its place, and that which was there is kept as
+    ``<name>.<retired>``. Can be done again if it was interrupted, also by several at once."""
+    with contextlib.suppress(FileExistsError):
+        os.link(path, path.with_name(f"{path.name}.{retired}"))
+    with contextlib.suppress(FileNotFoundError):
+        path.with_name(f"{path.name}{NEXT}").replace(path)

@@ -113,7 +113,9 @@ async def show_head(ask: Ask) -> Response:
 
 async def show_key(ask: Ask) -> Response:
     ask.require("audit:read")
-    return PlainTextResponse(f"0 {ask.server.auditor.key(ask.tenant).to_text()}\n")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        spans = await ask.server.auditor.keys(scope)
+    return PlainTextResponse("".join(f"{one.start} {one.key.to_text()}\n" for one in spans))
 
 
 async def show_proof(ask: Ask) -> Response:

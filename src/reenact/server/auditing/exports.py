@@ -18,6 +18,7 @@ from reenact.audit.bundle import KeySpan
 from reenact.audit.checkpoint import Head, parse_head
 from reenact.audit.exporting import export_tar
 from reenact.audit.merkle import hash_leaf
+from reenact.server.audit import Auditor
 from reenact.server.ports import Server
 from reenact.server.storage import audit_rows
 from reenact.server.storage.database import Scope
@@ -74,6 +75,10 @@ class Pages:
     def heads(self) -> Iterator[Head]:
         return (parse_head(note.encode()) for _, note in self._each(audit_rows.head_page))
 
+    def keys(self, auditor: Auditor) -> list[KeySpan]:
+        found: list[KeySpan] = self._wait(auditor.keys(self._scope))
+        return found
+
     def leaves(self) -> Iterator[bytes]:
         """The hashes that were kept when the records came in, in the order of the records. One that
         is gone is made of its record, and of nothing where that is gone too."""
@@ -100,13 +105,12 @@ def _write_tar(server: Server, tenant: str, pages: Pages) -> IO[bytes]:
     auditor = server.auditor
     with tempfile.TemporaryDirectory(dir=server.data) as folder:
         path = Path(folder) / "export.tar"
-        spans = [KeySpan(0, auditor.key(tenant))]
         export_tar(
             path,
             auditor.origin(tenant),
             pages.lines(),
             pages.heads(),
-            spans,
+            pages.keys(auditor),
             server.now(),
             leaves=pages.leaves(),
         )

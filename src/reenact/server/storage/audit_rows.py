@@ -30,6 +30,7 @@ __all__ = [
     "read_head",
     "read_line",
     "read_nodes",
+    "read_signed_end",
     "read_value",
 ]
 
@@ -53,12 +54,17 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_end(scope: Scope, origin: str) -> Log:
     """The log as it is now; an empty one when there is none."""
+    return (await read_signed_end(scope, origin))[0]
+
+
+async def read_signed_end(scope: Scope, origin: str) -> tuple[Log, str]:
+    """The same, with the note of its head; empty when there is none."""
     newest = scope.select(AUDIT_HEADS).order_by(AUDIT_HEADS.c.size.desc()).limit(1)
     row = await scope.one(newest)
     if row is None:
-        return Log(origin)
+        return Log(origin), ""
     frontier = Frontier.from_bytes(row.size, row.frontier)
-    return Log(origin, frontier, row.last_at, row.size)
+    return Log(origin, frontier, row.last_at, row.size), str(row.note)
 
 
 async def add_record(scope: Scope, added: Appended, log: Log, note: str) -> None:

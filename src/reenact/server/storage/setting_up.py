@@ -28,6 +28,7 @@ __all__ = [
     "DeploymentFacts",
     "Keys",
     "bind_keys",
+    "change_audit_key",
     "prepare_tables",
     "renew_setup",
     "settle",
@@ -122,6 +123,11 @@ async def bind_keys(database: Database, keys: Keys) -> None:
     async with database.platform(write=True) as platform:
         wanted = update(DEPLOYMENT).where(DEPLOYMENT.c.audit_key == "")
         await platform.run(wanted.values(**msgspec.structs.asdict(keys)))
+
+
+async def change_audit_key(platform: Platform, key: str) -> None:
+    """From now on the deployment signs its logs with this one."""
+    await platform.run(update(DEPLOYMENT).values(audit_key=key))
 
 
 async def renew_setup(database: Database, kept: str) -> None:
