@@ -19,7 +19,7 @@ from reenact.exchange.comparison.rules import NoiseRule
 from reenact.exchange.pointer import parse_pointer, spell_pointer
 from reenact.format.canonical import digest
 
-__all__ = ["learn"]
+__all__ = ["learn", "propose"]
 
 _SHAPES: Final = (
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
@@ -44,6 +44,16 @@ def learn(comparison: Comparison) -> tuple[NoiseRule, ...]:
         if known != rule:
             found[rule.path] = NoiseRule(rule.path, _weaker(known, rule), note=_NOTE)
     return tuple(found[path] for path in sorted(found))
+
+
+def propose(root: tuple[str, ...], change: Changed) -> tuple[NoiseRule, ...]:
+    """Rules that would make ``change``, which stands in ``root``, noise: the one that says the most
+    first, the one that takes anything last."""
+    place = (*root, *parse_pointer(change.path))
+    closest = msgspec.structs.replace(_rule(_general(place), change), note="")
+    both = change.before is not msgspec.UNSET and change.after is not msgspec.UNSET
+    weaker = (NoiseRule(closest.path, "present"),) if both else ()
+    return tuple(dict.fromkeys((closest, *weaker, NoiseRule(closest.path))))
 
 
 def _weaker(one: NoiseRule, other: NoiseRule) -> Any:

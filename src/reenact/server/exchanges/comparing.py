@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -24,7 +25,15 @@ from reenact.server.exchanges.replays import get_replay
 from reenact.server.problems import Problem
 from reenact.server.storage.exchange_noise import list_rules, rules_in, rules_of, set_rules
 
-__all__ = ["diff_exchanges", "diff_replay", "learn_noise", "put_noise", "read_noise"]
+__all__ = [
+    "RouteRules",
+    "change_noise",
+    "diff_exchanges",
+    "diff_replay",
+    "learn_noise",
+    "put_noise",
+    "read_noise",
+]
 
 
 async def diff_exchanges(ask: Ask) -> Comparison:
@@ -77,12 +86,15 @@ def _shown(row: Row[Any]) -> RouteRules:
 async def put_noise(ask: Ask) -> RouteRules:
     """``PUT /api/v1/noise``: replaces the rules of a route; 422 for rules that cannot be read."""
     wanted = await ask.json(RouteRules)
-    _may_change(ask, wanted.app)
+    rules = _read(wanted.rules)
+    return await change_noise(ask, wanted.app, wanted.route, lambda _: rules)
+
+
+def _read(rules: Any) -> tuple[NoiseRule, ...]:
     try:
-        rules = read_rules(wanted.rules)
+        return read_rules(rules)
     except UsageError as error:
         raise Problem("invalid", error.message, hint=error.hint or "") from None
-    return await _keep(ask, wanted.app, wanted.route, rules)
 
 
 async def learn_noise(ask: Ask) -> RouteRules:
@@ -95,9 +107,7 @@ async def learn_noise(ask: Ask) -> RouteRules:
     found = await side_by_side(
         ask.server, ask.tenant, before.app, exchange_of(before), exchange_of(after)
     )
-    async with ask.server.database.reading(ask.tenant) as scope:
-        known = await rules_of(scope, one.app, one.route_id)
-    return await _keep(ask, one.app, one.route_id, merged(known, learn(found)))
+    return await change_noise(ask, one.app, one.route_id, lambda old: merged(old, learn(found)))
 
 
 def _check_pair(one: Row[Any], other: Row[Any]) -> None:
@@ -115,8 +125,18 @@ def _may_change(ask: Ask, app: str) -> None:
     ask.require("replay:execute", Place(None, app))
 
 
-async def _keep(ask: Ask, app: str, route: str, rules: tuple[NoiseRule, ...]) -> RouteRules:
+async def change_noise(
+    ask: Ask,
+    app: str,
+    route: str,
+    change: Callable[[tuple[NoiseRule, ...]], tuple[NoiseRule, ...]],
+) -> RouteRules:
+    """Put what ``change`` makes of the rules of a route in their place. Raises :class:`Problem` for
+    somebody who may not, and for rules that cannot be."""
+    _may_change(ask, app)
     async with ask.server.database.writing(ask.tenant) as scope:
+        rules = change(await rules_of(scope, app, route))
+        _read([*msgspec.to_builtins(rules)])
         await set_rules(scope, app, route, rules, ask.server.now(), ask.principal.id)
         await ask.server.auditor.write(
             scope,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from sqlalchemy import Row
 from reenact.audit.record import Actor, DiffSummary
 from reenact.exchange.comparison.comparing import compare
 from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.comparison.rules import NoiseRule, merged
 from reenact.exchange.model import Exchange
 from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.finishing import Came, advance, arrived
@@ -23,7 +25,7 @@ from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_noise import rules_of
 from reenact.server.storage.exchange_rows import find_exchange
 
-__all__ = ["Judged", "complete", "judge", "side_by_side"]
+__all__ = ["Judged", "complete", "judge", "side_by_side", "with_rules"]
 
 Judged = DiffSummary
 
@@ -50,11 +52,27 @@ async def side_by_side(
 ) -> Comparison:
     """The comparison of two exchanges, by the noise rules of the first one's route. Raises
     :class:`Problem` when a recording cannot be read."""
+    [found] = await with_rules(server, tenant, app, before, after, [()])
+    return found
+
+
+async def with_rules(
+    server: Server,
+    tenant: str,
+    app: str,
+    before: Exchange,
+    after: Exchange,
+    more: Sequence[tuple[NoiseRule, ...]],
+) -> list[Comparison]:
+    """The same as it would be with each of ``more`` besides the rules that there are."""
     async with server.database.reading(tenant) as scope:
         rules = await rules_of(scope, app, before.route_id)
     made = await calls_of(server, tenant, before)
     makes = await calls_of(server, tenant, after)
-    return await asyncio.to_thread(compare, before, after, made, makes, rules)
+    return [
+        await asyncio.to_thread(compare, before, after, made, makes, merged(rules, one))
+        for one in more
+    ]
 
 
 async def complete(

@@ -3,7 +3,8 @@ took. Noise is folded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from reenact.exchange.comparison.changes import Changed
@@ -13,9 +14,12 @@ from reenact.exchange.model import Exchange, Payload
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, duration, stamp
-from reenact.server.pages.values import changes, folded, value
+from reenact.server.pages.values import Gap, changes, folded, value
 
-__all__ = ["comparison"]
+__all__ = ["Beside", "comparison"]
+
+Beside = Callable[[tuple[str, ...], Gap | None], Html | None]
+"""What stands beside a difference in a section, or beside all of it: see the paths of noise rules."""
 
 _LISTED: Final = 500
 _VERDICTS: Final = {
@@ -27,15 +31,22 @@ _VERDICTS: Final = {
 }
 
 
-def comparison(found: Comparison, before: Exchange, after: Exchange) -> Html:
+def _nothing(root: tuple[str, ...], gap: Gap | None) -> Html | None:
+    return None
+
+
+def comparison(
+    found: Comparison, before: Exchange, after: Exchange, beside: Beside = _nothing
+) -> Html:
     """What a page says of ``found``, the comparison of ``before`` and ``after``."""
+    result = partial(beside, ("result",))
     return fragment(
         _verdict(found),
         _summary(found, before, after),
-        _part("Start payload", found.start, before.start, after.start, "edited"),
-        _part("Result", found.result, before.result, after.result, "replay"),
-        _processors(found.processors),
-        _calls(found.calls),
+        _part("Start payload", found.start, before.start, after.start, "edited", None),
+        _part("Result", found.result, before.result, after.result, "replay", result),
+        _processors(found.processors, beside),
+        _calls(found.calls, beside),
         _divergences(found.divergences),
     )
 
@@ -96,7 +107,12 @@ def _to(exchange: Exchange) -> Html:
 
 
 def _part(
-    title: str, found: Sequence[Changed], before: Payload | None, after: Payload | None, name: str
+    title: str,
+    found: Sequence[Changed],
+    before: Payload | None,
+    after: Payload | None,
+    name: str,
+    beside: Callable[[Gap], Html | None] | None,
 ) -> Html:
     real = [one for one in found if not one.noise]
     noise = [one for one in found if one.noise]
@@ -104,7 +120,8 @@ def _part(
     if real and before is not None and after is not None:
         table = side_by_side(to_document(before), to_document(after), ("original", name))
         both = folded("Side by side", table, open_=True)
-    return tag("section", tag("h2", title), changes(real, none="The same."), both, _noise(noise))
+    said = changes(real, none="The same.", beside=beside)
+    return tag("section", tag("h2", title), said, both, _noise(noise))
 
 
 def _noise(found: Sequence[Changed]) -> Html | None:
@@ -113,16 +130,18 @@ def _noise(found: Sequence[Changed]) -> Html | None:
     return folded(f"Noise: {count(len(found), 'place')}", changes(found), class_="fold noise")
 
 
-def _processors(found: Sequence[ProcessorChange]) -> Html | None:
+def _processors(found: Sequence[ProcessorChange], beside: Beside) -> Html | None:
     if not found:
         return None
-    return tag("section", tag("h2", "Steps"), *_folding(found, _processor, "step"))
+    return tag("section", tag("h2", "Steps"), *_folding(found, partial(_processor, beside), "step"))
 
 
-def _calls(found: Sequence[CallChange]) -> Html | None:
+def _calls(found: Sequence[CallChange], beside: Beside) -> Html | None:
     if not found:
         return None
-    return tag("section", tag("h2", "Outbound calls"), *_folding(found, _call, "call"))
+    return tag(
+        "section", tag("h2", "Outbound calls"), *_folding(found, partial(_call, beside), "call")
+    )
 
 
 def _folding(found: Sequence[Any], show: Any, noun: str) -> Iterator[Child]:
@@ -143,15 +162,16 @@ def _folding(found: Sequence[Any], show: Any, noun: str) -> Iterator[Child]:
         yield tag("p", f"and {count(len(found) - _LISTED, noun)} more", class_="dim")
 
 
-def _processor(one: ProcessorChange) -> Html:
+def _processor(beside: Beside, one: ProcessorChange) -> Html:
     took = f"{duration(one.duration.before)} → {duration(one.duration.after)}"
     head = fragment(
         _state(one.state), " ", tag("b", one.path), " ", tag("span", took, class_="dim")
     )
-    return _change(head, one.changes, one.state)
+    root = ("processors", one.processor_id)
+    return _change(head, one.changes, one.state, partial(beside, root), one.noise)
 
 
-def _call(one: CallChange) -> Html:
+def _call(beside: Beside, one: CallChange) -> Html:
     answer = {"recorded": "got the recorded answer", "refused": "was refused"}.get(one.answer, "")
     head = fragment(
         _state(one.state),
@@ -162,7 +182,8 @@ def _call(one: CallChange) -> Html:
         " ",
         tag("span", answer, class_="dim") if answer else None,
     )
-    return _change(head, one.changes, one.state)
+    root = ("calls", one.operation)
+    return _change(head, one.changes, one.state, partial(beside, root), one.noise)
 
 
 def _state(state: str) -> Html:
@@ -170,12 +191,20 @@ def _state(state: str) -> Html:
     return badge(state, tone=tones[state])
 
 
-def _change(head: Html, found: Sequence[Changed], state: str) -> Html:
+def _change(
+    head: Html,
+    found: Sequence[Changed],
+    state: str,
+    beside: Callable[[Gap | None], Html | None],
+    quiet: bool,
+) -> Html:
     if not found:
-        return tag("div", head, class_=f"change {state}")
+        whole = beside(None) if state in ("added", "removed") and not quiet else None
+        return tag("div", head, " ", whole, class_=f"change {state}")
     real = [one for one in found if not one.noise]
     noise = [one for one in found if one.noise]
-    return folded(head, changes(real), _noise(noise), open_=bool(real), class_=f"change {state}")
+    said = changes(real, beside=beside)
+    return folded(head, said, _noise(noise), open_=bool(real), class_=f"change {state}")
 
 
 def _divergences(found: Sequence[dict[str, Any]]) -> Html | None:

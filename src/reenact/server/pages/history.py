@@ -137,7 +137,15 @@ async def show_replays(ask: Ask) -> Response:
     )
     none = "There are no such replays. Choose an exchange in the history, and replay it."
     listed = table(heads, rows, none=none, caption="Replays, newest first", brief=True)
-    return page(ask, "Replays", form, listed, pieces(ask, found.next), here="/replays")
+    return page(
+        ask,
+        "Replays",
+        form,
+        listed,
+        pieces(ask, found.next),
+        here="/replays",
+        heading=tag("div", link("/noise", "Noise rules", class_="button"), class_="actions"),
+    )
 
 
 def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:

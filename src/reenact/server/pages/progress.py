@@ -16,6 +16,7 @@ from reenact.server.exchanges.replays import cancel_replay, read_replay
 from reenact.server.exchanges.shapes import ReplayView
 from reenact.server.pages.agent_names import agent_named
 from reenact.server.pages.comparison import comparison
+from reenact.server.pages.hiding import hiding, noise_way
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, environment, stamp
@@ -133,7 +134,11 @@ def _actions(ask: Ask, found: ReplayView, over: bool) -> Html:
 async def _compared(ask: Ask, found: ReplayView) -> Html:
     before = await get_exchange(ask, found.source_exchange_id)
     after = await get_exchange(ask, found.exchange_id)
-    return comparison(await diff_replay(ask), exchange_of(before), exchange_of(after))
+    beside = hiding(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
+    return fragment(
+        comparison(await diff_replay(ask), exchange_of(before), exchange_of(after), beside),
+        noise_way(before.app, before.route_id),
+    )
 
 
 async def do_cancel(ask: Ask) -> Response:
@@ -146,5 +151,7 @@ async def show_comparison(ask: Ask) -> Response:
     """Any two exchanges."""
     found = await diff_exchanges(ask)
     before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
-    shown = comparison(found, exchange_of(before), exchange_of(after))
-    return page(ask, "Side by side", shown, here="/exchanges")
+    beside = hiding(ask, before.app, before.exchange_id, after.exchange_id)
+    shown = comparison(found, exchange_of(before), exchange_of(after), beside)
+    way = noise_way(before.app, before.route_id)
+    return page(ask, "Side by side", shown, way, here="/exchanges")

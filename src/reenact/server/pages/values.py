@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -140,14 +140,24 @@ def _bytes(encoded: str) -> Html:
     return fragment(tag("p", size(len(data)), class_="dim"), block(data[:_HEX].hex(" ")))
 
 
-def changes(found: Sequence[Gap], *, none: str = "") -> Html | None:
-    """What differs, place by place."""
+def changes(
+    found: Sequence[Gap], *, none: str = "", beside: Callable[[Gap], Html | None] | None = None
+) -> Html | None:
+    """What differs, place by place; ``beside`` makes what stands behind the name of a place."""
     if not found:
         return tag("p", none, class_="dim") if none else None
-    items = [tag("li", tag("code", one.path or "/", class_="path"), _gap(one)) for one in found]
-    more = len(items) - _LISTED
+    items = [
+        tag(
+            "li",
+            tag("code", one.path or "/", class_="path"),
+            (" ", beside(one)) if beside is not None else None,
+            _gap(one),
+        )
+        for one in found[:_LISTED]
+    ]
+    more = len(found) - _LISTED
     return fragment(
-        tag("ul", *items[:_LISTED], class_="gaps"),
+        tag("ul", *items, class_="gaps"),
         tag("p", f"and {count(more, 'place')} more", class_="dim") if more > 0 else None,
     )
 
