@@ -97,6 +97,8 @@ def _requests(url: str, often: int) -> float:
 def _aiohttp(url: str, often: int) -> float:
     async def main() -> float:
         async with aiohttp.ClientSession() as client:
+            async with client.post(url, data=_BODY, headers=HEADERS) as response:
+                await response.read()
             start = thread_time()
             for _ in range(often):
                 async with client.post(url, data=_BODY, headers=HEADERS) as response:

@@ -18,6 +18,7 @@ import pytest
 
 from reenact import Draft, Redactor, ReenactError, ValueRefused, open_recording, verify
 from reenact._system import start_clock
+from reenact.format.canonical import digest
 from reenact.policy.redaction import PLACEHOLDER, Profile
 from reenact.policy.shapes import SHAPES as DECLARED_SHAPES
 from reenact.store.directory import DirectorySink
@@ -236,14 +237,22 @@ def test_with_the_key_the_program_gets_what_it_received_and_without_it_a_placeho
                 assert each.draft.type == "tool_call" or "withheld" in event.data
                 continue
             with_key = restore(event, mine, Seal(KEY))
-            data = {name: item for name, item in with_key.data.items() if name != "redacted"}
-            if full.is_sealed and (data != each.draft.data or with_key.absent):
+            if full.is_sealed and (
+                _said(with_key.data) != _said(each.draft.data) or with_key.absent
+            ):
                 wrong.append(each.place)
+            if "valueHash" in event.data:
+                assert event.data["valueHash"] == digest(event.data["response"]), each.place
             for seal in (None, Seal(bytes(32))):
                 without = restore(event, mine, seal)
                 assert without.data == event.data
                 assert list(without.absent) == event.data["redacted"]
     assert wrong == []
+
+
+def _said(data: dict[str, Any]) -> dict[str, Any]:
+    """Without what is written about it."""
+    return {name: item for name, item in data.items() if name not in ("redacted", "valueHash")}
 
 
 SPLIT = ("shape.openai", "shape.github", "shape.jwt", "shape.bearer", "shape.pem", "shape.aws")

@@ -67,11 +67,13 @@ def _reading(clock: str) -> Callable[[Any], Any]:
 
     def make(original: Any) -> Any:
         def read(_: Any) -> Any:
-            if _in_force() is OUTSIDE:  # a live call: clients look at the clock often
+            session: Any = _in_force()
+            if session is OUTSIDE:  # a live call: clients look at the clock often
                 return original()
-            session = current()
             if session is None:
-                return original()
+                session = current()  # of the whole process
+                if session is None:
+                    return original()
             module = _frame(1).f_globals
             tier = _tiers.get(module.get("__name__")) or tier_of(module)
             if tier == "user":

@@ -14,7 +14,7 @@ from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.results import is_there
 from reenact.engine.room import Room
-from reenact.format.canonical import canonical, digest_bytes
+from reenact.format.canonical import canonical, digest, digest_bytes
 from reenact.format.draws import Run, dump_run, values_of
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
@@ -166,7 +166,8 @@ class Recorder:
             data["request"] = call.request
             data |= call.extra
         value = result["response"] if "response" in result else result.get("value")
-        return {**data, "valueHash": self.value_hash(value), **result}
+        # What is secret in it, and not to be hashed, is found when all of this is written.
+        return {**data, "valueHash": digest(value), **result}
 
     def _known(self, opened: Opened) -> Data:
         """What is known of the answer of a model before it comes."""
@@ -178,8 +179,6 @@ class Recorder:
 
     def value_hash(self, value: Any) -> str:
         """Of what is written: the hash of a short secret would give it away."""
-        if value is None:
-            return NO_VALUE
         encoded = canonical(value)
         if self._redactor.suspects(encoded):
             encoded = canonical(self._redactor.redact(value).value)

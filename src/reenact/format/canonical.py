@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections import Counter
@@ -63,34 +64,46 @@ _ODD = 2
 
 def _survey(value: Any, room: int) -> int:
     """Does ``value``, a container, need work? Written for speed: it is on every event's path."""
-    if room <= 0:
-        return _ODD
     found = _CLEAN
-    items: Iterable[Any] = value.values() if type(value) is dict else value
-    for item in items:
-        kind: type = type(item)
-        if kind is str or kind is int or kind is bool or item is None:
-            continue
-        if kind is list and len(item) == 2 and type(item[0]) is type(item[1]) is str and room > 1:
-            continue  # a header: there are many of them
-        if kind is dict or kind is list or kind is tuple:
-            inside = _survey(item, room - 1)
-            if inside:
-                if inside == _ODD:
-                    return _ODD
-                found = _WHOLE
-        elif kind is float:
-            # Inside this range RFC 8785 and orjson agree on every digit.
-            if 1e-5 <= item < 1e16 or -1e16 < item <= -1e-5:
-                if item.is_integer():
+    inside = [value]
+    for one in inside:  # which grows meanwhile
+        items: Iterable[Any] = one.values() if type(one) is dict else one
+        for item in items:
+            kind: type = type(item)
+            if kind is str or kind is int:
+                continue
+            if kind is dict or kind is list or kind is tuple:
+                inside.append(item)
+            elif kind is float:
+                # Inside this range RFC 8785 and orjson agree on every digit.
+                if 1e-5 <= item < 1e16 or -1e16 < item <= -1e-5:
+                    if item.is_integer():
+                        found = _WHOLE
+                elif item == 0:
                     found = _WHOLE
-            elif item == 0:
-                found = _WHOLE
-            else:
+                else:
+                    return _ODD
+            elif item is not None and kind is not bool:
                 return _ODD
-        else:
-            return _ODD
+        if len(inside) > room:
+            if _is_deep(value, room):
+                return _ODD
+            room = sys.maxsize
     return found
+
+
+def _is_deep(value: Any, room: int) -> bool:
+    """Are there more than ``room`` containers in each other? One may be in itself."""
+    level = [value]
+    while level and room:
+        room -= 1
+        level = [
+            item
+            for one in level
+            for item in (one.values() if type(one) is dict else one)
+            if type(item) is dict or type(item) is list or type(item) is tuple
+        ]
+    return bool(level)
 
 
 def exact(value: Any) -> bytes:

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-import orjson
 
 from reenact.errors import UsageError
 from reenact.format import lane as lanes
@@ -88,6 +87,7 @@ def settled(data: Any, volatile: Iterable[str]) -> Any:
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encoder = msgspec.json.Encoder()  # writes what is raw as it is, and names as orjson does
 
 
 def _stable(payload: bytes) -> bytes:
@@ -112,9 +112,7 @@ def _without_timing(payload: bytes) -> bytes:
         return payload
     for name in _LEFT_OUT:
         members.pop(name, None)
-    return b"{%b}" % b",".join(
-        [b"%b:%b" % (orjson.dumps(name), item) for name, item in members.items()]
-    )
+    return _encoder.encode(members)
 
 
 def _drop(data: dict[str, Any], text: Any) -> None:

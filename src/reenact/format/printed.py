@@ -31,6 +31,7 @@ _SMALL = "0.0000"
 """Numbers below 0.0001 Python writes with an exponent, and others do not."""
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encoder = msgspec.json.Encoder()  # writes what is raw as it is, and names as orjson does
 _text = msgspec.json.Decoder(str)
 
 
@@ -81,14 +82,8 @@ def _with_body(payload: bytes, change: Callable[[bytes], bytes | None]) -> bytes
     whole = _members.decode(payload)
     answer = _members.decode(whole["response"])
     answer["body"] = msgspec.Raw(changed)
-    whole["response"] = msgspec.Raw(_joined(answer))
-    return _joined(whole)
-
-
-def _joined(members: dict[str, msgspec.Raw]) -> bytes:
-    return b"{%b}" % b",".join(
-        b"%b:%b" % (orjson.dumps(name), bytes(encoded)) for name, encoded in members.items()
-    )
+    whole["response"] = msgspec.Raw(_encoder.encode(answer))
+    return _encoder.encode(whole)
 
 
 def _show(body: bytes) -> bytes | None:

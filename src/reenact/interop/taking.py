@@ -219,7 +219,7 @@ def _append_entries(
     redactor, calls = settings.redactor(), 0
     for item in items:
         assert isinstance(item, Entry)
-        data = entry_data(item, redactor)
+        data = entry_data(item)
         key = redactor.redact({"key": data["key"]}).value["key"]
         try:
             check_key_is_left(item.key, key.encode())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reenact.errors import RrError
-from reenact.format.canonical import canonical, digest_bytes
+from reenact.format.canonical import digest
 from reenact.format.event import Data, Draft, parse
-from reenact.policy.redaction import PLACEHOLDER, Redactor, blind
+from reenact.policy.redaction import PLACEHOLDER, blind
 from reenact.rr import entries
 from reenact.rr.entries import EVENT, Entry
 from reenact.rr.meter import Meter
@@ -31,9 +31,7 @@ class Writing:
 
     def append(self, entry: Entry) -> None:
         """Write ``entry``. Raises :class:`RrError` 2002 to 2008, and then nothing was written."""
-        draft = Draft(
-            type=EVENT, data=entry_data(entry, self._redactor), ts=self._clock(), op=entry.op
-        )
+        draft = Draft(type=EVENT, data=entry_data(entry), ts=self._clock(), op=entry.op)
         # Measured as it will stand in the file, so that what was written can also be opened.
         payload = prepare(draft, self._redactor).payload
         written = entries.read(parse(payload), "what would be written")
@@ -53,19 +51,11 @@ class Writing:
         )
 
 
-def entry_data(entry: Entry, redactor: Redactor) -> Data:
+def entry_data(entry: Entry) -> Data:
     """The data of the event that holds ``entry``, before it is redacted."""
     names = {"source": entry.kind, "op": entry.op, "key": entries.key_text(entry.key)}
     fields = entries.fields_of(entry)
-    return {**names, **fields, "valueHash": _value_hash(fields["response"], redactor)}
-
-
-def _value_hash(value: str | bytes, redactor: Redactor) -> str:
-    """Of what is written: the hash of a short secret would give it away."""
-    encoded = canonical(value)
-    if redactor.suspects(encoded):
-        encoded = canonical(redactor.redact(value).value)
-    return digest_bytes(encoded)
+    return {**names, **fields, "valueHash": digest(fields["response"])}
 
 
 def check_key_is_left(given: bytes, written: bytes) -> None:

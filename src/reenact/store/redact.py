@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from reenact.errors import ValueRefused
-from reenact.format.canonical import digest_bytes, exact
+from reenact.format.canonical import digest, digest_bytes, exact
 from reenact.format.content import varies
 from reenact.format.event import Data, Draft
 from reenact.policy.redaction import Mark, Redactor
@@ -56,11 +56,20 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
         before = data.get("redacted")
         known = filter(_is_text, before) if isinstance(before, list) else ()
         data = {**data, "redacted": sorted({*known, *(mark.path for mark in received)})}
-    payload = exact(data)
+    payload = exact(_hashed_anew(data, redacted.marks))
     survivors = redactor.survivors(payload)
     if survivors:
         return _withhold(event, payload, survivors)
     return Prepared(payload, varies(data), received)
+
+
+def _hashed_anew(data: Data, marks: tuple[Mark, ...]) -> Data:
+    """``data`` with the hash of the value that is written: that of a short secret would give it
+    away."""
+    name = "response" if "response" in data else "value"
+    if "valueHash" not in data or not any(_is_in(mark.path, f"$.{name}") for mark in marks):
+        return data
+    return {**data, "valueHash": digest(data.get(name))}
 
 
 def _is_text(item: object) -> bool:
