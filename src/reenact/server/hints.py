@@ -40,6 +40,11 @@ class Hints:
         self._ears: defaultdict[str, set[Ear]] = defaultdict(set)
 
     def give(self, subject: str) -> None:
+        """To whoever listens, in every process."""
+        self.wake(subject)
+
+    def wake(self, subject: str) -> None:
+        """To whoever listens in this process."""
         for ear in self._ears.get(subject, ()):
             ear.wake()
 

@@ -49,7 +49,7 @@ class _SharedHints(Hints):
 
     def give(self, subject: str) -> None:
         """Here at once, elsewhere soon. Only ids leave."""
-        super().give(subject)
+        self.wake(subject)
         self._told.add(subject)
         self._work.set()
 
@@ -79,7 +79,7 @@ class _SharedHints(Hints):
 
     def _heard(self, connection: Any, pid: int, channel: str, subject: str) -> None:
         if pid != connection.get_server_pid():
-            super().give(subject)
+            self.wake(subject)
 
     def _lost(self, connection: Any) -> None:
         self._work.set()

@@ -13,6 +13,7 @@ from reenact.server.access import Grant, Tier
 from reenact.server.intake import Intake
 from reenact.server.metrics.meters import Meters
 from reenact.server.people.passwords import Passwords
+from reenact.server.streams import Streams
 
 if TYPE_CHECKING:
     from reenact.audit.keys import Signer
@@ -135,5 +136,7 @@ class Server(msgspec.Struct, frozen=True):
     """What this process has counted since it started."""
     intake: Intake = msgspec.field(default_factory=lambda: Intake(_LIMITS.held, _LIMITS.turns))
     """What this process holds and works on."""
+    streams: Streams = msgspec.field(default_factory=Streams)
+    """Of commands, that are open in this process."""
     stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set when the server begins to stop: streams say goodbye and end."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from reenact.server import health
-from reenact.server.agents import background
+from reenact.server.agents import background, net
 from reenact.server.agents import endpoints as agents
 from reenact.server.auditing import endpoints as auditing
 from reenact.server.batches import driving
@@ -48,6 +48,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (*_ALL, *described(_ALL))
 
 BACKGROUND: Final[tuple[Callable[[Server, asyncio.Event], Awaitable[None]], ...]] = (
     background.run,
+    net.run,
     driving.run,
     sweeping.run,
     settling.run,

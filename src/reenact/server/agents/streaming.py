@@ -24,6 +24,7 @@ from reenact.server.ports import Server
 from reenact.server.storage.exchange_agents import change_agent, find_agent, next_stream
 from reenact.server.storage.exchange_outbox import pending_commands
 from reenact.server.storage.exchange_requester import key_holds
+from reenact.server.streams import Open
 
 __all__ = ["stream_commands"]
 
@@ -40,7 +41,7 @@ async def stream_commands(ask: Ask) -> Response:
         number = await next_stream(scope, row.agent_id)
         await change_agent(scope, row.agent_id, {"last_seen_at": ask.server.now()})
     ask.server.hints.give(agent_subject(ask.tenant, row.agent_id))
-    stream = _Stream(ask.server, ask.tenant, row.agent_id, row.key_id, epoch, number)
+    stream = _Stream(ask.server, Open(ask.tenant, row.agent_id, row.key_id, epoch, number))
     return EventStream(stream.write, ask.server.timings.slow)
 
 
@@ -52,15 +53,9 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Stream:
-    def __init__(
-        self, server: Server, tenant: str, agent_id: str, key_id: str, epoch: int, number: int
-    ) -> None:
+    def __init__(self, server: Server, own: Open) -> None:
         self._server = server
-        self._tenant = tenant
-        self._agent_id = agent_id
-        self._key_id = key_id
-        self._epoch = epoch
-        self._number = number
+        self._own = own
         self._last = 0
         """The number of the last command that went through this stream."""
 
@@ -68,7 +63,8 @@ class _Stream:
         server, timings = self._server, self._server.timings
         await channel.retry(timings.retry)
         quiet_since = monotonic()
-        with server.hints.listening(agent_subject(self._tenant, self._agent_id)) as ear:
+        subject = agent_subject(self._own.tenant, self._own.agent_id)
+        with server.hints.listening(subject) as ear, server.streams.having(self._own):
             while not server.stopping.is_set():
                 look = await self._look()
                 if look.end is not None:
@@ -81,19 +77,19 @@ class _Stream:
                     await channel.ping()
                     quiet_since = monotonic()
                 if len(look.commands) < _AT_ONCE:
-                    await rest(server, ear, min(timings.poll, timings.ping))
+                    await rest(server, ear, timings.ping)
         await channel.event("drain", b"{}")
 
     async def _look(self) -> _Look:
-        now = self._server.now()
-        async with self._server.database.reading(self._tenant) as scope:
-            row = await find_agent(scope, self._agent_id)
-            if row is None or (row.epoch, row.stream) != (self._epoch, self._number):
+        now, own = self._server.now(), self._own
+        async with self._server.database.reading(own.tenant) as scope:
+            row = await find_agent(scope, own.agent_id)
+            if row is None or (row.epoch, row.stream) != (own.epoch, own.number):
                 return _Look("superseded", ())
-            if row.gone_at or not await key_holds(scope, self._key_id, now):
+            if row.gone_at or not await key_holds(scope, own.key_id, now):
                 return _Look("revoked", ())
             return _Look(
-                None, await pending_commands(scope, self._agent_id, self._last, now, _AT_ONCE)
+                None, await pending_commands(scope, own.agent_id, self._last, now, _AT_ONCE)
             )
 
     async def _end(self, channel: Channel, why: _End) -> None:
@@ -102,5 +98,5 @@ class _Stream:
 
     async def _send(self, channel: Channel, command: Row[Any]) -> None:
         self._last = command.number
-        if command.sent_at or await clear(self._server, self._tenant, command):
+        if command.sent_at or await clear(self._server, self._own.tenant, command):
             await channel.event(command.type, command.document, command.number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Row, and_, not_, or_
@@ -22,8 +22,10 @@ __all__ = [
     "next_command",
     "next_stream",
     "online_agents",
+    "present_streams",
 ]
 
+_AT_ONCE: Final = 500
 _FRESH = {"gone_at": 0, "spooled": 0, "dropped": 0, "running": "[]", "last_command": 0, "stream": 0}
 
 
@@ -85,6 +87,18 @@ def _is(state: str, filters: AgentFilters) -> ColumnElement[bool]:
     kept = AGENTS.c.last_seen_at > filters.forgotten
     here = and_(kept, AGENTS.c.gone_at == 0, AGENTS.c.last_seen_at > filters.heard)
     return {"online": here, "offline": and_(kept, not_(here)), "gone": not_(kept)}[state]
+
+
+async def present_streams(scope: Scope, agent_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Of these agents, the last registration and the last stream. Who is gone is not there."""
+    columns = (AGENTS.c.agent_id, AGENTS.c.epoch, AGENTS.c.stream)
+    found: dict[str, tuple[int, int]] = {}
+    for start in range(0, len(agent_ids), _AT_ONCE):
+        some = agent_ids[start : start + _AT_ONCE]
+        chosen = scope.select(AGENTS, *columns).where(AGENTS.c.agent_id.in_(some))
+        rows = await scope.all(chosen.where(AGENTS.c.gone_at == 0))
+        found |= {row.agent_id: (row.epoch, row.stream) for row in rows}
+    return found
 
 
 async def next_command(scope: Scope, agent_id: str) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select
+from sqlalchemy import Row, Select, text
 
 from reenact.server.storage.database import Scope
-from reenact.server.storage.exchange_tables import COMMANDS
+from reenact.server.storage.exchange_tables import COMMANDS, UNSENT
 
 __all__ = [
     "add_command",
@@ -18,6 +18,7 @@ __all__ = [
     "mark_sent",
     "pending_commands",
     "was_sent",
+    "with_unsent",
 ]
 
 
@@ -52,6 +53,16 @@ async def mark_sent(scope: Scope, agent_id: str, number: int, now: int) -> None:
         )
         .values(sent_at=now)
     )
+
+
+async def with_unsent(scope: Scope, now: int) -> set[str]:
+    """Agents for which there is something that was never sent."""
+    rows = await scope.all(
+        scope.select(COMMANDS, COMMANDS.c.agent_id)
+        .where(text(UNSENT), COMMANDS.c.expires_at > now)
+        .distinct()
+    )
+    return {row.agent_id for row in rows}
 
 
 async def was_sent(scope: Scope, replay_id: str) -> bool:

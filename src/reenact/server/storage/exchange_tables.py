@@ -19,6 +19,8 @@ __all__ = [
     "NOISE",
     "REPLAYED",
     "REPLAYS",
+    "UNSENT",
+    "WITH_RECORDING",
     "WITH_SOURCE",
 ]
 
@@ -26,6 +28,9 @@ FAILED: Final = "status = 'failed'"
 REPLAYED: Final = "replay_id <> ''"
 WITH_SOURCE: Final = "source_exchange_id <> ''"
 """Few exchanges are like this, and have indexes of their own."""
+WITH_RECORDING: Final = "recording_digest <> ''"
+UNSENT: Final = "sent_at = 0 AND done_at = 0"
+"""Of commands."""
 
 AGENTS: Final = of_tenant(
     "agents",
@@ -95,6 +100,7 @@ EXCHANGES: Final = of_tenant(
         only("exchanges_failed", FAILED, "started_at", "exchange_id"),
         only("exchanges_replayed", REPLAYED, "started_at", "exchange_id"),
         only("exchanges_by_source", WITH_SOURCE, "source_exchange_id"),
+        only("exchanges_by_recording", WITH_RECORDING, "recording_digest"),
     ),
 )
 """``document`` is the exchange as it came in, compressed; ``digest`` that of its canonical JSON. A row is
@@ -159,7 +165,10 @@ COMMANDS: Final = of_tenant(
     Column("sent_at", Whole, nullable=False),
     Column("done_at", Whole, nullable=False),
     key=("agent_id", "number"),
-    extra=(Index("commands_by_replay", "tenant", "replay_id"),),
+    extra=(
+        Index("commands_by_replay", "tenant", "replay_id"),
+        only("commands_unsent", UNSENT, "agent_id"),
+    ),
 )
 """The outbox, and the truth about what is to be sent. ``sent_at`` is when it was first sent, ``done_at``
 when it was acknowledged, or nobody wanted it any more; ``document`` is then empty."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, exists, select
+from sqlalchemy import Row, exists, select, text
 
 from reenact.server.storage.audit_tables import AUDIT_VALUES
 from reenact.server.storage.database import Platform, Scope
-from reenact.server.storage.exchange_tables import CAPTURES, EXCHANGES, REPLAYS
+from reenact.server.storage.exchange_tables import CAPTURES, EXCHANGES, REPLAYS, WITH_RECORDING
 from reenact.server.storage.retention_tables import ERASED, RETENTION
 
 __all__ = [
@@ -108,6 +108,7 @@ async def old_recordings(scope: Scope, before: int, most: int) -> list[str]:
 async def still_named(scope: Scope, digests: Sequence[str], since: int) -> set[str]:
     """Those of ``digests`` that an exchange from ``since`` or later, or a capture, has as well."""
     newer = scope.select(EXCHANGES, EXCHANGES.c.recording_digest).where(
+        text(WITH_RECORDING),
         EXCHANGES.c.recording_digest.in_(digests),
         (EXCHANGES.c.started_at >= since) | (EXCHANGES.c.received_at >= since),
     )
@@ -128,7 +129,9 @@ async def note_erased(scope: Scope, digests: Sequence[str], now: int) -> None:
 async def old_captures(scope: Scope, before: int, most: int) -> Sequence[Row[Any]]:
     """``capture_id`` and ``digest``, and whether an exchange has the same recording."""
     shared = exists().where(
-        EXCHANGES.c.tenant == CAPTURES.c.tenant, EXCHANGES.c.recording_digest == CAPTURES.c.digest
+        text(WITH_RECORDING),
+        EXCHANGES.c.tenant == CAPTURES.c.tenant,
+        EXCHANGES.c.recording_digest == CAPTURES.c.digest,
     )
     columns = (CAPTURES.c.capture_id, CAPTURES.c.digest, shared.label("shared"))
     return await scope.all(

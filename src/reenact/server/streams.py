@@ -1,0 +1,41 @@
+"""The command streams that a process has open. In one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+__all__ = ["Open", "Streams"]
+
+
+class Open(msgspec.Struct, frozen=True):
+    """One of them: whose it is, and which registration and stream of that agent it was."""
+
+    tenant: str
+    agent_id: str
+    key_id: str
+    epoch: int
+    number: int
+
+
+class Streams:
+    """All of them."""
+
+    def __init__(self) -> None:
+        self._open: set[Open] = set()
+
+    @property
+    def open(self) -> tuple[Open, ...]:
+        """As they are now."""
+        return tuple(self._open)
+
+    @contextmanager
+    def having(self, one: Open) -> Iterator[None]:
+        """It is open until the block ends."""
+        self._open.add(one)
+        try:
+            yield
+        finally:
+            self._open.discard(one)
