@@ -33,13 +33,12 @@ def agent(question):
         return ask("something else")
     if question == "q2":
         os._exit(7)
+    if question == "q9":
+        raise RuntimeError(f"I know {os.environ['REENACT_API_KEY']}")
     return ask(question)
 
 def kills(question):
     os.kill(os.getppid(), 9)
-
-def tells(question):
-    raise RuntimeError(f"I know {os.environ['REENACT_API_KEY']}")
 """
 WORDS = ("--target", "agentry:agent", "-j", "1")
 FAR = ("--engine", "ray", "--journal", "journal.jsonl")
@@ -86,22 +85,12 @@ def resumed() -> dict[str, Any]:
 
 def try_afar() -> dict[str, Any]:
     """Recordings on a server and in a store, which are not in any folder here."""
-    words = (*WORDS, "--engine", "ray", "--cache", "cache", "-q", "--json")
     reports = ("--html", "p.html", "--junit", "j.xml", "--report", "r.json", "--journal", "j.jsonl")
-    server = regress("--from-server", *words, *reports)
-    store = regress("s3://recordings/runs", *words)
-    tells = regress("--from-server", "--limit", "1", *words, *reports, "--target", "agentry:tells")
-    asked = (os.environ["REENACT_API_KEY"], os.environ["AWS_SECRET_ACCESS_KEY"])
-    os.environ["REENACT_SERVER"] = "http://127.0.0.1:9"
-    away = regress("capture:cap_1", *words)
-    wanted = (secret.encode() for secret in asked)
-    return {
-        "server": json.loads(server[1]),
-        "store": json.loads(store[1]),
-        "tells": json.loads(tells[1]),
-        "away": json.loads(away[1]),
-        "leaks": [str(file) for secret in wanted for file in _files() if secret in _read(file)],
-    }
+    words = (*WORDS, "--engine", "ray", "--cache", "cache", "-q", "--json", *reports)
+    found = json.loads(regress("s3://recordings/runs", "--from-server", *words)[1])
+    secrets = [os.environ[name].encode() for name in ("REENACT_API_KEY", "AWS_SECRET_ACCESS_KEY")]
+    found["leaks"] = [str(file) for file in _files() for secret in secrets if secret in _read(file)]
+    return found
 
 
 def _files() -> list[Path]:

@@ -79,10 +79,10 @@ COMMANDS = (
         "regress",
         "regress:regress",
         "re-enact many recordings against the code as it is now",
-        "Re-enacts every recording under the folders, several at a time: each with the program that "
-        "it was recorded with, with the one after --, or in a function that is given the recorded "
-        "input. Says what went wrong, grouped by cause. Exit code 1 when something diverged or "
-        "failed that the baseline does not know.",
+        "Re-enacts every recording under the folders, or on the server, several at a time: each with "
+        "the program that it was recorded with, with the one after --, or in a function that is given "
+        "the recorded input. Says what went wrong, grouped by cause. Exit code 1 when something "
+        "diverged or failed that the baseline does not know.",
         "reenact regress .reenact/runs -j 4 --junit regress.xml",
     ),
     Command(
