@@ -37,6 +37,11 @@ NAMES = (
     "search",
     "regress",
     "exchange",
+    "server_ingest",
+    "server_commands",
+    "server_pages",
+    "server_agents",
+    "server_audit",
 )
 
 

@@ -14,7 +14,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -44,11 +44,16 @@ def chosen() -> Kind:
 
 
 class Cluster:
-    """A PostgreSQL of one's own on a free port."""
+    """A PostgreSQL of one's own on a free port. With ``keep`` its data stay when it stops, and the
+    next one on ``folder`` has them."""
 
-    def __init__(self, bin: Path, folder: Path) -> None:
+    def __init__(
+        self, bin: Path, folder: Path, settings: Mapping[str, str] = _QUICK, keep: bool = False
+    ) -> None:
         self.bin = bin
         self._folder = folder
+        self._settings = settings
+        self._keep = keep
         self._user = _other_user()
         self._log = folder / "log"
         self.port = _free_port()
@@ -58,8 +63,10 @@ class Cluster:
         if self._user is not None:
             entry = pwd.getpwnam(self._user)
             os.chown(self._folder, entry.pw_uid, entry.pw_gid)
-        self.run("initdb", "-D", str(self._folder / "data"), "-U", _ADMIN, "-A", "trust", "-N")
-        settings = {**_QUICK, "listen_addresses": "127.0.0.1", "port": str(self.port)}
+        new = not (self._folder / "data").exists()
+        if new:
+            self.run("initdb", "-D", str(self._folder / "data"), "-U", _ADMIN, "-A", "trust", "-N")
+        settings = {**self._settings, "listen_addresses": "127.0.0.1", "port": str(self.port)}
         settings["unix_socket_directories"] = ""
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with self._log.open("wb") as log:
@@ -75,7 +82,8 @@ class Cluster:
         while subprocess.run([self.bin / "pg_isready", *ready], capture_output=True).returncode:
             if self._process.poll() is not None:
                 raise RuntimeError(self._log.read_text("utf-8", "replace"))
-        self.sql(f"CREATE ROLE {ROLE} LOGIN")
+        if new:
+            self.sql(f"CREATE ROLE {ROLE} LOGIN")
 
     def run(self, program: str, *arguments: str) -> None:
         """One of its programs, in a folder where it may write."""
@@ -95,7 +103,8 @@ class Cluster:
         if self._process is not None:
             self._process.terminate()
             self._process.wait(60)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if not self._keep:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def address(self, database: str, user: str = ROLE) -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"

@@ -18,6 +18,7 @@ from reenact.errors import UsageError, ValueRefused
 from reenact.exchange.document import check_payload, digest_of
 from reenact.exchange.model import Body, Exchange, Id, Payload
 from reenact.format.canonical import digest_bytes, jcs
+from reenact.server.exchanges.documents import dense
 from reenact.server.ports import Limits
 from reenact.server.problems import Problem
 
@@ -29,10 +30,12 @@ _LOOSER: Final = 4
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """An exchange that can be stored, and the digest of its canonical JSON."""
+    """An exchange that can be stored, the digest of its canonical JSON, and what is stored of it. That
+    is made here, where nobody waits for it, and not while others of the tenant cannot write."""
 
     exchange: Exchange
     digest: str
+    document: bytes
 
 
 class Turned(msgspec.Struct, frozen=True):
@@ -150,7 +153,8 @@ def _exchange(text: bytes, number: int, limits: Limits) -> Taken | Turned:
         return Turned(_name_of(text, number, error), "exchange_invalid", str(error)[:500])
     try:
         _check(exchange, limits)
-        return Taken(exchange, digest_bytes(jcs(msgspec.to_builtins(exchange))))
+        digest = digest_bytes(jcs(msgspec.to_builtins(exchange)))
+        return Taken(exchange, digest, dense(exchange))
     except (UsageError, ValueRefused) as error:
         return Turned(exchange.exchange_id, "exchange_invalid", error.message[:500])
 

@@ -11,7 +11,6 @@ from reenact.audit.record import Actor
 from reenact.exchange.model import Exchange, ReplayOf
 from reenact.server.audit import actor_of
 from reenact.server.exchanges.completing import Judged, complete, judge
-from reenact.server.exchanges.documents import dense
 from reenact.server.exchanges.ingest_lines import Batch, Taken, Turned
 from reenact.server.exchanges.subjects import replay_subject
 from reenact.server.ports import Principal, Server
@@ -148,7 +147,7 @@ class _Keeping:
         return {
             **columns_of(taken.exchange),
             "digest": taken.digest,
-            "document": dense(taken.exchange),
+            "document": taken.document,
             "app": self._principal.app,
             "environment": self._principal.environment,
             "agent_id": await self._agent_of(taken.exchange),
