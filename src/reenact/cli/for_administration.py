@@ -183,6 +183,31 @@ def _environment_set(parser: Parser) -> None:
     json_flag(parser, "the environment as JSON")
 
 
+# Retention
+
+
+def _retention_show(parser: Parser) -> None:
+    json_flag(parser, "the days as JSON")
+
+
+def _retention_set(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--exchanges",
+        type=number,
+        metavar="DAYS",
+        help="exchanges with their recordings, and payloads of the audit log; 0 is for ever",
+    )
+    add(
+        "--recordings",
+        type=number,
+        metavar="DAYS",
+        help="recordings of the calls of exchanges; 0 is for ever",
+    )
+    add("--captures", type=number, metavar="DAYS", help="captures of runs; 0 is for ever")
+    json_flag(parser, "the days as JSON")
+
+
 ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "audit ls": _audit_ls,
     "audit head": _audit_head,
@@ -204,5 +229,7 @@ ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "key rm": _key_rm,
     "environment ls": _environment_ls,
     "environment set": _environment_set,
+    "retention show": _retention_show,
+    "retention set": _retention_set,
 }
 """By the name of the command."""

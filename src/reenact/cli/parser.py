@@ -23,7 +23,7 @@ _FILES = {
     "projects": ("policy", "cassettes", "capabilities", "completion"),
     "servers": ("serve", "login", "logout", "exchange", "agents", "push", "pull"),
     "batches": ("batch",),
-    "administration": ("audit", "tenant", "user", "key", "environment"),
+    "administration": ("audit", "tenant", "user", "key", "environment", "retention"),
 }
 
 

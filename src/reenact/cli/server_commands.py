@@ -267,6 +267,24 @@ _ENVIRONMENT = (
     ),
 )
 
+_RETENTION = (
+    Command(
+        "show",
+        "retention:show",
+        "how long what is kept",
+        "Shows how many days exchanges, recordings and captures are kept.",
+        "reenact retention show",
+    ),
+    Command(
+        "set",
+        "retention:set_days",
+        "say how long what is kept",
+        "Says how many days something is kept; what is not named stays as it is. What is older is erased "
+        "within the hour, for good. The audit log stays, and its proofs hold.",
+        "reenact retention set --exchanges 90 --recordings 30",
+    ),
+)
+
 SERVER_COMMANDS = (
     Command(
         "serve",
@@ -358,6 +376,15 @@ SERVER_COMMANDS = (
         "Replays in production need a permission of their own and a reason.",
         "reenact environment ls",
         under=_ENVIRONMENT,
+    ),
+    Command(
+        "retention",
+        "",
+        "say how long a tenant keeps what",
+        "Exchanges, recordings and captures are kept for ever unless somebody says otherwise. For tenant "
+        "administrators.",
+        "reenact retention show",
+        under=_RETENTION,
     ),
     Command(
         "push",
