@@ -25,6 +25,7 @@ from reenact.server.routing import PAGED, Endpoint, Says
 from reenact.server.storage import audit_rows
 from reenact.server.storage.audit_rows import RecordFilter
 from reenact.server.storage.database import Scope
+from reenact.server.storage.people_rows import ids_of
 
 __all__ = ["ENDPOINTS", "list_records", "show_head", "show_proof"]
 
@@ -55,19 +56,28 @@ async def list_records(ask: Ask) -> Listed:
     if wanted.before is None:
         await _record_reading(ask)
     async with ask.server.database.reading(ask.tenant) as scope:
-        found = await audit_rows.find_records(scope, wanted, limit + 1)
+        found = await audit_rows.find_records(scope, await _by_name(scope, wanted), limit + 1)
     more, found = len(found) > limit, found[:limit]
     items: list[Any] = [Numbered(seq, msgspec.Raw(line)) for seq, line in found]
     return Listed(items, str(found[-1][0]) if more else None)
 
 
 def _filter(ask: Ask) -> RecordFilter:
+    words: dict[str, Any] = {field: ask.query(name) for name, field in _ASKED.items()}
     return RecordFilter(
-        **{field: ask.query(name) for name, field in _ASKED.items()},
+        **words,
         since=ask.number("since", 0),
         until=ask.number("until", 0),
         before=ask.number("cursor", 0) if ask.query("cursor") else None,
     )
+
+
+async def _by_name(scope: Scope, wanted: RecordFilter) -> RecordFilter:
+    """An actor may be named by id, by e-mail address, or by the name of a key."""
+    if not wanted.actor:
+        return wanted
+    named = await ids_of(scope, wanted.actor)
+    return msgspec.structs.replace(wanted, actor="", actors=(wanted.actor, *sorted(named)))
 
 
 async def _record_reading(ask: Ask) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from reenact.server.pages.saying import badge, count, stamp
 from reenact.server.pages.shell import page
 from reenact.server.pages.values import block, facts, pretty
 from reenact.server.problems import Problem
+from reenact.server.storage.people_rows import names_of
 
 __all__ = ["show_audit", "show_record"]
 
@@ -34,8 +36,10 @@ async def show_audit(ask: Ask) -> Response:
     """``GET /audit``: the records that the filters find, and how the log is."""
     query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
     found = await list_records(Filled(ask, query={**query, **since_until(ask)}))
-    rows = [_row(one.seq, msgspec.json.decode(one.record)) for one in found.items]
-    heads = ("№", "At (UTC)", "Who", "Did", "About", "Environment", "Outcome")
+    records = [(one.seq, msgspec.json.decode(one.record)) for one in found.items]
+    names = await _names(ask, [record for _, record in records])
+    rows = [_row(seq, record, names) for seq, record in records]
+    heads = ("№", "At (UTC)", "Who", "Did", "About", "Where", "Outcome")
     listed = table(
         heads, rows, none="No record is like this.", caption="Audit records, newest first"
     )
@@ -61,7 +65,7 @@ def _filters(ask: Ask) -> Html:
             "Outcome",
             [("", "all"), *((one, one) for one in sorted(OUTCOMES) if one)],
         ),
-        field(ask, "actor", "Who", hint="id"),
+        field(ask, "actor", "Who", hint="e-mail, key or id"),
         field(ask, "environment", "Environment"),
         more=(
             field(ask, "exchange", "Exchange"),
@@ -107,14 +111,25 @@ async def _status(ask: Ask) -> Html:
     return tag("p", said, class_="proof")
 
 
-def _row(seq: int, record: dict[str, Any]) -> tuple[Child, ...]:
+async def _names(ask: Ask, records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What those are called whom ``records`` name by their ids."""
+    ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
+    async with ask.server.database.reading(ask.tenant) as scope:
+        return await names_of(scope, sorted(ids - {""}))
+
+
+def _id(part: Any) -> str:
+    return str(part.get("id", "")) if isinstance(part, dict) else ""
+
+
+def _row(seq: int, record: dict[str, Any], names: dict[str, str]) -> tuple[Child, ...]:
     return (
         link(url("/audit/{}", str(seq)), str(seq)),
         stamp(int(record.get("at", 0))),
-        _who(record.get("actor") or {}),
+        _who(record.get("actor") or {}, names),
         str(record.get("action", "")),
-        _about(record),
-        str(record.get("env", "")),
+        _about(record, names),
+        _where(record),
         fragment(
             badge(str(record.get("outcome", ""))) if record.get("outcome") else None,
             " ",
@@ -123,20 +138,36 @@ def _row(seq: int, record: dict[str, Any]) -> tuple[Child, ...]:
     )
 
 
-def _who(actor: dict[str, Any]) -> Html:
-    name = str(actor.get("id", ""))
-    said = f"{actor.get('type', '')} {name}"
-    return link(url("/audit", actor=name), said, title=str(actor.get("ip", "")) or None)
+def _who(actor: dict[str, Any], names: dict[str, str]) -> Html:
+    """By name where there is one; the id, and where it came from, are told as well."""
+    id, kind = str(actor.get("id", "")), str(actor.get("type", ""))
+    title = " from ".join(filter(None, (id, str(actor.get("ip", "")))))
+    way = link(url("/audit", actor=id), names.get(id) or f"{kind} {id}", title=title or None)
+    return fragment(way, tag("span", f" {kind}", class_="dim") if names.get(id) else None)
 
 
-def _about(record: dict[str, Any]) -> Html:
+def _where(record: dict[str, Any]) -> Html:
+    """The environment, and the app where one is named."""
+    target = record.get("target") or {}
+    app = str(target.get("app", ""))
+    return fragment(
+        str(record.get("env", "")), tag("span", f" {app}", class_="dim") if app else None
+    )
+
+
+def _named(subject: dict[str, Any], names: dict[str, str]) -> Html:
+    id = str(subject.get("id", ""))
+    return tag("span", f"{subject.get('type')} {names.get(id) or id}", title=id)
+
+
+def _about(record: dict[str, Any], names: dict[str, str]) -> Html:
     source, subject = record.get("source") or {}, record.get("subject") or {}
     replay, exchange = str(record.get("replayId", "")), str(source.get("exchangeId", ""))
     return fragment(
         link(url("/replays/{}", replay), "replay") if replay else None,
         " of " if replay and exchange else None,
         link(url("/exchanges/{}", exchange), "exchange") if exchange else None,
-        f"{subject.get('type')} {subject.get('id')}" if subject else None,
+        _named(subject, names) if subject else None,
         tag("span", f" “{record['reason']}”", class_="dim") if record.get("reason") else None,
     )
 
@@ -151,6 +182,7 @@ async def show_record(ask: Ask) -> Response:
     except AuditInvalid as error:
         raise Problem("damaged", error.message, hint="export the log and verify it") from None
     record = msgspec.json.decode(proof.leaf)
+    names = await _names(ask, [record])
     verify = f"reenact audit verify {seq}.tlog-proof --key key.pub"
     return page(
         ask,
@@ -158,8 +190,10 @@ async def show_record(ask: Ask) -> Response:
         facts(
             (
                 ("At", stamp(int(record.get("at", 0)))),
+                ("Who", _who(record.get("actor") or {}, names)),
                 ("Action", str(record.get("action", ""))),
-                ("About", _about(record)),
+                ("About", _about(record, names)),
+                ("Where", _where(record)),
                 ("Reason", str(record.get("reason", ""))),
                 ("Outcome", str(record.get("outcome", ""))),
             )

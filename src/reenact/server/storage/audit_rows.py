@@ -50,6 +50,8 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: int = 0
     before: int | None = None
     """The seq to go on from, downwards."""
+    actors: tuple[str, ...] = ()
+    """Ids of whom any will do."""
 
 
 async def read_end(scope: Scope, origin: str) -> Log:
@@ -102,6 +104,8 @@ async def find_records(scope: Scope, wanted: RecordFilter, limit: int) -> list[t
     for name in ("actor", "action", "environment", "exchange_id", "replay_id", "outcome"):
         if value := getattr(wanted, name):
             query = query.where(table.c[name] == value)
+    if wanted.actors:
+        query = query.where(table.c.actor.in_(wanted.actors))
     if wanted.since:
         query = query.where(table.c.at >= wanted.since)
     if wanted.until:

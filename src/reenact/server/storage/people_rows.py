@@ -24,7 +24,9 @@ __all__ = [
     "find_user",
     "grants_of",
     "grants_of_all",
+    "ids_of",
     "keys",
+    "names_of",
     "remove_grant",
     "remove_user",
     "revoke_key",
@@ -33,6 +35,8 @@ __all__ = [
     "users",
     "users_with",
 ]
+
+_SAME = 500
 
 
 class User(msgspec.Struct, frozen=True):
@@ -97,6 +101,23 @@ async def users(scope: Scope, before: str, limit: int) -> list[User]:
         to_value(row, User)
         for row in await scope.all(query.order_by(USERS.c.id.desc()).limit(limit))
     ]
+
+
+async def names_of(scope: Scope, ids: Iterable[str]) -> dict[str, str]:
+    """What users and keys are called, also those that are gone, by their ids; ids of others are left
+    out."""
+    wanted = [*ids]
+    users = scope.select(USERS, USERS.c.id, USERS.c.email).where(USERS.c.id.in_(wanted))
+    keys = scope.select(KEYS, KEYS.c.id, KEYS.c.name).where(KEYS.c.id.in_(wanted))
+    found = {row.id: row.email for row in await scope.all(users)}
+    return found | {row.id: row.name for row in await scope.all(keys)}
+
+
+async def ids_of(scope: Scope, name: str) -> set[str]:
+    """The users with this e-mail address and the keys with this name, also those that are gone."""
+    users = scope.select(USERS, USERS.c.id).where(USERS.c.email == name)
+    keys = scope.select(KEYS, KEYS.c.id).where(KEYS.c.name == name)
+    return {row.id for chosen in (users, keys) for row in await scope.all(chosen.limit(_SAME))}
 
 
 async def set_password(
