@@ -215,6 +215,7 @@ def running(
     limits: Limits = _LIMITS,
     timings: Timings = _TIMINGS,
     database: str = "",
+    blobs: str = "",
     seed: str = "",
     listening: Callable[[], socket.socket] = lambda: bind("127.0.0.1", 0),
     protocol: type[asyncio.Protocol] | None = None,
@@ -233,7 +234,7 @@ def running(
     uvicorns: list[Uvicorn] = []
 
     async def life() -> None:
-        async with open_server(data, name, world, database=address) as opened:
+        async with open_server(data, name, world, database=address, blobs=blobs) as opened:
             with listening() as sock:
                 uvicorn = Uvicorn(
                     make_app(opened.server), opened.server.stopping, protocol=protocol

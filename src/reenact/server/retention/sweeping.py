@@ -39,6 +39,7 @@ __all__ = ["run", "sweep"]
 _LOG: Final = logging.getLogger("reenact.server")
 _DAY: Final = 86_400_000
 _AT_ONCE: Final = 200
+_TOGETHER: Final = 16
 
 
 async def run(server: Server, stop: asyncio.Event) -> None:
@@ -117,17 +118,27 @@ class _Sweep:
         if not digests:
             return set()
         gone = digests - await still_named(scope, sorted(digests), since)
-        for digest in gone:
-            await self._server.blobs.erase(self._tenant, digest)
+        await self._erase(gone)
         return gone
+
+    async def _erase(self, digests: set[str]) -> None:
+        """A few at a time: a store elsewhere takes its time for each, and others wait to write. Raises
+        what one of them raised, when all have ended."""
+        turns = asyncio.Semaphore(_TOGETHER)
+
+        async def erase(digest: str) -> None:
+            async with turns:
+                await self._server.blobs.erase(self._tenant, digest)
+
+        for result in await asyncio.gather(*map(erase, digests), return_exceptions=True):
+            if result is not None:
+                raise result
 
     async def _captures(self, scope: Scope, before: int) -> bool:
         rows = await old_captures(scope, before, _AT_ONCE)
         if not rows:
             return False
-        for row in rows:
-            if not row.shared:
-                await self._server.blobs.erase(self._tenant, row.digest)
+        await self._erase({row.digest for row in rows if not row.shared})
         await erase_captures(scope, [row.capture_id for row in rows])
         await self._record(scope, before, captures=len(rows))
         return len(rows) == _AT_ONCE
