@@ -127,3 +127,27 @@ def test_it_fits_on_a_phone(page: Page, address: str) -> None:
     page.open(address)
     assert page.page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.page.locator("#detail .gap").is_visible()
+
+
+@pytest.mark.parametrize(
+    "name, commands",
+    [
+        ("runs/1", ["reenact view runs/1", "reenact regress runs/1"]),
+        (
+            "capture:cap_1",
+            ["reenact pull cap_1", "reenact view cap_1", "reenact regress capture:cap_1"],
+        ),
+        ("exchange:e-1", ["reenact exchange show e-1 --calls", "reenact regress exchange:e-1"]),
+        ("s3://b/runs/1", ["reenact regress s3://b/runs/1"]),
+    ],
+    ids=["here", "capture", "exchange", "s3"],
+)
+def test_commands_that_can_be_copied(
+    page: Page, tmp_path: Path, name: str, commands: list[str]
+) -> None:
+    tally = Tally()
+    tally.add(Outcome(recording=name, status="failed", cause="KeyError", detail="KeyError"))
+    account = Account(paths=[name], job=Job(), total=1)
+    (tmp_path / "page.html").write_text(document(account, tally), encoding="utf-8")
+    page.open((tmp_path / "page.html").as_uri())
+    assert page.texts("#detail .copy code") == commands

@@ -93,6 +93,7 @@ class Objects:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
+        self._buckets: dict[str, Bucket] = {}
 
     def __repr__(self) -> str:
         return "Objects()"
@@ -100,7 +101,9 @@ class Objects:
     def fetch(self, remote: Remote, folder: Path) -> None:
         """See :class:`Library`."""
         spot = _spot(remote.name)
-        bucket = open_bucket(spot.bucket, self._settings)
+        bucket = self._buckets.get(spot.bucket)
+        if bucket is None:
+            bucket = self._buckets[spot.bucket] = open_bucket(spot.bucket, self._settings)
         found = _objects(bucket, spot.key)
         if not found:
             raise RecordingMissing(

@@ -44,9 +44,17 @@ function command(text) {
 function commands(recording, diverged) {
   const run = quoted(recording);
   const again = data.run.command.split(" RUN").join(` ${run}`);
-  const told = [command(`reenact view ${run}`)];
+  const told = looks(recording, run).map(command);
   if (!diverged) return [...told, command(again)];
   return [...told, command(again.replace(` ${run}`, ` ${run} --report again.json`)), command("reenact explain again.json")];
+}
+
+// What is elsewhere is looked at where it is, or got first
+function looks(recording, run) {
+  const [, keeper, id] = /^(capture|exchange|s3):(.*)$/s.exec(recording) || [];
+  if (keeper === "capture") return [`reenact pull ${quoted(id)}`, `reenact view ${quoted(id)}`];
+  if (keeper === "exchange") return [`reenact exchange show ${quoted(id)} --calls`];
+  return keeper ? [] : [`reenact view ${run}`];
 }
 
 // A divergence in full
