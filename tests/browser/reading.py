@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["FAINT", "FLAWS", "flaws_of"]
+import pytest
+
+from tests.frameworks.environments import IN_CI
+
+__all__ = [
+    "BOTH",
+    "FAINT",
+    "FLAWS",
+    "SCREENS",
+    "Screen",
+    "flaws_of",
+    "look_at",
+    "unfold",
+    "violations_of",
+]
+
+Screen = tuple[str, int]
+SCREENS: tuple[Screen, ...] = (("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390))
+"""Colours, and how wide."""
+BOTH = (SCREENS[0], SCREENS[3])
+"""A wide screen in the light and a narrow one in the dark: every colour and every width once."""
+
+_UNFOLD = "document.querySelectorAll('details:nth-of-type(-n + 40)').forEach((one) => { one.open = true; })"
+_AXE = """async () => (await axe.run(document, {
+  resultTypes: ["violations"],
+  runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
+})).violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)} (${one.nodes.length})`)"""
 
 FLAWS = """() => {
   const found = [];
@@ -64,3 +92,26 @@ def flaws_of(page: Any) -> list[str]:
     """In words; nothing where all is well."""
     found: list[str] = [*page.evaluate(FLAWS), *page.evaluate(FAINT)]
     return found
+
+
+def violations_of(page: Any) -> list[str]:
+    """What axe finds against WCAG 2.1 A and AA, and against good practice. It is evaluated by the
+    browser's own tools, as our policy lets no script in."""
+    if find_spec("axe_playwright_python") is None:
+        hint = "there is no axe here: pip install axe-playwright-python"
+        pytest.fail(hint) if IN_CI else pytest.skip(hint)
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found: list[str] = page.evaluate(_AXE)
+    return found
+
+
+def unfold(page: Any) -> None:
+    """What is folded, too."""
+    page.evaluate(_UNFOLD)
+
+
+def look_at(page: Any, screen: Screen) -> None:
+    """In these colours and this wide from now on."""
+    scheme, width = screen
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)

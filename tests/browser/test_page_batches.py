@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,3 +70,22 @@ def test_a_number_that_is_none_is_told(ada: Desk) -> None:
     ada.page.page.get_by_role("alert").wait_for()
     assert "concurrency" in ada.text()
     assert "failed" in ada.text()
+
+
+def test_what_happened_before_the_page_listened_is_shown(ada: Desk) -> None:
+    page = ada.page.page
+    _plan(ada)
+    client = ada.house.client(ada.house.key("viewer"))
+    batch = ada.place
+
+    def late(route: Any) -> None:
+        """The events are asked for once the page is out of date."""
+        with ada.agent.stream() as stream:
+            stream.next()
+        assert client.get(f"/api/v1{batch}").json()["progress"]["asked"] > 0
+        route.continue_()
+
+    page.route("**/events", late, times=1)
+    page.get_by_role("button", name="Replay 2 exchanges").click()
+    page.get_by_text("2 under way").wait_for()
+    assert len(ada.house.records("replay.requested")) == 2

@@ -151,6 +151,7 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
             class_="progress",
             data_events=url("/api/v1/batches/{}/events", found.batch_id) if live else None,
             data_state=found.state if live else None,
+            data_known=_known(found) if live else None,
         ),
         plan_of(found),
         tag("section", tag("h2", "Exchanges"), _items(items.items), pieces(ask, items.next)),
@@ -159,6 +160,13 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
         status=200 if problem is None else problem.status,
         head=(tag("noscript", tag("meta", http_equiv="refresh", content="2")),) if live else (),
     )
+
+
+def _known(found: BatchView) -> str:
+    """What this page tells, as ``live.js`` writes it down: news is what differs from it."""
+    now = found.progress
+    counts = (now.waiting, now.asked, now.ended, now.refused, now.skipped, now.cancelled)
+    return " ".join((found.state, found.hindered, *map(str, counts)))
 
 
 def _item_query(ask: Ask) -> dict[str, str]:

@@ -126,7 +126,7 @@ async def show_invite(ask: Ask) -> Response:
     """``GET /invite``: the form for a password; 410 for a link that is used."""
     token = ask.query("token")
     user = await accounts.is_invited(ask.server, token)
-    return _used_link() if user is None else _invite_page(token)
+    return _used_link() if user is None else _invite_page(token, user.email)
 
 
 async def do_invite(ask: Ask) -> Response:
@@ -134,19 +134,33 @@ async def do_invite(ask: Ask) -> Response:
     check_site(ask.request)
     form = await read_form(ask, _MOST)
     token = form.one("token")
+    user = await accounts.is_invited(ask.server, token)
     try:
         await accounts.accept_invite(ask.server, ask.request, token, form.one("password"))
     except Problem as problem:
-        return _invite_page(token, problem)
+        return _invite_page(token, "" if user is None else user.email, problem)
     return RedirectResponse("/signin", 303)
 
 
-def _invite_page(token: str, problem: Problem | None = None) -> Response:
+def _invite_page(token: str, email: str, problem: Problem | None = None) -> Response:
+    """``email`` is for whoever keeps their passwords, and shows whose account it is."""
     return _form(
         "Welcome",
         "Choose a password for your account.",
         "/invite",
         _hidden("token", token),
+        tag("label", "E-mail address", for_="email") if email else None,
+        tag(
+            "input",
+            id="email",
+            name="email",
+            type="email",
+            value=email,
+            readonly=True,
+            autocomplete="username",
+        )
+        if email
+        else None,
         _NEW,
         button="Set the password",
         problem=problem,

@@ -15,10 +15,11 @@ export function follow(progress) {
     if (state === progress.dataset.state) say(WORDS[state] ?? "");
     else { events.close(); location.reload(); }
   });
-  // A batch: as it was when this page was made comes first, and is nothing new.
-  let first = true;
-  events.addEventListener("progress", () => {
-    if (first) { first = false; say("It runs."); }
+  // A batch: what comes first may be just what this page says already.
+  events.addEventListener("progress", (event) => {
+    const { state, hindered, progress: now } = JSON.parse(event.data);
+    const known = [state, hindered, now.waiting, now.asked, now.ended, now.refused, now.skipped, now.cancelled];
+    if (known.join(" ") === progress.dataset.known) say("It runs.");
     else { events.close(); setTimeout(() => location.reload(), 500); }
   });
   events.addEventListener("error", () => {
