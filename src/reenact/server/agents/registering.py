@@ -14,7 +14,12 @@ from reenact.server.asking import Ask
 from reenact.server.audit import actor_of
 from reenact.server.exchanges.subjects import agent_subject
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_agents import add_agent, change_agent, find_agent
+from reenact.server.storage.exchange_agents import (
+    add_agent,
+    change_agent,
+    find_agent,
+    hear_agent,
+)
 from reenact.server.storage.people_rows import environment_kind
 
 __all__ = ["heartbeat", "register", "say_goodbye"]
@@ -115,15 +120,16 @@ async def _refused(ask: Ask, said: Registration, why: str) -> Problem:
 async def heartbeat(ask: Ask) -> None:
     """``POST /api/v1/agents/{id}/heartbeat``: it is there; 204. Raises :class:`Problem`."""
     said = await ask.json(Heartbeat)
+    agent_id = ask.path("agent_id")
+    values = {
+        "last_seen_at": ask.server.now(),
+        "spooled": said.spooled,
+        "dropped": said.dropped,
+        "running": msgspec.json.encode(said.running[:100]).decode(),
+    }
     async with ask.server.database.writing(ask.tenant) as scope:
-        row = await present_agent(ask, scope, said.epoch)
-        values = {
-            "last_seen_at": ask.server.now(),
-            "spooled": said.spooled,
-            "dropped": said.dropped,
-            "running": msgspec.json.encode(said.running[:100]).decode(),
-        }
-        await change_agent(scope, row.agent_id, values)
+        if not await hear_agent(scope, agent_id, ask.principal.credential, said.epoch, values):
+            await present_agent(ask, scope, said.epoch)  # says why not
 
 
 async def say_goodbye(ask: Ask) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "add_agent",
     "change_agent",
     "find_agent",
+    "hear_agent",
     "list_agents",
     "next_command",
     "next_stream",
@@ -42,6 +43,24 @@ async def add_agent(scope: Scope, values: dict[str, Any]) -> None:
 async def change_agent(scope: Scope, agent_id: str, values: dict[str, Any]) -> None:
     """Set these columns of an agent; nothing happens when there is none."""
     await scope.run(scope.update(AGENTS).where(AGENTS.c.agent_id == agent_id).values(values))
+
+
+async def hear_agent(
+    scope: Scope, agent_id: str, key_id: str, epoch: int, values: dict[str, Any]
+) -> bool:
+    """Set these columns, in one question: it is what agents say most. False when nothing is changed,
+    since this is not the last registration of an agent that is there, made with this key."""
+    changed = await scope.run(
+        scope.update(AGENTS)
+        .where(
+            AGENTS.c.agent_id == agent_id,
+            AGENTS.c.key_id == key_id,
+            AGENTS.c.epoch == epoch,
+            AGENTS.c.gone_at == 0,
+        )
+        .values(values)
+    )
+    return changed.rowcount == 1
 
 
 async def online_agents(scope: Scope, place: Place, since: int) -> Sequence[Row[Any]]:
