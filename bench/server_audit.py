@@ -21,6 +21,7 @@ from reenact.audit.keys import Signer
 from reenact.audit.verify import verify_export
 from reenact.server.opening import open_server
 from reenact.server.signing_keys import read_seed
+from reenact.server.storage.audit_guards import GROWING
 
 TITLE = "audit log of a server"
 
@@ -47,6 +48,19 @@ def _append(setting: Setting, place: Place) -> Iterator[Row]:
     label = f"{place.name}, audit record appended"
     yield ratio(f"{label}: / bare INSERT", times["ours"], times["bare"], at_most(8), clock="wall")
     yield fact(label, [count / one for one in times["ours"]], "records/s", clock="wall")
+    if place.address:
+        yield _size(place)
+
+
+def _size(place: Place) -> Row:
+    """With its nodes and its head."""
+    whole = " + ".join(f"pg_total_relation_size('{table}')" for table in GROWING)
+    with place.asker() as bare:
+        size = bare.ask(f"SELECT {whole}")[0][0]
+        count = bare.ask("SELECT count(*) FROM audit_records")[0][0]
+    return fact(
+        f"{place.name}, an audit record in the database", [size / count], "B", clock="bytes"
+    )
 
 
 async def _write(place: Place, count: int) -> float:

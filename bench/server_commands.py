@@ -57,9 +57,10 @@ def _measure(
                 bare.append(_round_trip(person))
     label = f"{name}, replay asked for to command at the agent"
     low, high = _quantile(bare, 50), _quantile(times, 50)
-    yield fact(f"{label}, p50: / GET /healthz", [high / low], "×", at_most(40), clock="wall")
-    for part in (50, 95):
-        yield fact(f"{label}, p{part}", [_quantile(times, part) * 1e3], "ms", clock="wall")
+    yield fact(f"{label}, p50: / GET /healthz", [high / low], "×", clock="wall")
+    yield fact(f"{label}, p50", [high * 1e3], "ms", clock="wall")
+    slow = _quantile(times, 95) * 1e3
+    yield fact(f"{label}, p95", [slow], "ms", at_most(100), clock="wall")
 
 
 def _quantile(values: list[float], part: int) -> float:

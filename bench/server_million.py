@@ -29,7 +29,6 @@ from reenact.server.exchanges.storing import columns_of
 from reenact.server.ids import make_id
 from reenact.server.storage.audit_guards import GROWING
 from reenact.server.storage.exchange_tables import EXCHANGES
-from reenact.server.storage.migrating import newest
 
 __all__ = ["count_of", "fill_file", "fill_postgres", "folder_of"]
 
@@ -48,8 +47,9 @@ def count_of(setting: Setting) -> int:
 
 
 def folder_of(setting: Setting) -> Path:
-    """Where they are kept, until the tables are others. It may be removed at any time."""
-    return _CACHE.resolve() / f"{count_of(setting)}-{_FORMAT}-{newest()}"
+    """Where they are kept; a server that starts brings them up to date. It may be removed at any
+    time."""
+    return _CACHE.resolve() / f"{count_of(setting)}-{_FORMAT}"
 
 
 def fill_file(setting: Setting) -> Path:

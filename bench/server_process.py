@@ -26,7 +26,7 @@ __all__ = ["APP", "ENVIRONMENT", "NAME", "TENANT", "Line", "Process", "Rights", 
 NAME = "bench.example"
 TENANT = "default"
 APP, ENVIRONMENT = "shop", "staging"
-_ROLES = ("tenant admin", "replayer")
+_ROLES = ("tenant admin", "replayer", "replay:live")
 
 
 class Rights(msgspec.Struct, frozen=True):
