@@ -300,16 +300,24 @@ def test_a_cancel_must_be_signed_too(tmp_path: Path) -> None:
 
 
 def test_a_deadline_ends_a_replay(tmp_path: Path) -> None:
-    runner, now = CountingRunner(), [1_000]
+    """By the time that it took, whatever the app's clock says meanwhile."""
+    runner = CountingRunner()
     runner.act = wait_for_the_end
-    with ProtocolServer() as server:
-        server.heartbeat_seconds = 0.05
-        with linked(server, tmp_path, runner, now=lambda: now[0]):
-            server.give(server.order(agent_of(server), "rp-1", deadline=2_000))
-            has_started(runner)
-            now[0] = 2_001
-            server.until_state("rp-1", "cancelled")
-            assert server.says("rp-1")[-1] == ("cancelled", "deadline")
+    given = {"issued_at": 1_000, "deadline": 1_300}
+    with ProtocolServer() as server, linked(server, tmp_path, runner, now=lambda: 1_000):
+        server.give(server.order(agent_of(server), "rp-1", **given))
+        server.until_state("rp-1", "cancelled")
+        assert server.says("rp-1")[-1] == ("cancelled", "deadline")
+
+
+def test_a_clock_that_is_behind_gives_no_more_time_than_the_server(tmp_path: Path) -> None:
+    runner = CountingRunner()
+    runner.act = wait_for_the_end
+    given = {"issued_at": 3_600_000, "deadline": 3_600_300}
+    with ProtocolServer() as server, linked(server, tmp_path, runner, now=lambda: 0):
+        server.give(server.order(agent_of(server), "rp-1", **given))
+        server.until_state("rp-1", "cancelled")
+        assert server.says("rp-1")[-1] == ("cancelled", "deadline")
 
 
 def test_only_so_many_run_and_wait(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from tests.server.house import PASSWORD
 PATIENCE: Final = 60.0
 QUICK: Final = {"retry": 0.05, "poll": 0.1, "sweep": 0.1, "heartbeat": 5.0}
 """Timings of a server: who was cut off comes again at once."""
-EAGER: Final = {
+EAGER: Final[dict[str, Any]] = {
     "retry_first": 0.05,
     "retry_most": 0.2,
     "control_seconds": 5.0,

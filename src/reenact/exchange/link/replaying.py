@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Literal
 
@@ -38,9 +39,10 @@ _UNRECORDED = Refusal("no_recording", "its outbound calls were not recorded")
 class Order:
     """A command that was accepted. ``cancelled`` is set by :meth:`stop`, which says why."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, now: int) -> None:
         self.command = command
         self.since = monotonic()
+        self.until = self.since + _seconds_for(command, now)
         self.cancelled = threading.Event()
         self.why: Why = ""
 
@@ -58,6 +60,14 @@ class Order:
         """End it as soon as it notices. The first reason counts."""
         self.why = self.why or why
         self.cancelled.set()
+
+
+def _seconds_for(command: Command, now: int) -> float:
+    """That a command leaves, from ``now`` on: until its deadline, and never more than the server has
+    given it. Once it is accepted nobody looks at the clock, which may be set meanwhile."""
+    if not command.deadline:
+        return inf
+    return (command.deadline - max(now, command.issued_at)) / 1000
 
 
 class Replays:
@@ -103,7 +113,7 @@ class Replays:
         """It is run when it is its turn."""
         thread = OwnThread("replay", self._work)
         with self._changed:
-            self._waiting.append(Order(command))
+            self._waiting.append(Order(command, self._now()))
             starts = len(self._threads) < self._limits.replays
             if starts:
                 self._threads.add(thread)
@@ -118,19 +128,16 @@ class Replays:
 
     def expire(self) -> None:
         """End those whose deadline has come."""
-        now = self._now()
+        now = monotonic()
         for order in self._orders():
-            if order.command.deadline and now >= order.command.deadline:
+            if now >= order.until:
                 order.stop("deadline")
 
     def next_deadline(self) -> float | None:
         """Seconds until the first deadline of those that are not ending yet."""
-        due = [
-            order.command.deadline
-            for order in self._orders()
-            if order.command.deadline and not order.cancelled.is_set()
-        ]
-        return max(0.0, (min(due) - self._now()) / 1000) if due else None
+        due = [order.until for order in self._orders() if not order.cancelled.is_set()]
+        first = min(due, default=inf)
+        return None if first == inf else max(0.0, first - monotonic())
 
     def is_running(self, replay_id: str) -> bool:
         with self._changed:

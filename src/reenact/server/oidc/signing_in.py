@@ -125,7 +125,7 @@ async def count_attempt(server: Server, request: Request) -> None:
     key, now = _address(request), server.now()
     async with server.database.platform(write=True) as transaction:
         before = await platform.attempts(transaction, key)
-        check_wait(before, now)
+        check_wait(before, ADDRESS, now)
         await platform.note_attempt(transaction, key, after_failure(before, ADDRESS, now))
 
 

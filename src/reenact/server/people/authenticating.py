@@ -24,6 +24,8 @@ __all__ = ["address_of", "agent_header_of", "authenticate", "by_session", "check
 
 _SEEN: Final = 60_000
 """Milliseconds within which a further use is not noted down."""
+_AHEAD: Final = 60_000
+"""Milliseconds by which the clocks of several servers may differ."""
 _LONGEST: Final = 200
 
 
@@ -117,7 +119,7 @@ async def by_session(server: Server, request: Request, secret: str) -> Principal
     now, kept = server.now(), hash_secret(secret)
     async with server.database.platform() as transaction:
         session = await platform.session_by_hash(transaction, kept)
-        if session is None or now >= session.expires_at or _is_idle(server, session, now):
+        if session is None or not _is_good(server, session, now):
             raise Problem("session_expired", "this session has ended", hint="sign in again")
         tenant = await platform.tenant_by_id(transaction, session.tenant)
         scope = transaction.scope(session.tenant)
@@ -141,8 +143,10 @@ async def by_session(server: Server, request: Request, secret: str) -> Principal
     )
 
 
-def _is_idle(server: Server, session: platform.Session, now: int) -> bool:
-    return now - session.last_seen_at >= server.timings.session_idle * 1000
+def _is_good(server: Server, session: platform.Session, now: int) -> bool:
+    """One that was opened when the clock was ahead would last longer than any may."""
+    idle = now - session.last_seen_at >= server.timings.session_idle * 1000
+    return not idle and session.created_at - _AHEAD <= now < session.expires_at
 
 
 def _bad_key() -> Problem:

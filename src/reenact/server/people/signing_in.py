@@ -67,7 +67,7 @@ async def _count(server: Server, account: str, address: str) -> None:
         found = {}
         for key, free in ((account, ACCOUNT), (address, ADDRESS)):
             before = await platform.attempts(transaction, key)
-            check_wait(before, now)
+            check_wait(before, free, now)
             found[key] = after_failure(before, free, now)
         for key, attempts in found.items():
             await platform.note_attempt(transaction, key, attempts)

@@ -10,6 +10,7 @@ from sqlalchemy import Row, func, text
 from reenact.server.access import Place
 from reenact.server.storage.batch_tables import ASKED, BATCH_ITEMS
 from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_replays import LATELY
 from reenact.server.storage.exchange_tables import REPLAYS
 
 __all__ = [
@@ -87,9 +88,11 @@ async def settled(scope: Scope, batch_id: str, last: Sequence[str]) -> Sequence[
 
 
 async def count_asked(scope: Scope, since: int) -> int:
-    """Replays that batches have asked for at ``since`` or later."""
+    """Replays that batches have asked for lately, from ``since`` on."""
     row = await scope.one(
-        scope.select(BATCH_ITEMS, func.count()).where(BATCH_ITEMS.c.asked_at >= since)
+        scope.select(BATCH_ITEMS, func.count()).where(
+            BATCH_ITEMS.c.asked_at.between(since, since + LATELY)
+        )
     )
     return 0 if row is None else int(row[0])
 
@@ -98,7 +101,7 @@ async def count_of_agent(scope: Scope, agent_id: str, since: int) -> tuple[int, 
     """How many replays of batches an agent has at the moment, and has got since ``since``."""
     mine = scope.select(BATCH_ITEMS, func.count()).where(BATCH_ITEMS.c.agent_id == agent_id)
     busy = await scope.one(mine.where(text(ASKED)))
-    lately = await scope.one(mine.where(BATCH_ITEMS.c.asked_at >= since))
+    lately = await scope.one(mine.where(BATCH_ITEMS.c.asked_at.between(since, since + LATELY)))
     return (int(busy[0]) if busy else 0, int(lately[0]) if lately else 0)
 
 
