@@ -27,8 +27,6 @@ from reenact.store.verify import verify
 
 __all__ = ["Means", "Pulling", "pulling"]
 
-_PAUSES: Final = (0.5, 2.0)
-"""Seconds between tries to get one from somebody who does not answer."""
 _SOON: Final = frozenset({"rate_limited", "unavailable"})
 """What a server says when it can do it in a moment."""
 _TEXTS: Final = ("cause", "detail", "gist")
@@ -62,10 +60,14 @@ def pulling(job: Job, means: Means | None) -> Pulling:
 
 
 class Pulling:
-    """What is here is re-enacted as it is; what is elsewhere is got first."""
+    """What is here is re-enacted as it is; what is elsewhere is got first. ``pauses`` are the seconds
+    between tries to get one from somebody who does not answer."""
 
-    def __init__(self, perform: Performer, means: Means | None) -> None:
+    def __init__(
+        self, perform: Performer, means: Means | None, pauses: tuple[float, ...] = (0.5, 2.0)
+    ) -> None:
         self._perform = perform
+        self._pauses = pauses
         self._stopped = threading.Event()
         self._away = False
         self._secrets: tuple[str, ...] = ()
@@ -96,7 +98,7 @@ class Pulling:
 
     def _fetch(self, library: Library, remote: Remote, folder: Path) -> None:
         """Tries again where nobody answers; only once, where nobody has answered before."""
-        for seconds in (*(() if self._away else _PAUSES), None):
+        for seconds in (*(() if self._away else self._pauses), None):
             try:
                 library.fetch(remote, folder)
             except (ServerRefused, ServerUnusable) as error:
