@@ -85,6 +85,7 @@ docs: .venv/.dev ## write the generated pages of docs/ anew
 
 pictures: .venv/.dev .cache/.browser ## draw the pictures of README and docs anew, from real runs
 	@$(PY) docs/pictures.py $(ARGS)
+	@$(if $(ARGS),:,REENACT_KEEP_PICTURES=1 $(PYTEST) tests/browser/test_page_demo.py)
 
 frames: .venv/.dev ## try the frameworks, and keep what was seen for the docs
 	@REENACT_KEEP_RESULTS=1 $(PYTEST) tests/frameworks $(ARGS) && $(PY) docs/build.py

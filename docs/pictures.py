@@ -1,8 +1,9 @@
 """Draw the pictures in the README and the guides, from real runs of the real command.
 
-Terminals become SVG, pages become PNG as chromium shows them. One more is a line in TERMINALS,
-PAGES or PLACES; tests/meta/test_pictures.py says when a picture is missing, or shown nowhere. Not part of
-`make docs`: times differ with every run. `python docs/pictures.py view` draws only what is named.
+Terminals become SVG, pages become PNG as chromium shows them. One more is a line in TERMINALS or
+PAGES; tests/meta/test_pictures.py says when a picture is missing, or shown nowhere. Those of the server's
+pages are taken by a test, see tests/browser/pictures.py; `make pictures` does both. Not part of `make
+docs`: times differ with every run. `python docs/pictures.py view` draws only what is named.
 """
 
 from __future__ import annotations
@@ -111,30 +112,6 @@ PAGES = {
     ),
     "diff-page": Page("reenact diff monday forked --html page.html"),
     "regress-page": Page("reenact regress runs -q --html page.html -- python agent.py Rome"),
-}
-
-
-class Place(NamedTuple):
-    """A page of ``reenact serve --demo``: ``path``, then links in it one after the other; ``typed`` is
-    put in place of the body of an edit."""
-
-    path: str
-    links: tuple[str, ...] = ()
-    typed: str = ""
-    dark: bool = False
-    size: tuple[int, int] = (1200, 760)
-
-
-_FAILED = "/exchanges?app=shop&environment=staging&status=failed"
-_EDITED = '{"id": "o-003", "items": [{"sku": "cup", "quantity": 4}]}'
-
-PLACES = {
-    "page-history": Place("/exchanges", size=(1100, 560)),
-    "page-exchange": Place(_FAILED, ("POST /orders",), size=(1200, 900)),
-    "page-edit": Place(
-        _FAILED, ("POST /orders", "Edit and replay"), _EDITED, dark=True, size=(1200, 1000)
-    ),
-    "page-replay": Place("/replays?state=completed", ("POST /orders >> nth=1",), size=(1200, 1100)),
 }
 
 
@@ -385,57 +362,15 @@ def shoot_all(scene: Scene, names: list[str]) -> None:
         browser.close()
 
 
-def visit(context: Any, address: str, place: Place) -> bytes:
-    """A page of a server, as somebody who is signed in sees it."""
-    opened = context.new_page()
-    opened.set_viewport_size(dict(zip(("width", "height"), place.size, strict=True)))
-    opened.emulate_media(color_scheme="dark" if place.dark else "light")
-    opened.goto(f"{address}{place.path}")
-    for words in place.links:
-        text, _, number = words.partition(" >> nth=")
-        opened.get_by_role("link", name=text).nth(int(number or 0)).click()
-        opened.wait_for_load_state()
-    if place.typed:
-        opened.locator("#body").fill(place.typed)
-        opened.get_by_text("What is changed").wait_for()
-    taken: bytes = opened.screenshot()
-    opened.close()
-    return taken
-
-
-def visit_all(scene: Scene, names: list[str]) -> None:
-    """From a demo that runs as long as it takes."""
-    from playwright.sync_api import sync_playwright
-
-    if not names:
-        return
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    command = [sys.executable, "-m", "reenact", "serve", "--demo", "--port", "0"]
-    with (
-        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=scene.folder) as demo,
-        sync_playwright() as playwright,
-    ):
-        try:
-            lines = iter(demo.stderr or ())
-            link = next(line.strip() for line in lines if "/demo?token=" in line)
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-            context = browser.new_context()
-            context.new_page().goto(link)
-            for name in names:
-                taken = visit(context, link.partition("/demo")[0], PLACES[name])
-                (FOLDER / f"{name}.png").write_bytes(taken)
-            browser.close()
-        finally:
-            demo.terminate()
-
-
 def files() -> set[str]:
-    """The names of all pictures."""
-    drawn = {f"{name}.svg" for name in TERMINALS}
-    return drawn | {f"{name}.png" for name in (*PAGES, *PLACES)}
+    """The names of the pictures that are drawn here."""
+    return {f"{name}.svg" for name in TERMINALS} | {f"{name}.png" for name in PAGES}
 
 
 def main(wanted: list[str]) -> None:
+    unknown = sorted({*wanted} - {*TERMINALS, *PAGES})
+    if unknown:
+        raise SystemExit(f"error: nothing is drawn here that is called {', '.join(unknown)}")
     FOLDER.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp())
     scene = Scene(folder)
@@ -446,7 +381,6 @@ def main(wanted: list[str]) -> None:
                 drawn = draw(terminal, scene.lines(terminal))
                 (FOLDER / f"{name}.svg").write_text(drawn, encoding="utf-8")
         shoot_all(scene, [name for name in PAGES if not wanted or name in wanted])
-        visit_all(scene, [name for name in PLACES if not wanted or name in wanted])
     finally:
         scene.world.stop()
         shutil.rmtree(folder)

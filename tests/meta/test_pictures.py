@@ -1,5 +1,5 @@
 """The pictures in the README and the guides: each is there, is shown somewhere, and is drawn by the
-script."""
+script or taken by a test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from tests.browser.pictures import SIZES
 from tests.meta.tree import ROOT, files
 
 FOLDER = ROOT / "docs" / "pictures"
@@ -42,10 +43,10 @@ def test_every_picture_that_is_shown_is_there() -> None:
     assert [f"{page}: {path}" for path, page in shown.items() if not path.is_file()] == []
 
 
-def test_every_picture_is_shown_and_drawn_by_the_script() -> None:
+def test_every_picture_is_shown_and_is_drawn_or_taken() -> None:
     there = {path.name for path in FOLDER.iterdir()}
     assert there == {path.name for path in _shown() if path.parent == FOLDER}
-    assert there == _script().files()
+    assert there == _script().files() | {f"{name}.png" for name in SIZES}
 
 
 def test_pictures_are_small_and_tell_nothing_of_the_machine() -> None:

@@ -189,12 +189,11 @@ async def show_record(ask: Ask) -> Response:
         f"Record {seq}",
         facts(
             (
-                ("At", stamp(int(record.get("at", 0)))),
+                ("At (UTC)", stamp(int(record.get("at", 0)))),
                 ("Who", _who(record.get("actor") or {}, names)),
                 ("Action", str(record.get("action", ""))),
                 ("About", _about(record, names)),
                 ("Where", _where(record)),
-                ("Reason", str(record.get("reason", ""))),
                 ("Outcome", str(record.get("outcome", ""))),
             )
         ),

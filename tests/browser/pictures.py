@@ -1,0 +1,38 @@
+"""Pictures of the server's pages, for the README and the guides. They are taken on the way of a test.
+
+With ``REENACT_KEEP_PICTURES=1`` (``make pictures``) what a test sees is kept; otherwise it only looks.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from tests.browser.reading import flaws_of
+from tests.conftest import ROOT
+
+__all__ = ["SIZES", "picture"]
+
+SIZES: Final = {
+    "page-history": (1200, 600),
+    "page-exchange": (1200, 860),
+    "page-edit": (1200, 1040),
+    "page-replay": (1200, 1000),
+    "page-batch": (1200, 760),
+    "page-audit": (1200, 720),
+}
+"""By name, in pixels."""
+
+_KEEPS: Final = os.environ.get("REENACT_KEEP_PICTURES", "") not in ("", "0")
+_FOLDER: Final = ROOT / "docs" / "pictures"
+
+
+def picture(page: Any, name: str, *, dark: bool = False) -> None:
+    """Looks at what ``page`` shows, as large as the picture ``name``, from its top."""
+    width, height = SIZES[name]
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    page.evaluate("scrollTo(0, 0); document.activeElement.blur()")
+    assert flaws_of(page) == []
+    if _KEEPS:
+        page.screenshot(path=_FOLDER / f"{name}.png")
