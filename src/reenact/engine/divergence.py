@@ -97,7 +97,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """See the top of the module. ``hint`` has one line for each thing that can be done.
 
     ``paths`` are in the order of a walk, ``more_paths`` is how many more there are. ``stack`` is
-    where the lane stands that the replay waits for, when it stalled.
+    where the lane stands that the replay waits for, when it stalled. ``served`` is the seq of the
+    recorded call whose answer was given all the same, in a lenient replay.
     """
 
     code: Code
@@ -112,6 +113,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hint: str = ""
     flags: list[str] = []
     stack: str | None = None
+    served: int | None = None
 
     @property
     def json_path(self) -> str | None:

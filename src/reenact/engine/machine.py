@@ -314,7 +314,7 @@ class Machine(Verdicts):
         if found is None:
             return Refuse(divergence=divergence)
         served = self._serve(matcher, found)
-        return Serve(served.entry, divergence)
+        return Serve(served.entry, self.note_served(divergence, found.seq))
 
     def _make_again(
         self, matcher: Matcher, entry: Entry | None, call: Call, key: str, lane: str

@@ -115,6 +115,13 @@ class Verdicts:
             self.more_divergences += 1
         return divergence
 
+    def note_served(self, divergence: Divergence, seq: int) -> Divergence:
+        """``divergence``, which was noted last, with the recorded call that answers it."""
+        told = msgspec.structs.replace(divergence, served=seq)
+        if self.divergences and self.divergences[-1] is divergence:
+            self.divergences[-1] = told
+        return told
+
     def observe_mark(self, call: Call, lane: str) -> Divergence | None:
         """The program says that its run starts or ends; compare with what it said then."""
         if self.script is None:

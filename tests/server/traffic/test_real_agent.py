@@ -60,6 +60,15 @@ def shop(real: Agent, upstream: Upstream) -> FastAPI:
         body = await request.json()
         return {"order": order, "total": await price(body["amount"])}
 
+    @app.post("/quotes")
+    async def post_quote(request: Request) -> dict[str, Any]:
+        found = []
+        async with httpx.AsyncClient(trust_env=False) as client:
+            for amount in await request.json():
+                answer = await client.get(f"{upstream.url}/quote?amount={amount}")
+                found.append(answer.json()["path"])
+        return {"found": found}
+
     return app
 
 
@@ -141,3 +150,29 @@ def test_a_replay_without_changes_is_identical(
     assert (replay["state"], replay["message"]) == ("completed", "")
     diff = operator.get(f"/api/v1/replays/{replay_id}/diff").json()
     assert (replay["verdict"], diff["first"]) == ("identical", "")
+
+
+def test_a_call_that_was_asked_otherwise_says_what_and_which_answer_it_got(
+    house: House, operator: httpx.Client, shop: FastAPI, upstream: Upstream
+) -> None:
+    _post(shop, "/quotes", json=[1, 2])
+    exchange_id = _until(_items(operator, "/api/v1/exchanges"))["exchangeId"]
+    recorded = operator.get(f"/api/v1/exchanges/{exchange_id}/calls").json()["items"]
+    patch = [{"op": "replace", "path": "/body/1", "value": 7}]
+    _until(_items(operator, "/api/v1/agents"))
+    replay_id = ask_for(operator, exchange_id, patch=patch).json()["replayId"]
+    with operator.stream("GET", f"/api/v1/replays/{replay_id}/events") as events:
+        last = [line[6:] for line in events.iter_lines() if line.startswith("data: ")][-1]
+    again = msgspec.json.decode(last)["exchangeId"]
+    same, other = operator.get(f"/api/v1/exchanges/{again}/calls").json()["items"]
+    assert "asked" not in same
+    assert other["asked"]["url"].endswith("/quote?amount=7")
+    assert other["request"]["url"].endswith("/quote?amount=2")
+    assert other["answeredBy"] == recorded[1]["seq"]
+    page = operator.get(f"/exchanges/{again}", headers={"Accept": "text/html"}).text
+    assert page.count("It was served from the recording") == 2
+    assert "Asked in this replay" in page
+    assert f"of event {recorded[1]['seq']};" in page
+    assert upstream.asked == ["/quote?amount=1", "/quote?amount=2"]
+    original = operator.get(f"/exchanges/{exchange_id}", headers={"Accept": "text/html"}).text
+    assert "served from the recording" not in original

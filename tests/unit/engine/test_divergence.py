@@ -41,6 +41,7 @@ WHOLE = Divergence(
     hint="Do this.\nOr that.",
     flags=["ignored: $.id"],
     stack="File ...",
+    served=9,
 )
 BARE = Divergence(code="event_missing", detail="It is gone.", lane="0")
 
@@ -83,6 +84,7 @@ def test_the_json_form_field_by_field() -> None:
         "hint": "Do this.\nOr that.",
         "flags": ["ignored: $.id"],
         "stack": "File ...",
+        "served": 9,
     }
 
 

@@ -103,6 +103,13 @@ def test_divergences_are_kept_whole_up_to_a_number_and_then_counted() -> None:
     assert machine.more_divergences == 5
 
 
+def test_a_divergence_names_the_recorded_call_that_answered_all_the_same() -> None:
+    book = Playbook('0 network get {"x": 1} = 1\n0 network get {"x": 2} = 2', strict=False)
+    for asked in ('0 network get {"x": 8}', '0 network get {"x": 9}', '0 network get {"x": 2}'):
+        book.decide(asked)
+    assert [one.served for one in book.machine.divergences] == [1, 2, None]
+
+
 def test_a_stall_names_the_event_that_is_waited_for() -> None:
     machine = Playbook('0 network get {"x": 1} = 1').machine
     divergence = machine.stalled(1, None, stack="", why="nobody asks")

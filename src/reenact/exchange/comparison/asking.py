@@ -81,7 +81,10 @@ class _Work:
             return "refused"
         lane.remove(served)  # a recorded call answers one call
         call = self.calls[served]
-        self.calls[served] = msgspec.structs.replace(call, asked=_made(call, told, seen))
+        by = msgspec.UNSET if told.served is None else told.served
+        self.calls[served] = msgspec.structs.replace(
+            call, asked=_made(call, told, seen), answered_by=by
+        )
         return "recorded"
 
     def _is_moved(self, told: Divergence) -> bool:
@@ -110,12 +113,13 @@ class _Work:
         return max(inside, default=0) + 1
 
     def _distance(self, index: int, told: Divergence) -> tuple[bool, int]:
-        """From the recorded call that it was compared with. Events are numbered anew in the recording
-        of a replay: the request tells more than the number."""
+        """From the recorded call that answered it, or that it was compared with. Events are numbered
+        anew in the recording of a replay: the request tells more than the number."""
         call, expected = self.calls[index], told.expected
-        data = expected.data if expected is not None else None
+        compared = expected if told.served in (None, told.event_seq) else None
+        data = compared.data if compared is not None else None
         unlike = not isinstance(data, dict) or digest(request_in(data)) != digest(call.request)
-        return unlike, abs(call.seq - (told.event_seq or 0))
+        return unlike, abs(call.seq - (told.served or told.event_seq or 0))
 
 
 def _is_call(told: Divergence, seen: Seen) -> bool:

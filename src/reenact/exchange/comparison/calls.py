@@ -30,8 +30,9 @@ class Call(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     recording calls it: ``GET``.
 
     A replay serves recorded answers, and so its recording holds the recorded requests. ``asked`` is
-    the request that was made where it is another one; ``refused`` says that a call was made, and
-    got no answer (:mod:`reenact.exchange.comparison.asking`).
+    the request that was made where it is another one; ``answered_by`` the seq, in the recording of
+    the source, of the call whose answer it got; ``refused`` says that a call was made, and got no
+    answer (:mod:`reenact.exchange.comparison.asking`).
     """
 
     seq: int
@@ -46,6 +47,7 @@ class Call(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     processor_seq: int = 0
     asked: Any = msgspec.UNSET
     refused: bool | msgspec.UnsetType = msgspec.UNSET
+    answered_by: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def read_calls(source: SeekableSource, processors: Sequence[Processor] = ()) -> tuple[Call, ...]:

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Row
 from starlette.responses import Response
 
+from reenact.exchange.comparison.asking import as_asked
 from reenact.server.access import Permission, Place
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
@@ -83,10 +84,12 @@ async def read_exchange(ask: Ask) -> ExchangeView:
 
 
 async def read_calls(ask: Ask) -> Listed:
-    """``GET …/{id}/calls``: the calls of its recording; none where it has no recording."""
-    row = await get_exchange(ask, ask.path("id"))
-    calls = await calls_of(ask.server, ask.tenant, exchange_of(row))
-    return Listed(items=[msgspec.to_builtins(call) for call in calls])
+    """``GET …/{id}/calls``: the calls that it made; none where it has no recording. Those of a replay
+    are as they were asked."""
+    exchange = exchange_of(await get_exchange(ask, ask.path("id")))
+    calls = await calls_of(ask.server, ask.tenant, exchange)
+    made = as_asked(calls, exchange.replay).calls
+    return Listed(items=[msgspec.to_builtins(call) for call in made])
 
 
 async def read_recording(ask: Ask) -> Response:

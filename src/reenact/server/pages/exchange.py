@@ -147,7 +147,7 @@ def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Ht
         name = fragment(
             tag("span", call.type, class_="dim"), " ", tag("b", breakable(call.operation))
         )
-        state = badge("failed") if call.error else None
+        state = _state(entry.told)
         inside, tone = [*_call(entry.told)], f"call {_known(call.type)}"
     head = fragment(
         tag("span", name, " ", state, class_="name"),
@@ -157,8 +157,19 @@ def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Ht
     return folded(head, *inside, class_=f"row depth-{entry.depth}")
 
 
+def _state(told: Told) -> Html | None:
+    call = told.call
+    if call.refused is True:
+        return badge("refused")
+    if call.error:
+        return badge("failed")
+    return badge("asked otherwise", tone="warn") if call.asked is not msgspec.UNSET else None
+
+
 def _length(entry: Entry) -> str:
     """Calls are timed in whole milliseconds, processors more closely."""
+    if entry.told is not None and entry.told.served:
+        return "recorded"
     if entry.processor is None and entry.length < 1:
         return "< 1 ms" if entry.start is not None else ""
     return duration(entry.length)
@@ -203,10 +214,26 @@ def _step(entry: Entry, documents: dict[int, Passage]) -> Iterator[Child]:
 
 def _call(told: Told) -> Iterator[Child]:
     call = told.call
-    for name, item in (("Request", call.request), ("Answer", call.response), ("Error", call.error)):
+    otherwise = call.asked is not msgspec.UNSET
+    if call.refused is True:
+        yield tag("p", "It is not in the recording, and got no answer.", class_="wrong")
+    elif told.served:
+        yield tag("p", _from_recording(told), class_="dim")
+    if otherwise:
+        yield _label("Asked in this replay")
+        yield value(call.asked)
+    request = "Recorded request that was answered" if otherwise else "Request"
+    for name, item in ((request, call.request), ("Answer", call.response), ("Error", call.error)):
         if item is not None:
             yield _label(name)
             yield value(item)
+
+
+def _from_recording(told: Told) -> str:
+    by = told.call.answered_by
+    which = f", of event {by}" if by is not msgspec.UNSET else ""
+    took = duration(told.ended - told.began)
+    return f"It was served from the recording{which}; there it took {took}."
 
 
 def _replays(replays: Sequence[ReplayView]) -> Html:

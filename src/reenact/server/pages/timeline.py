@@ -70,7 +70,9 @@ def _entry(exchange: Exchange, depth: int, one: Processor | Told) -> Entry:
     if isinstance(one, Processor):
         start = float(one.started_at - exchange.started_at) if one.started_at else None
         return Entry(depth, one, None, start, one.duration)
-    start = float(one.began - exchange.started_at) if one.began else None
+    if one.served or not one.began:  # it took no time of its own, or nobody knows
+        return Entry(depth, None, one, None, 0.0)
+    start = float(one.began - exchange.started_at)
     return Entry(depth, None, one, start, float(one.ended - one.began))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from reenact.exchange.comparison.asking import as_asked
 from reenact.exchange.comparison.calls import Call, read_calls
 from reenact.exchange.model import Exchange
 from reenact.server.exchanges.recordings import with_recording
@@ -23,33 +24,42 @@ __all__ = ["Told", "run_view", "tell"]
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """A call. Times are in milliseconds since the epoch; ``talk`` is what was said in a model
-    call, the answer last, or None."""
+    call, the answer last, or None. ``served``: a replay got its answer from the recording, which is
+    where its times are from."""
 
     call: Call
     began: int
     ended: int
     talk: list[dict[str, Any]] | None = None
+    served: bool = False
 
 
 async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, ...]:
-    """The calls of ``exchange``, in order; none where it has no recording."""
+    """The calls of ``exchange``, in order; none where it has no recording. Those of a replay are as
+    they were asked."""
     if exchange.recording is None:
         return ()
 
     def read(source: SeekableSource) -> tuple[Told, ...]:
-        calls = read_calls(source, exchange.processors)
+        calls = as_asked(read_calls(source, exchange.processors), exchange.replay).calls
         with closing(source.reopen()) as again:
             lanes = read_steps(again).lanes.values()
             steps = {step.seq: step for lane in lanes for step in lane}
-            return tuple(_told(call, steps.get(call.seq)) for call in calls)
+            return tuple(_told(call, steps.get(call.seq), exchange) for call in calls)
 
     return await with_recording(server, tenant, exchange.recording.digest, read)
 
 
-def _told(call: Call, step: Step | None) -> Told:
+def _told(call: Call, step: Step | None, exchange: Exchange) -> Told:
     if step is None:
         return Told(call=call, began=0, ended=0)
-    told = Told(call=call, began=step.began, ended=step.ended, talk=conversation(step))
+    told = Told(
+        call=call,
+        began=step.began,
+        ended=step.ended,
+        talk=conversation(step),
+        served=exchange.replay is not None and step.began < exchange.started_at,
+    )
     step.let_go()
     return told
 

@@ -50,6 +50,16 @@ def _asked(*divergences: dict[str, Any], strict: bool = False) -> Any:
     )
 
 
+def test_which_recorded_call_has_answered_is_told() -> None:
+    calls = tuple(
+        call(seq, request={"url": URL, "method": "GET", "n": seq}, name="GET") for seq in (1, 3, 5)
+    )
+    told = _divergence(expected=_seen({"request": calls[0].request}), served=5)
+    found = as_asked(calls, ReplayOf(replay_id="r", source_exchange_id="s", divergences=(told,)))
+    assert [one.answered_by for one in found.calls if one.answered_by] == [5]
+    assert found.calls[2].asked == {"url": URL, "method": "GET", "n": 2}
+
+
 def test_what_was_asked_is_put_beside_what_is_recorded() -> None:
     found = _asked(_divergence())
     assert found.answers == ("recorded",)
