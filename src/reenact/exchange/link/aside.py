@@ -27,8 +27,11 @@ class Aside:
         return len(self._found())
 
     def put(self, path: Path, reason: str) -> None:
-        """Move ``path`` here, with the ``reason`` beside it. Raises OSError."""
+        """Move ``path`` here, with the ``reason`` beside it; a file into a folder of its own. Raises
+        OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            path = _in_folder(path)
         replace_file(path / REASON, msgspec.json.encode({"reason": reason}), sync=False)
         path.rename(self._folder / f"{path.name}-{entropy(8).hex()}")
         self._prune()
@@ -46,3 +49,10 @@ class Aside:
             except FileNotFoundError:
                 continue
         return [path for _, path in sorted(stamped)]
+
+
+def _in_folder(path: Path) -> Path:
+    folder = path.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    path.rename(folder / "exchange.json")
+    return folder

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from reenact.errors import RecordingError, SinkError
-from reenact.exchange.link.spool import CAPTURE, EXCHANGE, PACKED, Entry
+from reenact.exchange.link.spool import CAPTURE, PACKED, Entry
 from reenact.exchange.model import Exchange, RecordingRef
 from reenact.store.files import replace_file
 from reenact.store.pack import pack
@@ -39,14 +39,14 @@ def prepare(entry: Entry, agent_id: str) -> Parcel:
     Raises OSError, and :class:`msgspec.MsgspecError` for what is no exchange."""
     exchange = entry.read()
     capture = entry.path / CAPTURE
-    if capture.exists():
+    if not entry.is_file and capture.exists():
         if exchange.recording is None:
             exchange = _packed(entry, exchange, agent_id)
         shutil.rmtree(capture)
     if not exchange.agent_id:
         exchange = _rewrite(entry, exchange, agent_id=agent_id)
     packed = entry.path / PACKED if exchange.recording is not None else None
-    size = (entry.path / EXCHANGE).stat().st_size
+    size = entry.exchange.stat().st_size
     if packed is not None:
         size += packed.stat().st_size * 4 // 3
     return Parcel(entry, exchange, packed, size)
@@ -56,7 +56,7 @@ def without_recording(parcel: Parcel, why: str) -> Parcel:
     """The same exchange, which cannot be replayed, because its recording cannot be sent."""
     exchange = _rewrite(parcel.entry, parcel.exchange, recording=None, not_replayable=why)
     (parcel.entry.path / PACKED).unlink(missing_ok=True)
-    size = (parcel.entry.path / EXCHANGE).stat().st_size
+    size = parcel.entry.exchange.stat().st_size
     return Parcel(parcel.entry, exchange, None, size)
 
 
@@ -81,7 +81,7 @@ def _packed(entry: Entry, exchange: Exchange, agent_id: str) -> Exchange:
 
 def _rewrite(entry: Entry, exchange: Exchange, **changes: Any) -> Exchange:
     changed = msgspec.structs.replace(exchange, **changes)
-    replace_file(entry.path / EXCHANGE, msgspec.json.encode(changed), sync=False)
+    replace_file(entry.exchange, msgspec.json.encode(changed), sync=False)
     return changed
 
 

@@ -116,6 +116,41 @@ def test_what_was_being_made_is_taken_or_set_aside(tmp_path: Path) -> None:
     assert sorted(reasons) == ["it is damaged", "the process ended before it was offered"]
 
 
+def test_a_file_that_was_being_made_is_taken_or_set_aside(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    whole, torn = (kept.spool.place().with_suffix(".json") for _ in range(2))
+    whole.write_bytes(_json(an_exchange("ex-1")))
+    torn.write_bytes(_json(an_exchange("ex-2"))[:-9])
+    kept.spool.offer(an_exchange("ex-0"), None)
+    (entry,) = kept.spool.first(1)
+    assert entry.path.is_file()
+    entry.path.with_name(f"{entry.path.name}.tmp").write_bytes(b"half of it")
+    again = Kept(tmp_path)
+    assert again.names() == ["ex-0", "ex-1"]
+    assert not list((tmp_path / "slot" / "making").iterdir())
+    assert len(list((tmp_path / "slot" / "ready").iterdir())) == 2
+    (aside,) = tmp_path.glob("refused/*")
+    assert json.loads((aside / "reason.json").read_bytes()) == {"reason": "it is damaged"}
+    assert (aside / "exchange.json").read_bytes() == _json(an_exchange("ex-2"))[:-9]
+
+
+def test_a_file_is_sent_refused_and_taken_over_as_a_folder_is(tmp_path: Path) -> None:
+    kept, other = Kept(tmp_path / "one"), Kept(tmp_path / "other")
+    for number in range(3):
+        other.spool.offer(an_exchange(f"ex-{number}", agent_id=""), None)
+    assert kept.spool.adopt(tmp_path / "other" / "slot") == 3
+    first, second, third = kept.spool.first(3)
+    assert prepare(first, "agt-7").exchange.agent_id == "agt-7"
+    assert first.read().agent_id == "agt-7"
+    kept.spool.measure(first)
+    kept.spool.remove(first)
+    kept.spool.set_aside(second, "why not")
+    assert (kept.names(), kept.aside.count) == (["ex-2"], 1)
+    assert Kept(tmp_path / "one").names() == ["ex-2"]
+    kept.spool.remove(third)
+    assert not list((tmp_path / "one" / "slot" / "ready").iterdir())
+
+
 def _json(exchange: Exchange) -> bytes:
     return msgspec.json.encode(exchange)
 
