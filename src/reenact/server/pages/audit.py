@@ -23,6 +23,7 @@ from reenact.server.pages.saying import badge, count, stamp
 from reenact.server.pages.shell import page
 from reenact.server.pages.values import block, facts, pretty
 from reenact.server.problems import Problem
+from reenact.server.storage.exchange_agents import agent_names
 from reenact.server.storage.people_rows import names_of
 
 __all__ = ["show_audit", "show_record"]
@@ -114,8 +115,9 @@ async def _status(ask: Ask) -> Html:
 async def _names(ask: Ask, records: Sequence[dict[str, Any]]) -> dict[str, str]:
     """What those are called whom ``records`` name by their ids."""
     ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
+    wanted = sorted(ids - {""})
     async with ask.server.database.reading(ask.tenant) as scope:
-        return await names_of(scope, sorted(ids - {""}))
+        return {**await agent_names(scope, wanted), **await names_of(scope, wanted)}
 
 
 def _id(part: Any) -> str:

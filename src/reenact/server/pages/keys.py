@@ -18,6 +18,7 @@ from reenact.server.pages.shell import alert, page
 from reenact.server.people import keys
 from reenact.server.people.shapes import KeyMade, KeyShown
 from reenact.server.problems import Problem
+from reenact.server.storage.people_rows import names_of
 
 __all__ = ["do_add_key", "do_revoke_key", "show_keys"]
 
@@ -31,7 +32,9 @@ async def _keys(ask: Ask, *told: Child, problem: Problem | None = None) -> Respo
     cursor = ask.query("cursor") if ask.request.method == "GET" else ""
     found = await keys.list_keys(Filled(ask, query={"cursor": cursor}))
     heads = ("Name", "Kind", "For", "Made (UTC)", "Last used (UTC)", "Expires (UTC)", "")
-    rows = [_row(ask, one) for one in found.items]
+    async with ask.server.database.reading(ask.tenant) as scope:
+        names = await names_of(scope, sorted({one.owner for one in found.items} - {""}))
+    rows = [_row(ask, one, names.get(one.owner, one.owner)) for one in found.items]
     return page(
         ask,
         "Keys",
@@ -46,14 +49,13 @@ async def _keys(ask: Ask, *told: Child, problem: Problem | None = None) -> Respo
     )
 
 
-def _row(ask: Ask, one: KeyShown) -> tuple[Child, ...]:
+def _row(ask: Ask, one: KeyShown, owner: str) -> tuple[Child, ...]:
     place = " in ".join(filter(None, (one.app, one.environment)))
-    owner = f"as {one.owner}" if one.owner else ""
     warning = "Whoever uses it is cut off at once."
     return (
         tag("b", one.name),
         one.kind,
-        place or owner or grants_of(one.grants),
+        place or (f"as {owner}" if owner else grants_of(one.grants)),
         stamp(one.created_at),
         stamp(one.last_used_at, none="never"),
         stamp(one.expires_at, none="never"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ from reenact.server.storage.exchange_tables import AGENTS
 __all__ = [
     "AgentFilters",
     "add_agent",
+    "agent_names",
     "change_agent",
     "find_agent",
     "hear_agent",
@@ -33,6 +34,14 @@ _FRESH = {"gone_at": 0, "spooled": 0, "dropped": 0, "running": "[]", "last_comma
 async def find_agent(scope: Scope, agent_id: str) -> Row[Any] | None:
     """By its id; None when this tenant has none."""
     return await scope.one(scope.select(AGENTS).where(AGENTS.c.agent_id == agent_id))
+
+
+async def agent_names(scope: Scope, ids: Iterable[str]) -> dict[str, str]:
+    """What agents call themselves, by their ids; those without a name are left out."""
+    chosen = scope.select(AGENTS, AGENTS.c.agent_id, AGENTS.c.name).where(
+        AGENTS.c.agent_id.in_([*ids]), AGENTS.c.name != ""
+    )
+    return {row.agent_id: row.name for row in await scope.all(chosen)}
 
 
 async def add_agent(scope: Scope, values: dict[str, Any]) -> None:
