@@ -26,7 +26,8 @@ class Asker(Protocol):
 class SqliteAsker:
     def __init__(self, file: Path) -> None:
         self._connection = sqlite3.connect(file, isolation_level=None, timeout=60)
-        self._connection.execute("PRAGMA synchronous=FULL")
+        for pragma in ("synchronous=FULL", "cache_size=-32000"):
+            self._connection.execute(f"PRAGMA {pragma}")
 
     def __enter__(self) -> SqliteAsker:
         return self

@@ -16,6 +16,9 @@ __all__ = ["open_file"]
 _BUSY: Final = 10_000
 """Milliseconds that a statement waits for the lock of the file."""
 _READERS: Final = 4
+_CACHE: Final = {"DEFERRED": 8_000, "IMMEDIATE": 32_000}
+"""KiB of a reader, and of the writer: a request of ingest changes pages all over the indexes, and with
+less it would write the same ones again and again."""
 
 
 def open_file(path: Path) -> Database:
@@ -42,6 +45,7 @@ def _engine(path: Path, begin: str, size: int) -> AsyncEngine:
             "journal_mode=WAL",
             "synchronous=FULL",
             f"busy_timeout={_BUSY}",
+            f"cache_size=-{_CACHE[begin]}",
             "foreign_keys=ON",
             "recursive_triggers=ON",
             "trusted_schema=OFF",
