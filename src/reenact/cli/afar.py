@@ -46,12 +46,10 @@ class _Access(msgspec.Struct, omit_defaults=True):
         return "_Access(…)"
 
 
-def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Means | None:
-    """What is needed to get these, out of the environment and the login of who asks; None when all
-    of them are here. Raises :class:`UsageError` when somebody has to sign in first."""
+def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Means:
+    """What is needed to get these, out of the environment and the login of who asks. Raises
+    :class:`UsageError` when somebody has to sign in first."""
     keepers = {one.keeper for one in recordings if isinstance(one, Remote)}
-    if not keepers:
-        return None
     access = _Access()
     if keepers - {"s3"}:
         address, key = who_asks(os.environ)

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from reenact._system import start_clock
-from reenact.cli.afar import means_for
 from reenact.cli.choosing import check_choice, chosen, said
 from reenact.cli.progress import Progress
 from reenact.cli.regress_text import lines, summary
@@ -18,6 +17,8 @@ from reenact.cli.stopping import as_interrupt
 from reenact.errors import UsageError
 from reenact.policy.index import load_policy
 from reenact.policy.places import find_root
+from reenact.runs.afar.place import Place, Remote
+from reenact.runs.afar.pulling import Means
 from reenact.runs.regression.account import Account, as_json
 from reenact.runs.regression.baseline import Baseline, Written
 from reenact.runs.regression.engines import make_engine
@@ -43,8 +44,7 @@ def regress(args: argparse.Namespace) -> int:
     journal = None if args.journal is None else Journal(Path(args.journal), job)
     run = Regression(account, Baseline({}) if args.update_baseline else known, journal)
     left = run.resume(recordings) if args.resume else recordings
-    means = means_for(recordings, args.cache, args.cache_size << 30)
-    engine = make_engine(args.engine, job, args.jobs, args.address, means)
+    engine = make_engine(args.engine, job, args.jobs, args.address, _means(recordings, args))
     progress = Progress(len(recordings), len(run.tally), quiet=args.quiet)
     with as_interrupt(signal.SIGTERM) as ended:
         try:
@@ -99,6 +99,14 @@ def _job(args: argparse.Namespace) -> Job:
         boundaries=tuple(args.boundary),
         timeout=args.timeout,
     )
+
+
+def _means(recordings: list[Place], args: argparse.Namespace) -> Means | None:
+    if not any(isinstance(one, Remote) for one in recordings):
+        return None
+    from reenact.cli.afar import means_for  # most have all of them here
+
+    return means_for(recordings, args.cache, args.cache_size << 30)
 
 
 def _account(args: argparse.Namespace, job: Job, total: int) -> Account:
