@@ -42,7 +42,7 @@ def test_what_is_cut_anywhere_arrives_once(
         replays = {}
         for number, cut in enumerate(cuts[:: rounds(3, 1)]):
             replays[f"r{number}"] = _cut_off(scene, wire, cut, f"r{number}")
-        check(scene, replays)
+        assert check(scene, replays)
 
 
 def _cut_off(scene: Scene, wire: Wire, cut: Cut, run: str) -> str:

@@ -53,7 +53,7 @@ def test_a_server_without_room_says_so_and_takes_everything_later(tmp_path: Path
             )
             disk.free()
             full = scene.operator.asked(scene.source, "full")
-            check(scene, {"before": before, "full": full})
+            assert check(scene, {"before": before, "full": full})
             assert scene.app.all("warned") == []
 
 
