@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.browser.conftest import Page
 from tests.browser.desk import EMAIL, Desk, desk
-from tests.browser.recording import NAMED
 from tests.server.house import START
 from tests.server.traffic.puppet import exchange
 
@@ -69,38 +67,3 @@ def test_a_saved_search_is_replayed(ada: Desk) -> None:
     assert page.get_by_role("button", name="Replay 2 exchanges").count() == 1
     ada.go("/batches")
     assert ada.page.texts("td[data-head=Batch]") == ["failed"]
-
-
-def test_names_that_cannot_be_are_told(ada: Desk) -> None:
-    page = ada.page.page
-    save(ada, "/exchanges?status=failed", NAMED)
-    page.get_by_role("alert").wait_for()
-    assert "letters, digits" in ada.text()
-    for name in ("one", "two"):
-        save(ada, "/exchanges?status=failed", name)
-    row = page.locator("tbody tr").first
-    row.get_by_text("Rename", exact=True).click()
-    row.get_by_label("New name").fill("two")
-    row.get_by_role("button", name="Rename it").click()
-    page.get_by_role("alert").wait_for()
-    assert "already" in ada.text()
-    assert page.locator("tbody tr").count() == 2
-
-
-def test_searches_of_others_are_opened_and_not_changed(ada: Desk, browser: Any) -> None:
-    save(ada, f"/exchanges?text={NAMED}&status=failed", "hers")
-    ada.house.user("bob@example.com", "viewer")
-    context = browser.new_context()
-    ada.page = Page(context.new_page())
-    ada.sign_in("bob@example.com")
-    ada.go("/searches")
-    row = ada.page.page.locator("tbody tr")
-    assert NAMED in row.inner_text()
-    assert ada.page.count("tbody button, tbody a.button") == 0
-    row.get_by_role("link", name="hers").click()
-    assert ada.page.page.get_by_label("Search", exact=True).input_value() == NAMED
-    assert ada.page.said == []
-    save(ada, "/exchanges?app=shop", "hers")
-    ada.page.page.get_by_role("alert").wait_for()
-    assert EMAIL in ada.text()
-    context.close()

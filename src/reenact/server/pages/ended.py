@@ -19,7 +19,7 @@ from reenact.server.asking import Ask
 from reenact.server.pages.forms import Form, read_form
 from reenact.server.pages.markup import Child, Html, fragment, tag
 from reenact.server.pages.shell import csrf, page
-from reenact.server.pages.values import facts, folded, value
+from reenact.server.pages.values import block, facts, folded
 from reenact.server.people.csrf import check_site
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
@@ -30,6 +30,7 @@ MOST: Final = 1 << 20
 """Bytes of a form that is kept. Anybody can send one."""
 _FIELDS: Final = 2_000
 _SHOWN: Final = 100
+_LONG: Final = 80
 _ACTION: Final = re.compile(r"/(?![/\\])[A-Za-z0-9/%._~:@!$&'()*+,;=-]{1,1000}")
 """A place of this server, without a query."""
 _REPLAY: Final = re.compile(r"(/exchanges/[^/]+/replay)(?:/preview)?")
@@ -79,9 +80,14 @@ def carried(form: Form) -> Kept | None:
 def shown(kept: Kept) -> Html:
     """What was typed, for people."""
     rows: list[tuple[str, Child]] = [
-        (name, value(said)) for name, said in kept.fields if said and name not in ("once",)
+        (name, _text(said)) for name, said in kept.fields if said and name != "once"
     ]
     return folded("What you sent", facts(rows[:_SHOWN]))
+
+
+def _text(said: str) -> Html:
+    """As it was typed."""
+    return block(said) if "\n" in said or len(said) > _LONG else tag("code", said)
 
 
 def once_more(ask: Ask, kept: Kept) -> Response:

@@ -164,7 +164,7 @@ def _add(ask: Ask, app: str, route: str) -> Html:
             ask,
             "/noise",
             *_named(app, route),
-            labelled("Where: /result/body/id, /calls/*/response/**", "path", required=True),
+            labelled("Where, such as /result/body/id", "path", required=True, wide=True),
             options("What may differ", "kind", _KINDS),
             labelled("Pattern (regex)", "pattern"),
             labelled("Absolute (tolerance)", "absolute"),
@@ -172,7 +172,15 @@ def _add(ask: Ask, app: str, route: str) -> Html:
             labelled("Note", "note"),
             button="Add it",
         ),
-        folded("What the kinds mean", kinds),
+        folded(
+            "What the kinds mean",
+            kinds,
+            tag(
+                "p",
+                "Places begin with /result, /processors/NAME, /calls/OPERATION or /start; * stands "
+                "for one step, ** for any number of them.",
+            ),
+        ),
     )
 
 

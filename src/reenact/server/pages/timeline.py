@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -56,8 +57,16 @@ def _next(
 ) -> list[tuple[int, Processor | Told]]:
     """What is in a processor, the last first."""
     found: list[Processor | Told] = [*inside.pop(seq, ()), *owned.pop(seq, ())]
-    found.sort(key=_moment, reverse=True)
+    served = any(isinstance(one, Told) and one.served for one in found)
+    found.sort(key=_place if served else _moment, reverse=True)
     return [(min(depth, _DEEPEST), one) for one in found]
+
+
+def _place(one: Processor | Told) -> tuple[int, int]:
+    """By calls, where they have no time: a processor stands where the first of its calls would."""
+    if isinstance(one, Processor):
+        return one.first_call, one.seq
+    return one.call.position, sys.maxsize
 
 
 def _moment(one: Processor | Told) -> tuple[int, int]:
