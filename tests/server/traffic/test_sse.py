@@ -45,6 +45,35 @@ def test_a_reader_that_has_left_ends_the_stream() -> None:
     assert asyncio.run(main()) == ["http.response.start", "http.response.body"]
 
 
+def test_a_reader_that_is_lost_while_one_writes_ends_the_stream() -> None:
+    """Whoever waited to write goes on in the same moment in which the loss is told."""
+
+    async def main() -> None:
+        lost, writes = asyncio.Event(), asyncio.Event()
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                writes.set()
+                await lost.wait()
+
+        async def receive() -> dict[str, str]:
+            await lost.wait()
+            return {"type": "http.disconnect"}
+
+        async def write(channel: Channel) -> None:
+            while True:
+                await channel.ping()
+                await asyncio.sleep(0)
+
+        serving = asyncio.create_task(EventStream(write)({"type": "http"}, receive, send))
+        await writes.wait()
+        lost.set()
+        done, _ = await asyncio.wait({serving}, timeout=20)
+        assert done, "the stream goes on, and nobody reads it"
+
+    asyncio.run(main())
+
+
 def test_events_are_spelled_as_the_standard_says() -> None:
     async def main() -> bytes:
         parts: list[bytes] = []

@@ -48,7 +48,10 @@ class Channel:
     async def _write(self, data: bytes) -> None:
         message = {"type": "http.response.body", "body": data, "more_body": True}
         try:
-            await asyncio.wait_for(self._send(message), self._patience)
+            # Not wait_for: before Python 3.12 that loses a cancellation which comes as the send ends,
+            # and a connection that is lost does both at once.
+            async with asyncio.timeout(self._patience):
+                await self._send(message)
         except (TimeoutError, OSError):
             raise ReaderGone from None
 

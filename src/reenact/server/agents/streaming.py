@@ -13,13 +13,13 @@ import msgspec
 from sqlalchemy import Row
 from starlette.responses import Response
 
-from reenact._system import monotonic
 from reenact.server.agents.dispatching import clear
 from reenact.server.agents.members import present_agent
 from reenact.server.agents.sse import Channel, EventStream
 from reenact.server.agents.waiting import rest
 from reenact.server.asking import Ask
 from reenact.server.exchanges.subjects import agent_subject
+from reenact.server.hints import Ear
 from reenact.server.ports import Server
 from reenact.server.storage.exchange_agents import change_agent, find_agent, next_stream
 from reenact.server.storage.exchange_outbox import pending_commands
@@ -60,9 +60,8 @@ class _Stream:
         """The number of the last command that went through this stream."""
 
     async def write(self, channel: Channel) -> None:
-        server, timings = self._server, self._server.timings
-        await channel.retry(timings.retry)
-        quiet_since = monotonic()
+        server = self._server
+        await channel.retry(server.timings.retry)
         subject = agent_subject(self._own.tenant, self._own.agent_id)
         with server.hints.listening(subject) as ear, server.streams.having(self._own):
             while not server.stopping.is_set():
@@ -72,13 +71,17 @@ class _Stream:
                     return
                 for command in look.commands:
                     await self._send(channel, command)
-                    quiet_since = monotonic()
-                if monotonic() - quiet_since >= timings.ping:
-                    await channel.ping()
-                    quiet_since = monotonic()
                 if len(look.commands) < _AT_ONCE:
-                    await rest(server, ear, timings.ping)
+                    await self._rest(channel, ear)
         await channel.event("drain", b"{}")
+
+    async def _rest(self, channel: Channel, ear: Ear) -> None:
+        """Until a hint, or the net under the hints, says that there may be something. Whoever has
+        nothing to do costs a line now and then, and no question to the database."""
+        while not await rest(self._server, ear, self._server.timings.ping):
+            if self._server.stopping.is_set():
+                return
+            await channel.ping()
 
     async def _look(self) -> _Look:
         now, own = self._server.now(), self._own

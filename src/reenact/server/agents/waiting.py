@@ -10,15 +10,14 @@ from reenact.server.ports import Server
 __all__ = ["rest"]
 
 
-async def rest(server: Server, ear: Ear, seconds: float) -> None:
-    """Until there is a hint, the server begins to stop, or the time is over."""
-    tasks = {
-        asyncio.ensure_future(ear.wait(seconds)),
-        asyncio.ensure_future(server.stopping.wait()),
-    }
+async def rest(server: Server, ear: Ear, seconds: float) -> bool:
+    """Until there is a hint, the server begins to stop, or the time is over. Was there a hint?"""
+    hint = asyncio.ensure_future(ear.wait(seconds))
+    stopping = asyncio.ensure_future(server.stopping.wait())
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({hint, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return hint.done() and hint.result()
     finally:
-        for task in tasks:
+        for task in (hint, stopping):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(hint, stopping, return_exceptions=True)
