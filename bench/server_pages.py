@@ -174,7 +174,7 @@ def _measure(
 def _ask(
     setting: Setting, where: str, one: Question, bare: Asker, api: Line, pages: Line
 ) -> Iterator[Row]:
-    count = 1 if one.slow else setting.scaled(20)
+    count = 1 if one.slow else setting.scaled(8)
     query = urlencode(one.query)
     statement = f"{_LIST} {one.where} {_NEWEST}"
     shown = urlencode(_of_page(one.query))
@@ -219,7 +219,7 @@ def _check(one: Question, rows: Sequence[Any], answer: bytes) -> None:
 
 
 def _show(setting: Setting, where: str, page: Page, bare: Asker, pages: Line) -> Iterator[Row]:
-    count = setting.scaled(20)
+    count = setting.scaled(8)
 
     def ask() -> None:
         for statement in page.queries:
@@ -240,7 +240,7 @@ def _show(setting: Setting, where: str, page: Page, bare: Asker, pages: Line) ->
 
 
 def _empty(setting: Setting, where: str, pages: Line) -> Iterator[Row]:
-    count = setting.scaled(40)
+    count = setting.scaled(16)
     cases = {
         "none": lambda: pages.get(f"/exchanges?{_NOTHING}"),
         "alive": lambda: pages.get("/healthz"),
