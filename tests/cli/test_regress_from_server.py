@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +15,7 @@ import pytest
 
 import reenact
 from tests.cli.afar import AGENT, ask, files_of, record
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, command
 from tests.server.house import House, running
 from tests.server.traffic.puppet import Puppet, exchange, named, packed
 
@@ -191,6 +195,29 @@ def test_the_key_is_nowhere(
     for name in (*reports[1::2], *(str(one) for one in (tmp_path / "cache").rglob("*"))):
         if Path(name).is_file():
             assert key.encode() not in Path(name).read_bytes(), name
+
+
+def test_nobody_waits_for_a_server_that_says_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        words = ("regress", "capture:cap_1", "--target", "agentry:agent", "-q", "--cache", "cache")
+        environ = {
+            "REENACT_SERVER": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "REENACT_API_KEY": "rnk_user_" + "x" * 40,
+        }
+        with subprocess.Popen(
+            command(*words),
+            cwd=tmp_path,
+            env={**os.environ, **environ},
+            stderr=subprocess.PIPE,
+        ) as process:
+            asking, _ = silent.accept()
+            with asking:
+                assert asking.recv(3) == b"GET"
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=50)
+    assert process.returncode == 130
+    assert b"interrupted: 1 recording not re-enacted" in said
+    assert files_of(tmp_path / "cache") == []
 
 
 @pytest.fixture

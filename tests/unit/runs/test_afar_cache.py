@@ -24,7 +24,7 @@ class Source:
 
     def __call__(self, folder: Path) -> None:
         (folder / "content").write_bytes(b"x" * SIZE)
-        self.filled.append(folder.name.removesuffix(".part"))
+        self.filled.append(folder.name.partition(".")[0])
 
 
 def is_good(entry: Path) -> bool:
@@ -131,7 +131,8 @@ with Cache(Path(sys.argv[1])).holding("a", fill, lambda entry: True):
 def test_one_that_is_killed_while_it_writes_is_in_nobodys_way(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], timeout=60)
     assert done.returncode == -9
-    assert keys(tmp_path) == {"a.part"}
+    (left,) = keys(tmp_path)
+    assert left.startswith("a.")
     use(Cache(tmp_path), Source(), "b")
     assert keys(tmp_path) == {"b"}, "what it left is removed"
     use(Cache(tmp_path), Source(), "a")

@@ -1,6 +1,6 @@
 """A folder with recordings that came from elsewhere, for as many processes as like, and bounded.
 
-    <key>/          what was got: written beside as <key>.part, and renamed when it is whole
+    <key>/          what was got: written beside as <key>.….part, and renamed when it is whole
     <key>.lock      held by all who use it, alone by who writes or removes it; says its bytes, and
                     its time is that of the last use
 
@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from reenact._system import entropy
 from reenact.store.files import claim, size_of
 
 __all__ = ["MOST", "Cache", "cache_folder"]
@@ -95,9 +96,9 @@ class Cache:
         return there.st_ino == os.fstat(fd).st_ino
 
     def _fill(self, entry: Path, fd: int, fill: Callable[[Path], None]) -> None:
-        beside = entry.with_name(f"{entry.name}.part")
-        for old in (beside, entry):
-            shutil.rmtree(old, ignore_errors=True)
+        self._clear(entry.name)
+        # Of its own: one that was given up may still be written to.
+        beside = entry.with_name(f"{entry.name}.{entropy(4).hex()}.part")
         beside.mkdir(mode=0o700)
         try:
             fill(beside)
@@ -146,10 +147,13 @@ class Cache:
         try:
             if not (claim(fd) and self._is_lock(key, fd)):
                 return False
-            for name in (key, f"{key}.part"):
-                shutil.rmtree(self.folder / name, ignore_errors=True)
+            self._clear(key)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.folder / f"{key}.lock")
             return True
         finally:
             os.close(fd)
+
+    def _clear(self, key: str) -> None:
+        for old in (self.folder / key, *self.folder.glob(f"{key}.*.part")):
+            shutil.rmtree(old, ignore_errors=True)

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import threading
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Final
@@ -69,6 +70,7 @@ class Pulling:
         self._perform = perform
         self._pauses = pauses
         self._stopped = threading.Event()
+        self._stopping: Future[None] = Future()
         self._away = False
         self._secrets: tuple[str, ...] = ()
         if means is not None:
@@ -100,7 +102,7 @@ class Pulling:
         """Tries again where nobody answers; only once, where nobody has answered before."""
         for seconds in (*(() if self._away else self._pauses), None):
             try:
-                library.fetch(remote, folder)
+                self._try(library, remote, folder)
             except (ServerRefused, ServerUnusable) as error:
                 if not _is_passing(error):
                     raise
@@ -111,6 +113,28 @@ class Pulling:
             else:
                 self._away = False
                 return
+
+    def _try(self, library: Library, remote: Remote, folder: Path) -> None:
+        """In a thread of its own, which is left alone when all is stopped: a server may take a minute
+        to say nothing, and nobody waits for that."""
+        done: Future[None] = Future()
+
+        def work() -> None:
+            try:
+                library.fetch(remote, folder)
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        if not self._stopped.is_set():
+            threading.Thread(target=work, name="reenact-pull", daemon=True).start()
+        wait([done, self._stopping], return_when=FIRST_COMPLETED)
+        if not done.done():
+            raise ServerUnusable(
+                f"{remote.name} was not got: all is stopped", hint="start it again"
+            )
+        done.result()
 
     def _performed(self, remote: Remote, entry: Path) -> Outcome:
         path, given = entry / RECORDING, entry / GIVEN
@@ -130,13 +154,18 @@ class Pulling:
 
     def stop(self) -> None:
         """See :class:`Performer`."""
-        self._stopped.set()
+        self._stop_pulling()
         self._perform.stop()
 
     def close(self) -> None:
         """See :class:`Performer`."""
-        self._stopped.set()
+        self._stop_pulling()
         self._perform.close()
+
+    def _stop_pulling(self) -> None:
+        if not self._stopped.is_set():
+            self._stopped.set()
+            self._stopping.set_result(None)
 
 
 def _is_passing(error: ReenactError) -> bool:
