@@ -54,7 +54,8 @@ def _row(one: AgentView, routes: Html) -> tuple[Child, ...]:
 
 
 def _health(one: AgentView) -> Html:
-    return fragment(
+    return tag(
+        "div",
         badge(f"{one.dropped:,} lost", tone="bad", title="exchanges that found no room")
         if one.dropped
         else None,
@@ -66,6 +67,7 @@ def _health(one: AgentView) -> Html:
             for replay in one.running
         ),
         None if one.dropped or one.spooled or one.running else badge("fine", tone="good"),
+        class_="notes",
     )
 
 

@@ -60,7 +60,8 @@ def _form(
 
 
 def _told(problem: Problem) -> str:
-    return f"{problem.message}. {problem.hint}".strip()
+    said = (one[:1].upper() + one[1:] for one in (problem.message, problem.hint) if one)
+    return " ".join(f"{one}." for one in said)
 
 
 def _hidden(name: str, value: str) -> Html:

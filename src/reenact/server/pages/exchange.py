@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from reenact.server.pages.values import changes, facts, folded, payload, value, 
 __all__ = ["show_exchange"]
 
 _MOST: Final = 1_000
+_EXCHANGE: Final = re.compile(r"\b(ex_[0-9a-f]{32})\b")
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 
 
@@ -44,6 +46,7 @@ async def show_exchange(ask: Ask) -> Response:
         ask,
         found.route_id,
         _about(found, await agent_named(ask, found.agent_id)),
+        _not_replayable(found.not_replayable) if found.not_replayable else None,
         wrong(found.error),
         _section("What happened", _timeline(found, told)),
         _section("Conversation", *map(conversation, talks)) if talks else None,
@@ -59,6 +62,13 @@ async def show_exchange(ask: Ask) -> Response:
             environment(found.environment, kind), badge(found.status), _actions(ask, found)
         ),
     )
+
+
+def _not_replayable(why: str) -> Html:
+    """With a way to the exchange that it is a part of."""
+    parts = _EXCHANGE.split(why)
+    said = (link(url("/exchanges/{}", one), one) if at % 2 else one for at, one in enumerate(parts))
+    return tag("p", badge("not replayable", tone="warn"), " ", *said)
 
 
 def _section(title: str, *inside: Child) -> Html:
@@ -102,7 +112,6 @@ def _about(found: ExchangeView, agent: Child) -> Html:
                 if trace
                 else None,
             ),
-            ("Not replayable", found.not_replayable),
             (
                 "Replay of",
                 fragment(
