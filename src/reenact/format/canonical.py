@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections import Counter
@@ -49,6 +48,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = 200
+_NO_MATTER = 2**63
 RESERVED = frozenset({"bytes", "blob", "delta"})
 
 _SORTED = orjson.OPT_SORT_KEYS
@@ -88,7 +88,7 @@ def _survey(value: Any, room: int) -> int:
         if len(inside) > room:
             if _is_deep(value, room):
                 return _ODD
-            room = sys.maxsize
+            room = _NO_MATTER
     return found
 
 

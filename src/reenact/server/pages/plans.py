@@ -110,7 +110,7 @@ def _where(outlook: Outlook) -> Html | None:
                 ("Agent", agent),
                 ("Version", "" if goal.agent is None else goal.agent.version),
                 ("Permission used", tag("code", goal.permission)),
-                ("Which comes from", outlook.rule),
+                ("Granted by", outlook.rule),
             )
         ),
         class_=f"environment {'production' if production else 'safe'}",
