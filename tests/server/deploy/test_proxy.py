@@ -80,6 +80,7 @@ def test_people_captures_and_streams_come_through(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     signed = visitor.sign_in(server.token)
+    assert "strict-transport-security" in signed.headers
     _is_secure(signed)
     _knows_where_people_come_from(visitor)
     monkeypatch.setenv("SSL_CERT_FILE", str(proxy.trusted))
@@ -93,7 +94,6 @@ def _is_secure(signed: httpx.Response) -> None:
     cookie = signed.headers["set-cookie"]
     assert cookie.startswith("__Host-reenact=")
     assert "Secure" in cookie
-    assert "strict-transport-security" in signed.headers
 
 
 def _knows_where_people_come_from(visitor: Visitor) -> None:
