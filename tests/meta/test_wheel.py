@@ -95,7 +95,16 @@ def test_every_module_imports_without_any_extra(core: Installation, tmp_path: Pa
 _BROUGHT = {"mcp": ("anyio",)}
 """What a library never comes without."""
 
-_OF_SERVER = ("aiosqlite", "alembic", "cryptography", "jwt", "sqlalchemy", "starlette", "uvicorn")
+_OF_SERVER = (
+    "aiosqlite",
+    "alembic",
+    "cryptography",
+    "h11",
+    "jwt",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+)
 
 
 def _libraries(module: str) -> tuple[str, ...]:
