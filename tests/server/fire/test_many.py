@@ -57,7 +57,8 @@ async def present(operator: httpx.AsyncClient, state: str) -> set[str]:
     return found
 
 
-async def many_agents(url: str, keys: Keys) -> None:
+async def many_agents(url: str, keys: Keys) -> int:
+    """How many commands came to those that they were for, and to nobody else."""
     chance = random.Random(7)
     async with crowd(url, keys.agent) as people, client(url, keys.operator) as operator:
         await people.register(AGENTS)
@@ -76,6 +77,7 @@ async def many_agents(url: str, keys: Keys) -> None:
         assert got == {name: [expected[name]] if name in expected else [] for name in names}
         assert {it["agentId"] for one in chosen for it in one.commands} == set(expected)
         assert await present(operator, "online") == names
+        return sum(map(len, got.values()))
 
 
 @pytest.mark.slow
@@ -85,7 +87,7 @@ def test_each_of_many_agents_gets_what_is_for_it_and_nothing_else(tmp_path: Path
     with closing(server):
         timings = {"ping": 5.0 if SOAK else 1.0, "deliver": 600.0, "heartbeat": BEAT}
         keys = site.furnish(server.serve(timings=timings))
-        asyncio.run(many_agents(site.url, keys))
+        assert asyncio.run(many_agents(site.url, keys)) == TARGETS
 
 
 def test_heartbeats_keep_those_there_that_send_them(house: House) -> None:
