@@ -35,6 +35,7 @@ class Form:
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
+        """All of them."""
         return tuple(self._fields)
 
     def many(self, name: str) -> list[str]:

@@ -27,6 +27,7 @@ __all__ = [
     "do_remove_rule",
     "may_change",
     "rules_at",
+    "said",
     "show_noise",
 ]
 
