@@ -29,13 +29,21 @@ from reenact._system import monotonic
 from tests.server.house import PASSWORD
 
 PATIENCE: Final = 60.0
-QUICK: Final = {"retry": 0.05, "poll": 0.1, "sweep": 0.1, "heartbeat": 5.0}
-"""Timings of a server: who was cut off comes again at once."""
+QUICK: Final = {
+    "retry": 0.05,
+    "poll": 0.1,
+    "sweep": 0.1,
+    "heartbeat": 5.0,
+    "deliver": 300.0,
+    "start": 300.0,
+}
+"""Timings of a server: who was cut off comes again at once, and a slow machine ends no replay."""
 EAGER: Final[dict[str, Any]] = {
     "retry_first": 0.05,
     "retry_most": 0.2,
     "control_seconds": 5.0,
     "request_seconds": 10.0,
+    "turn_within": 250.0,
 }
 """Limits of an agent's link."""
 _ROOT: Final = Path(__file__).resolve().parents[3]

@@ -19,7 +19,7 @@ from tests.server.traffic.puppet import Puppet, ask_for, code_of, exchange
 
 HOUR = 3600.0
 YEAR = 365 * 24 * HOUR
-BEATING = Timings(**{**QUICK, "heartbeat": 0.05, "sweep": 3600.0})
+BEATING = Timings(retry=QUICK["retry"], poll=QUICK["poll"], heartbeat=0.05, sweep=3600.0)
 """Agents beat all the time, and deadlines are looked at when a test says so."""
 
 
