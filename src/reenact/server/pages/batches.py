@@ -56,13 +56,20 @@ async def show_batches(ask: Ask) -> Response:
 def _row(one: BatchView) -> tuple[Child, ...]:
     return (
         stamp(one.created_at),
-        link(url("/batches/{}", one.batch_id), one.saved or one.batch_id, class_="route"),
+        link(url("/batches/{}", one.batch_id), _named(one), class_="route"),
         badge(one.state),
         f"{one.plan.replayable:,} of {one.plan.exchanges:,}",
-        counted(one.progress.verdicts),
+        counted(one.progress.verdicts) if one.progress.verdicts else "",
         one.confirmed_by or one.requested_by,
         one.reason,
     )
+
+
+def _named(one: BatchView) -> str:
+    """By the saved search, or by what was looked for."""
+    said = filters_said(one.search) if one.search is not None else []
+    words = ", ".join(f"{name} {value}" for name, value in said)
+    return one.saved or words or one.batch_id
 
 
 async def edit_batch(ask: Ask) -> Response:

@@ -41,4 +41,13 @@ def _parts(said: dict[str, Any]) -> Iterator[Child]:
         yield tag("div", value(one))
     for name in ("refusal", "error", "stopped", "usage"):
         if said.get(name):
-            yield tag("div", f"{name}: ", value(said[name]), class_="dim")
+            yield tag("div", f"{name}: ", _plainly(said[name]), class_="dim")
+
+
+def _plainly(item: Any) -> Child:
+    """Words and counted things without the marks of JSON."""
+    if isinstance(item, str):
+        return item
+    if isinstance(item, dict) and all(type(number) is int for number in item.values()):
+        return ", ".join(f"{number:,} {name}" for name, number in item.items())
+    return value(item)
