@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Boolean, Column, ColumnElement, or_
+from sqlalchemy import Boolean, Column, ColumnElement, literal, or_
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+
+from reenact.server.storage.column_types import Words
 
 __all__ = ["any_contains"]
 
@@ -36,4 +38,5 @@ def _in_sqlite(element: _Contains, compiler: Any, **options: Any) -> str:
 def any_contains(columns: list[Column[str]], text: str) -> ColumnElement[bool]:
     """One of ``columns`` has ``text`` in it."""
     plain = text.replace("/", "//").replace("%", "/%").replace("_", "/_")
-    return or_(*(_Contains(one, f"%{plain}%") for one in columns))
+    pattern = literal(f"%{plain}%", Words())  # as it is kept: PostgreSQL has no character 0
+    return or_(*(_Contains(one, pattern) for one in columns))
