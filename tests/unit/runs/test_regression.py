@@ -197,7 +197,9 @@ def test_what_could_not_be_got_is_never_known_and_not_done(tmp_path: Path) -> No
     journal.add(as_line(away))
     journal.add(as_line(Outcome(recording="s3://b/2", status="ok")))
     journal.close()
-    run = Regression(Account(paths=[], job=job, total=2), Baseline({}), Journal(tmp_path / "j", job))
+    run = Regression(
+        Account(paths=[], job=job, total=2), Baseline({}), Journal(tmp_path / "j", job)
+    )
     both = [Remote(keeper="s3", name=f"s3://b/{number}") for number in (1, 2)]
     assert run.resume(both) == both[:1]
 

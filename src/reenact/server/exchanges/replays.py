@@ -32,7 +32,6 @@ from reenact.server.storage.people_rows import environment_kind
 __all__ = ["cancel", "cancel_replay", "get_replay", "read_replay", "read_replays", "watch_replay"]
 
 
-
 async def get_replay(ask: Ask, replay_id: str) -> Row[Any]:
     """A row, for somebody who may read it. Raises :class:`Problem`."""
     async with ask.server.database.reading(ask.tenant) as scope:
