@@ -133,7 +133,7 @@ def test_two_buttons_pressed_at_once_are_one_replay(ada: Desk) -> None:
     places = ada.page.page.evaluate("""async () => {
       const form = document.querySelector("form.editor");
       const send = () => fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
-      return (await Promise.all([send(), send(), send()])).map((one) => one.url);
+      return (await Promise.all([send(), send(), send()])).map((one) => one.url.split("?")[0]);
     }""")
     assert len(set(places)) == 1
     assert len(ada.house.records("replay.requested")) == 1

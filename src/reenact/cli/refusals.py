@@ -58,12 +58,14 @@ _OTHERWISE: Final = {
     "gone": "it was erased, or has ended; what there is: reenact exchange ls",
     "not_replayable": "find those that are: reenact exchange ls --replayable",
     "too_large": "send less at once",
+    "too_slow": "the connection is slow, or something between holds it up: send less at once",
     "unsupported": "is the server of this version? reenact --version says which this is",
     "invalid": "check what you gave; --help says what goes there",
     "payload_invalid": "check the paths: reenact exchange show ID has the payload",
     "rate_limited": "wait a little, and ask again",
     "internal": f"{_REPORT}: it is in the log",
     "damaged": f"{_REPORT}; reenact audit verify says whether the log is whole",
+    "storage_full": "ask whoever runs the server to make room; nothing was kept of this",
     "unavailable": "wait a little, and ask again",
 }
 """Where the server says nothing."""
