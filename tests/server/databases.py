@@ -23,7 +23,11 @@ from typing import Any, Final, Literal
 
 import pytest
 
+from reenact.server.opening import migrate_only
+
 Kind = Literal["sqlite", "postgresql"]
+_FILE: Final = "reenact.db"
+_PATTERN: Final = "pattern"
 ROLE: Final = "reenact"
 """Who the servers are: no superuser."""
 _ADMIN: Final = "postgres"
@@ -162,6 +166,8 @@ class Databases:
         self.kind: Kind = chosen()
         self._cluster: Cluster | None = None
         self._made: set[str] = set()
+        self._ready: tempfile.TemporaryDirectory[str] | None = None
+        self._has_pattern = False
 
     def cluster(self) -> Cluster:
         """Skips the test where there is no PostgreSQL, and fails it in CI."""
@@ -181,12 +187,39 @@ class Databases:
         """That of the database which goes with a server's folder; empty for a file in it."""
         return self.postgres(data) if self.kind == "postgresql" else ""
 
-    def postgres(self, data: Path) -> str:
+    def prepared(self, data: Path) -> str:
+        """The same with all tables, which take longer to make than to copy."""
+        if self.kind == "postgresql":
+            return self.postgres(data, f"TEMPLATE {self._pattern()}")
+        if not (data / _FILE).exists():
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copy2(self._pattern_file(), data / _FILE)
+        return ""
+
+    def postgres(self, data: Path, how: str = "") -> str:
         name = "t" + hashlib.sha256(str(data).encode()).hexdigest()[:24]
         if name not in self._made:
-            self.cluster().sql(f"CREATE DATABASE {name} OWNER {ROLE}")
+            self.cluster().sql(f"CREATE DATABASE {name} OWNER {ROLE} {how}")
             self._made.add(name)
         return self.cluster().address(name)
+
+    def _pattern(self) -> str:
+        if not self._has_pattern:
+            self.cluster().sql(f"CREATE DATABASE {_PATTERN} OWNER {ROLE}")
+            _prepare(self._folder(), self.cluster().address(_PATTERN))
+            self._has_pattern = True
+        return _PATTERN
+
+    def _pattern_file(self) -> Path:
+        file = self._folder() / _FILE
+        if not file.exists():
+            _prepare(self._folder(), "")
+        return file
+
+    def _folder(self) -> Path:
+        if self._ready is None:
+            self._ready = tempfile.TemporaryDirectory(prefix="reenact-tables-")
+        return Path(self._ready.name)
 
     @contextmanager
     def on(self, kind: Kind) -> Iterator[None]:
@@ -205,6 +238,16 @@ class Databases:
         if self._cluster is not None:
             self._cluster.stop()
             self._cluster = None
+        if self._ready is not None:
+            self._ready.cleanup()
+            self._ready = None
+
+
+def _prepare(folder: Path, database: str) -> None:
+    """Make the tables: in a file there, or in ``database``."""
+    with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in a loop
+        work = elsewhere.submit(lambda: asyncio.run(migrate_only(folder, database=database)))
+        work.result()
 
 
 DATABASES: Final = Databases()

@@ -226,7 +226,7 @@ def running(
     ``listening`` gives its socket, ``protocol`` is that of its connections; ``outside`` is what else is
     in its :class:`World`."""
     clock = Clock()
-    address = database or DATABASES.address(data)
+    address = database or DATABASES.prepared(data)
     world = World(clock, Chance(seed), limits, timings, password_cost=16, **outside)
     started = threading.Event()
     found: list[House] = []
