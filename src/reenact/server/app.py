@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from reenact.audit.record import Record
+from reenact.format.building import build_structs
 from reenact.server.access import Permission, has_anywhere
 from reenact.server.answering import answer_problem, to_response
 from reenact.server.asking import Ask, deny
@@ -46,6 +47,7 @@ def make_app(
 ) -> Starlette:
     """The app of ``server``. ``background`` runs from start to stop; its event is
     ``server.stopping``."""
+    build_structs()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -18,6 +18,7 @@ from reenact.exchange.link.own import apart
 from reenact.exchange.link.ports import LinkStatus, Runner
 from reenact.exchange.link.works import Plan, Works
 from reenact.exchange.model import Exchange, Registration
+from reenact.format.building import build_structs
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Link"]
@@ -82,6 +83,7 @@ class Link:
 
     def start(self) -> None:
         """Begin to carry. Twice is once."""
+        build_structs()
         with self._lock:
             self._starts = True
         apart(self._opened)
