@@ -1,12 +1,15 @@
 """One of the two apps, as a process: ``python -m reenact.server.demo.program shop``.
 
-It listens on a socket that it is given, and reads where everything is from its environment."""
+It listens on a socket that it is given, and reads where everything is from its environment. It ends
+with the demo, however that ends: then its standard input does, too."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+import threading
 
 import uvicorn
 
@@ -19,6 +22,7 @@ __all__ = ["main"]
 
 def main(app: str) -> None:
     """Until it is told to stop."""
+    threading.Thread(target=_follow, name="demo", daemon=True).start()
     said = os.environ
     with Agent(
         said["DEMO_SERVER"],
@@ -33,6 +37,12 @@ def main(app: str) -> None:
         config = uvicorn.Config(made, log_level="critical", access_log=False)
         with socket.socket(fileno=int(said["DEMO_SOCKET"])) as sock:
             uvicorn.Server(config).run([sock])
+
+
+def _follow() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -91,12 +91,14 @@ def _program(app: str, said: dict[str, str], sock: socket.socket) -> Iterator[No
     process = subprocess.Popen(
         [sys.executable, "-m", "reenact.server.demo.program", app],
         env={**os.environ, **said, "DEMO_SOCKET": str(sock.fileno())},
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         pass_fds=[sock.fileno()],
     )
+    assert process.stdin is not None
     try:
         yield
     finally:
+        process.stdin.close()
         process.terminate()
         try:
             process.wait(_PATIENCE)
