@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from reenact.errors import UsageError
+from reenact.format.building import build
 
 __all__ = [
     "CODES",
@@ -146,6 +147,9 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 f"this is not a divergence: {error}",
                 hint="docs/reference/divergence.md describes the form",
             ) from None
+
+
+build(Divergence)
 
 
 def divergence_schema() -> dict[str, Any]:

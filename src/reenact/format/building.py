@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["build_structs"]
+__all__ = ["build", "build_structs"]
+
+
+def build(*kinds: type) -> None:
+    """These classes, and those that their fields have. In the module that defines them, as it is
+    imported: nobody else decodes them yet."""
+    for kind in kinds:
+        msgspec.json.Decoder(kind)
 
 
 def build_structs() -> None:
@@ -20,6 +27,6 @@ def build_structs() -> None:
             waiting.append(kind)
             if kind.__module__.partition(".")[0] == "reenact":
                 try:
-                    msgspec.json.Decoder(kind)
+                    build(kind)
                 except (TypeError, NameError):
                     continue  # has fields that no JSON has, or names only for type checkers

@@ -14,6 +14,7 @@ import orjson
 
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format import lane as lanes
+from reenact.format.building import build
 from reenact.format.canonical import MAX_DEPTH, decode, has_marks, plain, stored
 
 __all__ = [
@@ -83,6 +84,7 @@ class Envelope(Head, frozen=True, kw_only=True, rename="camel", gc=False):
     data: msgspec.Raw
 
 
+build(Envelope)
 _FIELDS = frozenset(Envelope.__struct_encode_fields__)
 _REQUEST = b',"request":'
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Self
 import msgspec
 
 from reenact.errors import RecordingDamaged, RecordingOutdated, RecordingTooNew, ValueRefused
+from reenact.format.building import build
 from reenact.format.canonical import decode, digest
 
 __all__ = [
@@ -188,6 +189,9 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
             raise RecordingDamaged(f"{place}: {error}", place=place) from None
         _check_flags(manifest.flags, place)
         return manifest
+
+
+build(Seed, Manifest)
 
 
 def _self_hash(raw: dict[str, Any]) -> str:

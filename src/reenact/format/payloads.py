@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import msgspec
 
 from reenact.errors import ValueRefused
+from reenact.format.building import build
 from reenact.format.event import Data, Event
 
 __all__ = [
@@ -163,6 +164,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         Nondeterministic,
     )
 }
+build(*PAYLOADS.values())
 
 
 def read(event: Event) -> Payload | None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from reenact.errors import PathRefused, ValueRefused
+from reenact.format.building import build
 from reenact.format.canonical import decode
 from reenact.policy.files import Finding, content_of
 from reenact.policy.lines import lines_of
@@ -78,6 +79,9 @@ class Cases(
         Literal["reenact.tests@1"], Meta(description="which kind of file this is")
     ] = "reenact.tests@1"
     tests: Annotated[tuple[Case, ...], Meta(description="in the order in which they are run")]
+
+
+build(Cases)
 
 
 def is_ours(path: Path) -> bool:

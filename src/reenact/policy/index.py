@@ -13,6 +13,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from reenact.errors import PolicyInvalid
+from reenact.format.building import build
 from reenact.policy.files import Finding, Loaded, load_file, raise_first
 from reenact.policy.lint import policy_findings
 from reenact.policy.nearest import did_you_mean, nearest
@@ -97,6 +98,9 @@ class Index(_Part, frozen=True, kw_only=True):
     ] = "reenact.index@1"
     policies: Annotated[tuple[PolicyEntry, ...], Meta(description="sorted by id")]
     defaults: Annotated[Defaults, Meta(description="for entries that do not say")] = Defaults()
+
+
+build(Index)
 
 
 def load_index(root: Path) -> Index | None:

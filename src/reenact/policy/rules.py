@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 from msgspec import Meta
 
+from reenact.format.building import build
 from reenact.format.canonical import digest
 from reenact.policy.terms import (
     Action,
@@ -271,6 +272,9 @@ class Sanitizer(_Part, frozen=True, kw_only=True):
             "secret_names": self.secret_names,
             "not_secret_names": self.not_secret_names,
         }
+
+
+build(Policy, Sanitizer)
 
 
 class Pinned(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from reenact._system import entropy
+from reenact.format.building import build
 from reenact.format.event import Data, Event
 from reenact.runs.seeds import HASH_SEED, is_seed, new_seed
 from reenact.runs.zone import ZONE, Zone, find_zone
@@ -89,6 +90,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if any(name in text for name in _SIZE) or self.terminal == _terminal():
             return {}
         return dict(zip(_SIZE, map(str, self.terminal or _USUAL), strict=True))
+
+
+build(Surroundings)
 
 
 def find_surroundings(environ: Mapping[str, str]) -> Surroundings:

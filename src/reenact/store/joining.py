@@ -11,6 +11,7 @@ import msgspec
 
 from reenact._system import Clock
 from reenact.errors import SinkError
+from reenact.format.building import build
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
@@ -33,6 +34,9 @@ class Open(msgspec.Struct, frozen=True, rename="camel"):
     seed: Seed
     pid: int
     clock: Clock
+
+
+build(Open)
 
 
 def new_writer(log: Path, folder: Path, seed: Seed, options: Options) -> Writer:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
 import pytest
 
+import reenact
 from reenact.format.building import build_structs
 
 SOURCE = """
@@ -56,31 +58,43 @@ def test_what_cannot_be_built_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 RACE = """
 import sys, threading
-import msgspec
+import reenact
 from reenact.exchange.model import Exchange
 from reenact.format.building import build_structs
+import msgspec
 
-build_structs()
-sys.setswitchinterval(1e-6)
-at_once = threading.Barrier(8)
-wrong = []
-
-def work():
-    at_once.wait()
+def exchange():
     try:
         msgspec.json.decode(b"{}", type=Exchange)
     except msgspec.ValidationError:
-        wrong.append(1)
+        done.append(1)
 
+def recording():
+    with reenact.open_recording(sys.argv[1]) as opened:
+        done.append(len(list(opened)))
+
+def work():
+    at_once.wait()
+    exchange() if sys.argv[1] == "exchange" else recording()
+
+if sys.argv[1] == "exchange":
+    build_structs()
+sys.setswitchinterval(1e-6)
+at_once, done = threading.Barrier(8), []
 threads = [threading.Thread(target=work) for _ in range(8)]
 for one in threads:
     one.start()
 for one in threads:
     one.join()
-print(len(wrong))
+print(len(done))
 """
 
 
-def test_threads_that_decode_a_class_for_the_first_time_at_once() -> None:
-    done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "8\n")
+@pytest.mark.parametrize("what", ["exchange", "recording"])
+def test_threads_that_decode_for_the_first_time_at_once(what: str, tmp_path: Path) -> None:
+    with reenact.session(capture=tmp_path / "run", mode="record", seal=False):
+        pass
+    named = what if what == "exchange" else str(tmp_path / "run")
+    command = [sys.executable, "-c", RACE, named]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr
