@@ -66,14 +66,15 @@ check: .venv/.dev ## fast checks: lint, format, types, floors
 # And those of the guide to deploying.
 .cache/.deploying:
 	@mkdir -p .cache
-	@if { [ -x /usr/sbin/nginx ] || command -v nginx > /dev/null; } && command -v sqlite3 > /dev/null; then touch $@; \
+	@if { [ -x /usr/sbin/nginx ] || command -v nginx > /dev/null; } && command -v sqlite3 > /dev/null \
+	&& { [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer > /dev/null; }; then touch $@; \
 	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	echo "- installing nginx and sqlite3"; \
-	{ apt-get install -y --no-install-recommends nginx-light sqlite3 \
-	|| { apt-get update && apt-get install -y --no-install-recommends nginx-light sqlite3; }; } \
+	echo "- installing nginx, sqlite3 and pgbouncer"; \
+	{ apt-get install -y --no-install-recommends nginx-light sqlite3 pgbouncer \
+	|| { apt-get update && apt-get install -y --no-install-recommends nginx-light sqlite3 pgbouncer; }; } \
 	> .cache/deploying.log 2>&1 && touch $@ || tail -n 3 .cache/deploying.log; fi
 
-soak: .venv/.dev .cache/.postgres ## the tests that repeat, with large counts (long)
+soak: .venv/.dev .cache/.postgres .cache/.deploying ## the tests that repeat, with large counts (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)
 	@REENACT_TEST_DATABASE=postgresql $(PYTEST) tests/server $(ARGS)
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -31,7 +32,7 @@ _PATTERN: Final = "pattern"
 ROLE: Final = "reenact"
 """Who the servers are: no superuser."""
 _ADMIN: Final = "postgres"
-_QUICK: Final = {
+QUICK: Final = {
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
@@ -52,35 +53,35 @@ class Cluster:
     next one on ``folder`` has them."""
 
     def __init__(
-        self, bin: Path, folder: Path, settings: Mapping[str, str] = _QUICK, keep: bool = False
+        self, bin: Path, folder: Path, settings: Mapping[str, str] = QUICK, keep: bool = False
     ) -> None:
         self.bin = bin
-        self._folder = folder
+        self.folder = folder
         self._settings = settings
         self._keep = keep
-        self._user = _other_user()
+        self.user = _other_user()
         self._log = folder / "log"
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        if self._user is not None:
-            entry = pwd.getpwnam(self._user)
-            os.chown(self._folder, entry.pw_uid, entry.pw_gid)
-        new = not (self._folder / "data").exists()
+        if self.user is not None:
+            entry = pwd.getpwnam(self.user)
+            os.chown(self.folder, entry.pw_uid, entry.pw_gid)
+        new = not (self.folder / "data").exists()
         if new:
-            self.run("initdb", "-D", str(self._folder / "data"), "-U", _ADMIN, "-A", "trust", "-N")
+            self.run("initdb", "-D", str(self.folder / "data"), "-U", _ADMIN, "-A", "trust", "-N")
         settings = {**self._settings, "listen_addresses": "127.0.0.1", "port": str(self.port)}
         settings["unix_socket_directories"] = ""
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [self.bin / "postgres", "-D", self._folder / "data", *options],
+                [self.bin / "postgres", "-D", self.folder / "data", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                user=self._user,
-                cwd=self._folder,
+                user=self.user,
+                cwd=self.folder,
             )
         ready = ["-h", "127.0.0.1", "-p", str(self.port), "-t", "60"]
         while subprocess.run([self.bin / "pg_isready", *ready], capture_output=True).returncode:
@@ -95,8 +96,8 @@ class Cluster:
             [self.bin / program, *arguments],
             check=True,
             capture_output=True,
-            user=self._user,
-            cwd=self._folder,
+            user=self.user,
+            cwd=self.folder,
         )
 
     def options(self) -> tuple[str, ...]:
@@ -108,7 +109,13 @@ class Cluster:
             self._process.terminate()
             self._process.wait(60)
         if not self._keep:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def crash(self) -> None:
+        """Without a word to anybody: what it has not written by now is read back when it starts."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(60)
 
     def address(self, database: str, user: str = ROLE) -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"

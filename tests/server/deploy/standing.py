@@ -135,7 +135,7 @@ def before(server: Served, folder: Path) -> Iterator[Proxy]:
         stderr=subprocess.PIPE,
     ) as process:
         try:
-            _await(process, port)
+            listening(process, port)
             yield Proxy(f"https://127.0.0.1:{port}", pem)
         finally:
             process.terminate()
@@ -145,7 +145,7 @@ def before(server: Served, folder: Path) -> Iterator[Proxy]:
     assert "[" not in said, said  # errors have their level in brackets
 
 
-def _await(process: subprocess.Popen[bytes], port: int) -> None:
+def listening(process: subprocess.Popen[bytes], port: int) -> None:
     """It does not say when it listens."""
     while process.poll() is None:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 from sqlalchemy import insert, select
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 
 from reenact.audit.keys import Key
@@ -20,6 +21,8 @@ from reenact.server.opening import World, open_server
 from reenact.server.problems import Problem
 from reenact.server.storage.audit_guards import GROWING
 from reenact.server.storage.database import Scope
+from reenact.server.storage.exchange_tables import EXCHANGES
+from reenact.server.storage.postgres import connect
 from reenact.server.storage.tables import ENVIRONMENTS, METADATA, TENANTS
 from tests.server.databases import DATABASES, ROLE, Kind
 from tests.server.house import Chance, Clock, House, running
@@ -340,3 +343,38 @@ def test_who_does_not_get_a_lock_is_told_to_come_again(house: House) -> None:
     with pytest.raises(Problem) as told:
         house.run(wait())
     assert (told.value.code, told.value.retry_after) == ("unavailable", 1)
+
+
+_FILLING = {"TEXT": "''", "BIGINT": "0", "BYTEA": "''::bytea"}
+"""A value of each type."""
+
+
+def test_a_plan_of_an_empty_table_is_not_kept_when_it_is_full(house: House, address: str) -> None:
+    """Ingest asked for the digests of 500 ids again and again, and read the whole table each time."""
+    types = {one.name: str(one.type.compile(postgresql.dialect())) for one in EXCHANGES.c}
+    given = {"tenant": "'default'", "exchange_id": "'ex-' || number"}
+    values = [given.get(name) or _FILLING.get(kind, "0") for name, kind in types.items()]
+    asked = "'{ex-1,ex-2,ex-3}'"
+
+    async def look() -> str:
+        connection = await connect(address)
+        try:
+            await connection.execute("SELECT set_config('app.tenant', 'default', false)")
+            await connection.execute(
+                "PREPARE look (text[]) AS SELECT digest FROM exchanges "
+                "WHERE tenant = 'default' AND exchange_id = ANY ($1)"
+            )
+            for _ in range(8):
+                await connection.execute(f"EXECUTE look ({asked})")
+            await connection.execute(
+                f"INSERT INTO exchanges ({', '.join(types)}) "
+                f"SELECT {', '.join(values)} FROM generate_series(1, 5000) AS number"
+            )
+            plan = await connection.fetch(f"EXPLAIN EXECUTE look ({asked})")
+            return "\n".join(line[0] for line in plan)
+        finally:
+            await connection.close()
+
+    plan = house.run(look())
+    assert "exchanges_pkey" in plan
+    assert "Seq Scan" not in plan

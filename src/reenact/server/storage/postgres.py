@@ -28,12 +28,15 @@ _CONNECTIONS: Final = 8
 _PATIENCE: Final = 10.0
 """Seconds to connect."""
 _LONGEST: Final = 60.0
-_SETTINGS: Final = {
-    "application_name": "reenact",
-    "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "60s",
-    "timezone": "UTC",
-}
+_SETTINGS: Final = {"application_name": "reenact", "timezone": "UTC"}
+_SET: Final = """
+SET lock_timeout = '30s';
+SET idle_in_transaction_session_timeout = '60s';
+SET plan_cache_mode = force_custom_plan
+"""
+"""Said once connected: a pooler refuses whoever asks for these at once. A plan is made for the tenant
+that asks and the table as it is: one that was made while the table was empty is kept until somebody
+looks at its statistics again, and reads all of it until then."""
 _READ: Final = text("SELECT set_config('app.tenant', :tenant, true)")
 _WRITE: Final = text(
     "SELECT set_config('app.tenant', :tenant, true), "
@@ -61,9 +64,15 @@ async def connect(url: str, longest: float | None = _LONGEST) -> Any:
     except ModuleNotFoundError:
         raise ExtraMissing("PostgreSQL", "postgres") from None
     try:
-        return await asyncpg.connect(
+        connection = await asyncpg.connect(
             url, timeout=_PATIENCE, server_settings=_SETTINGS, command_timeout=longest
         )
+        try:
+            await connection.execute(_SET, timeout=_PATIENCE)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
     except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
         raise ConnectionError(str(error)) from None
 
