@@ -144,9 +144,11 @@ def _parameter(one: Difference) -> str | None:
     """The one parameter in which two URLs differ."""
     if one.kind != "changed" or one.path[-1:] != ("url",):
         return None
+    if not (isinstance(one.expected, str) and isinstance(one.observed, str)):
+        return None  # a member of a body may be called so, too
     try:
         mine, theirs = urlsplit(one.expected), urlsplit(one.observed)
-    except (AttributeError, ValueError):
+    except ValueError:
         return None
     if mine._replace(query="") != theirs._replace(query=""):
         return None

@@ -155,6 +155,13 @@ def test_headers_and_parameters_are_named_as_such(recorded: Any, asked: Any, rul
     assert http_hints(recorded, asked) == [hint, AGAIN]
 
 
+@pytest.mark.parametrize("now", [[], {"a": 1}, 5, None])
+def test_a_member_called_url_may_be_anything(now: Any) -> None:
+    assert hints({"url": "https://a.example/?x=1"}, {"url": now})[0] == (
+        'If it does not matter, let the policy say "ignore": {"paths": ["$.args.url"]}.'
+    )
+
+
 @pytest.mark.parametrize(
     "seq, lane, used, hint",
     [
