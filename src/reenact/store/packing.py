@@ -23,9 +23,8 @@ __all__ = ["BLOB_THRESHOLD", "Packer"]
 
 BLOB_THRESHOLD = 64 * 1024
 
-
-_WORTH = {"llm_request": 0.9, "llm_response": 0.9}
-"""To which part of its length a delta has to bring a payload; else to half of it. Conversations are
+_LONG = {"llm_request": 4096, "llm_response": 0}
+"""From which length on a tenth that is saved is enough; otherwise it has to be half. Conversations are
 long, and what they repeat is most of them; elsewhere time counts for more."""
 
 
@@ -103,7 +102,8 @@ class Packer:
             last = self._last[kin] = _Last(seq, payload)
             self._kept += len(payload)
         else:
-            worth = len(payload) * _WORTH.get(draft.type, 0.5)
+            size = len(payload)
+            worth = size * (0.9 if size >= _LONG.get(draft.type, size + 1) else 0.5)
             result = self._try(last, payload, self._side.get(kin[1:]), digest, worth)
             self._kept += len(payload) - len(last.payload)
             last.seq, last.payload = seq, payload
@@ -171,7 +171,10 @@ class Packer:
             return self._blob(content, "text") if len(content) > self._threshold else encoded
         if encoded.startswith(b"["):
             items = _items.decode(encoded)
-            encoded = b"[%b]" % b",".join(self._shrink(bytes(item)) for item in items)
+            small = self._threshold
+            encoded = b"[%b]" % b",".join(
+                part if len(part) <= small else self._shrink(part) for part in map(bytes, items)
+            )
         elif encoded.startswith(b"{"):
             members = _members.decode(encoded)
             if members.keys() == {"$bytes"}:
