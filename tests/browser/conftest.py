@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.frameworks.environments import IN_CI
+
+if TYPE_CHECKING:
+    from tests.browser.desk import Desk
 
 HINT = "apt-get install chromium"
 
@@ -75,3 +79,15 @@ def page(browser: Any) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
     yield Page(context.new_page())
     context.close()
+
+
+@pytest.fixture
+def ada(page: Page, tmp_path: Path) -> Iterator[Desk]:
+    """Somebody who is signed in, with one exchange to look at."""
+    from tests.browser.desk import desk
+    from tests.server.traffic.puppet import exchange
+
+    with desk(tmp_path, page) as found:
+        found.agent.ingest(exchange())
+        found.sign_in()
+        yield found

@@ -13,6 +13,7 @@ import pytest
 import reenact
 from reenact.cli.main import main
 from tests.browser.conftest import Page
+from tests.browser.reading import SCREENS, Screen, look_at, unfold, violations_of
 from tests.browser.recording import CHAT, HOSTILE, PIXEL
 
 OTHER_PIXEL = PIXEL[:41] + b"\x61" + PIXEL[42:]
@@ -104,6 +105,14 @@ def test_both_runs_are_shown_and_nothing_is_loaded_or_run(page: Page, address: s
     assert page.page.locator("main svg, main iframe, main script, main style").count() == 0
     assert page.said == []
     assert [one for one in page.asked_for if not one.startswith("data:image/png")] == [address]
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=["-".join(map(str, one)) for one in SCREENS])
+def test_everybody_can_read_it(page: Page, address: str, screen: Screen) -> None:
+    look_at(page.page, screen)
+    page.open(address)
+    unfold(page.page)
+    assert violations_of(page.page) == []
 
 
 def test_words_paths_and_pictures_stand_side_by_side(page: Page, address: str) -> None:

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.browser.conftest import Page
-from tests.browser.desk import Desk, desk
+from tests.browser.desk import Desk
 from tests.browser.reading import flaws_of
-from tests.server.traffic.puppet import exchange
 
 SENT = "This form was already sent."
-
-
-@pytest.fixture
-def ada(page: Page, tmp_path: Path) -> Iterator[Desk]:
-    with desk(tmp_path, page) as found:
-        found.agent.ingest(exchange())
-        found.sign_in()
-        yield found
 
 
 def press(ada: Desk) -> None:

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.browser.conftest import Page
-from tests.browser.desk import EMAIL, Desk, desk
+from tests.browser.desk import EMAIL, Desk
 from tests.browser.reading import flaws_of, unfold, violations_of
 from tests.server.house import PASSWORD
-from tests.server.traffic.puppet import exchange
 
 TYPED = '{"amount": 6, "note": "<b>ä & \\" €</b>"}'
-
-
-@pytest.fixture
-def ada(page: Page, tmp_path: Path) -> Iterator[Desk]:
-    with desk(tmp_path, page) as found:
-        found.agent.ingest(exchange())
-        found.sign_in()
-        yield found
 
 
 def end_session(ada: Desk) -> None:

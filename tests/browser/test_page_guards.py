@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from reenact.server.access import Grant
 from reenact.server.ports import Timings
@@ -16,14 +13,6 @@ from tests.browser.desk import EMAIL, EVERYTHING, Desk, desk
 from tests.browser.relay import relaying
 from tests.server.house import PASSWORD
 from tests.server.traffic.puppet import Puppet, exchange
-
-
-@pytest.fixture
-def ada(page: Page, tmp_path: Path) -> Iterator[Desk]:
-    with desk(tmp_path, page) as found:
-        found.agent.ingest(exchange())
-        found.sign_in()
-        yield found
 
 
 def test_two_tenants_do_not_see_each_other(ada: Desk, browser: Any) -> None:

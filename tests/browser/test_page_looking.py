@@ -90,3 +90,5 @@ def test_a_run_that_was_pushed_is_found_viewed_and_taken_home(ada: Desk, tmp_pat
     page.locator("#list li", has_text="openai/gpt-5").first.click()
     page.locator("#detail .said.user").first.wait_for()
     assert "tokens in" in page.locator("#facts").inner_text()
+    page.get_by_role("link", name="Recordings").click()
+    page.wait_for_url("**/recordings")

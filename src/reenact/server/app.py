@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import msgspec
 from starlette.applications import Starlette
@@ -26,7 +27,7 @@ from reenact.server.asking import Ask, deny
 from reenact.server.audit import actor_of
 from reenact.server.edge import LOGGER, Edge, request_id_of, told_of
 from reenact.server.pages.forms import check_form
-from reenact.server.pages.refusing import answer_browser, is_browser
+from reenact.server.pages.refusing import answer_browser, answer_stray, is_browser, wants_page
 from reenact.server.people.authenticating import authenticate, check_origin
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
@@ -60,7 +61,7 @@ def make_app(
     return Starlette(
         routes=[_route(server, path, found) for path, found in _by_path(endpoints).items()],
         middleware=[Middleware(Edge, server=server)],
-        exception_handlers={HTTPException: _answer_http},
+        exception_handlers={HTTPException: partial(_answer_http, server)},
         lifespan=lifespan,
     )
 
@@ -165,10 +166,15 @@ async def _record_denial(
         await server.auditor.write(scope, record)
 
 
-async def _answer_http(request: Request, error: Exception) -> Response:
+async def _answer_http(server: Server, request: Request, error: Exception) -> Response:
+    """What no route is for."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     code, words = _WORDS.get(status, ("malformed", "this is not understood"))
-    response = answer_problem(Problem(code, words), request_id_of(request))
+    problem, request_id = Problem(code, words), request_id_of(request)
+    if wants_page(request):
+        response = await answer_stray(server, request, problem, request_id)
+    else:
+        response = answer_problem(problem, request_id)
     if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:
         response.headers["Allow"] = error.headers["Allow"]
     return response

@@ -10,6 +10,7 @@ from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reenact._system import monotonic
@@ -17,6 +18,7 @@ from reenact.server.answering import answer_problem
 from reenact.server.connections import CROWDED
 from reenact.server.logs import FACTS
 from reenact.server.outgoing import Outgoing, ReaderTooSlow
+from reenact.server.pages.refusing import answer_anybody, wants_page
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
 
@@ -83,13 +85,13 @@ class Edge:
         except (ClientDisconnect, ReaderTooSlow):
             status = status or 499  # nobody is there to be answered
         except Problem as problem:  # there is no room for the answer
-            await answer_problem(problem, request_id)(scope, receive, send_more)
+            await _answer(scope, problem, request_id)(scope, receive, send_more)
         except Exception as error:  # noqa: BLE001 - told in the log, without what it says
             LOGGER.error("%s failed: %s", request_id, _where(error))
             if status:
                 raise ConnectionAbortedError("an answer broke off") from None
             failed = Problem("internal", "the server failed", hint="its log has the request id")
-            await answer_problem(failed, request_id)(scope, receive, send_more)
+            await _answer(scope, failed, request_id)(scope, receive, send_more)
         finally:
             held.close()
             self._note(scope, request_id, status, monotonic() - began)
@@ -123,6 +125,12 @@ class Edge:
             who,
             extra={FACTS: facts},
         )
+
+
+def _answer(scope: Scope, problem: Problem, request_id: str) -> Response:
+    if wants_page(Request(scope)):
+        return answer_anybody(problem, request_id)
+    return answer_problem(problem, request_id)
 
 
 def _crowded() -> Problem:

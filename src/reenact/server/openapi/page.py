@@ -54,7 +54,7 @@ def to_page(description: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body><main><h1>{title}</h1>"
         f"<p>Version {escape(description['info']['version'])}. For programs: "
-        '<a href="/api/openapi.json">OpenAPI</a>.</p>'
+        '<a href="/api/openapi.json">OpenAPI</a>. For people: <a href="/">the pages</a>.</p>'
         f'<nav aria-label="Parts">{tags}<a href="#types">types</a></nav>'
         f'{body}<h2 id="types">types</h2>{schemas}</main></body></html>'
     )

@@ -133,9 +133,8 @@ def _row(seq: int, record: dict[str, Any], names: dict[str, str]) -> tuple[Child
         _about(record, names),
         _where(record),
         fragment(
-            badge(str(record.get("outcome", ""))) if record.get("outcome") else None,
-            " ",
-            tag("span", str(record.get("code", "")), class_="dim"),
+            badge(str(record["outcome"])) if record.get("outcome") else None,
+            tag("span", f" {record['code']}", class_="dim") if record.get("code") else None,
         ),
     )
 
@@ -158,8 +157,10 @@ def _where(record: dict[str, Any]) -> Html:
 
 
 def _named(subject: dict[str, Any], names: dict[str, str]) -> Html:
-    id = str(subject.get("id", ""))
-    return tag("span", f"{subject.get('type')} {names.get(id) or id}", title=id)
+    id, kind = str(subject.get("id", "")), str(subject.get("type", ""))
+    if kind == "batch":
+        return link(url("/batches/{}", id), kind, title=id)
+    return tag("span", f"{kind} {names.get(id) or id}", title=id)
 
 
 def _about(record: dict[str, Any], names: dict[str, str]) -> Html:

@@ -60,7 +60,7 @@ def _row(one: BatchView) -> tuple[Child, ...]:
         badge(one.state),
         f"{one.plan.replayable:,} of {one.plan.exchanges:,}",
         counted(one.progress.verdicts) if one.progress.verdicts else "",
-        one.confirmed_by or one.requested_by,
+        tag("span", one.confirmed_by or one.requested_by, class_="whole"),
         one.reason,
     )
 

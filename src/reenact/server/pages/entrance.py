@@ -120,7 +120,9 @@ def _setup_page(token: str, problem: Problem | None = None) -> Response:
 
 def _used_link() -> Response:
     told = tag("p", "This link is not good: it was used, or there is a newer one.", role="alert")
-    return bare("Not any more", tag("p", "Links like this one work once."), told, status=410)
+    once = tag("p", "Links like this one work once.")
+    way = tag("p", link("/signin", "Sign in"), class_="ways")
+    return bare("Not any more", once, told, way, status=410)
 
 
 async def show_invite(ask: Ask) -> Response:

@@ -15,10 +15,10 @@ __all__ = ["drawing", "rows_of"]
 _IN: Final = 36
 _HIGH: Final = 46
 _GAP: Final = 16
-_WIDE: Final = 330
+_WIDE: Final = 290
 _LEFT: Final = 24
 _DEEPEST: Final = 12
-_LETTERS: Final = 44
+_LETTERS: Final = 40
 _TIE: Final = 20
 
 Placed = dict[str, tuple[int, int]]

@@ -89,7 +89,9 @@ def _words(one: GrantShown) -> str:
     return f"{one.role}{limits}{until}"
 
 
-def _grants(ask: Ask, user: UserShown) -> Html:
+def _grants(ask: Ask, user: UserShown) -> Html | None:
+    if not user.grants:
+        return None
     items = (
         tag(
             "li",

@@ -59,7 +59,7 @@ def _row(one: CaptureView) -> tuple[Child, ...]:
 async def view_capture(ask: Ask) -> Response:
     """``GET /recordings/{id}/view``: the run of a capture, on a page of its own."""
     row = await find(ask, ask.path("id"))
-    return await _view(ask, row.digest, row.name or row.capture_id)
+    return await _view(ask, row.digest, row.name or row.capture_id, ("/recordings", "Recordings"))
 
 
 async def view_exchange(ask: Ask) -> Response:
@@ -67,11 +67,12 @@ async def view_exchange(ask: Ask) -> Response:
     exchange = exchange_of(await get_exchange(ask, ask.path("id")))
     if exchange.recording is None:
         raise Problem("not_found", "this exchange has no recording")
-    return await _view(ask, exchange.recording.digest, exchange.route_id)
+    back = url("/exchanges/{}", exchange.exchange_id), "Exchange"
+    return await _view(ask, exchange.recording.digest, exchange.route_id, back)
 
 
-async def _view(ask: Ask, digest: str, name: str) -> Response:
+async def _view(ask: Ask, digest: str, name: str, back: tuple[str, str]) -> Response:
     """A page of its own, with its own policy: everything is inside, and nothing is loaded."""
-    html = await run_view(ask.server, ask.tenant, digest, name)
+    html = await run_view(ask.server, ask.tenant, digest, name, back=back)
     headers = {"Content-Security-Policy": f"{run_policy()}; frame-ancestors 'none'"}
     return Response(html.encode("utf-8", "replace"), 200, headers, "text/html; charset=utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -10,11 +12,16 @@ from reenact.server.pages.again import sign_in_again
 from reenact.server.pages.ended import Kept, form_again, keep, shown
 from reenact.server.pages.markup import Html, link, tag, url
 from reenact.server.pages.shell import alert, bare, page
+from reenact.server.people.authenticating import authenticate
 from reenact.server.people.csrf import SAFE
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
 
-__all__ = ["answer_browser", "is_browser"]
+__all__ = ["answer_anybody", "answer_browser", "answer_stray", "is_browser", "wants_page"]
+
+
+_PROGRAMS: Final = ("/api/", "/v1/")
+"""Below these a browser gets what programs get."""
 
 
 def is_browser(request: Request) -> bool:
@@ -22,27 +29,66 @@ def is_browser(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-async def answer_browser(
-    server: Server, request: Request, principal: Principal | None, problem: Problem, request_id: str
-) -> Response:
-    """``principal`` is None for somebody who is not known."""
-    said = tag("p", f"Request {request_id}", class_="dim")
-    if principal is None or problem.status == 401:
-        return await _unknown(server, request, problem)
-    ask = Ask(request, server, principal)
-    old = await keep(server, request) if problem.code == "csrf_failed" else None
-    return page(
-        ask,
-        _TITLES.get(problem.status, "Not like this"),
+def wants_page(request: Request) -> bool:
+    """The same, where no route says whom it is for."""
+    return is_browser(request) and not request.url.path.startswith(_PROGRAMS)
+
+
+def answer_anybody(problem: Problem, request_id: str) -> Response:
+    """A page for whoever asked; nothing is looked up."""
+    return bare(
+        _title(problem),
         alert(problem),
         tag("p", link("/", "To the start"), class_="ways"),
-        _of_another_session(ask, old) if old is not None else None,
-        said,
+        tag("p", f"Request {request_id}", class_="dim"),
         status=problem.status,
     )
 
 
-_TITLES = {403: "Not allowed", 404: "Not found", 429: "Too much at once", 500: "Something broke"}
+async def answer_browser(
+    server: Server, request: Request, principal: Principal | None, problem: Problem, request_id: str
+) -> Response:
+    """``principal`` is None for somebody who is not known."""
+    if problem.status == 401:
+        return await _unknown(server, request, problem)
+    if principal is None:
+        return answer_anybody(problem, request_id)
+    ask = Ask(request, server, principal)
+    old = await keep(server, request) if problem.code == "csrf_failed" else None
+    return page(
+        ask,
+        _title(problem),
+        alert(problem),
+        tag("p", link("/", "To the start"), class_="ways"),
+        _of_another_session(ask, old) if old is not None else None,
+        tag("p", f"Request {request_id}", class_="dim"),
+        status=problem.status,
+    )
+
+
+_TITLES: Final = {
+    403: "Not allowed",
+    404: "Not found",
+    429: "Too much at once",
+    500: "Something broke",
+    503: "Not now",
+    507: "There is no room left",
+}
+
+
+def _title(problem: Problem) -> str:
+    return _TITLES.get(problem.status, "Not like this")
+
+
+async def answer_stray(
+    server: Server, request: Request, problem: Problem, request_id: str
+) -> Response:
+    """Somebody followed a link that leads nowhere; it does not matter who."""
+    try:
+        principal = await authenticate(server, request)
+    except Problem:
+        principal = None
+    return await answer_browser(server, request, principal, problem, request_id)
 
 
 def _of_another_session(ask: Ask, kept: Kept) -> Html:
@@ -56,8 +102,6 @@ def _of_another_session(ask: Ask, kept: Kept) -> Html:
 
 
 async def _unknown(server: Server, request: Request, problem: Problem) -> Response:
-    if problem.status != 401:
-        return bare("Not like this", alert(problem), status=problem.status)
     if request.method in SAFE:
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(url("/signin", next=f"{request.url.path}{query}"), 303)

@@ -64,10 +64,12 @@ def _told(call: Call, step: Step | None, exchange: Exchange) -> Told:
     return told
 
 
-async def run_view(server: Server, tenant: str, digest: str, name: str) -> str:
-    """The page that ``reenact view`` makes of a recording."""
+async def run_view(
+    server: Server, tenant: str, digest: str, name: str, *, back: tuple[str, str]
+) -> str:
+    """The page that ``reenact view`` makes of a recording, with a way ``back``."""
 
     def read(source: SeekableSource) -> str:
-        return run_page(name, contents(name, source.manifest(), read_steps(source)))
+        return run_page(name, contents(name, source.manifest(), read_steps(source)), back=back)
 
     return await with_recording(server, tenant, digest, read)

@@ -112,6 +112,7 @@ function inside(change) {
     parts.push(fold);
   } else if (change.kind === "moved") parts.push(folded("what it says", shown(value(other.whole)), false));
   else parts.push(sides(one ? side("gone", shown(value(one.whole))) : none(), other ? side("new", shown(value(other.whole))) : none()));
+  parts.push(el("a", { href: `#${link(change)}` }, "link to this difference"));
   return el("div", { class: "inside" }, ...parts);
 }
 
@@ -126,8 +127,7 @@ function card(change) {
   if (cards.has(change)) return cards.get(change);
   const step = change.other || change.one;
   const seqs = [change.one, change.other].filter(Boolean).map((one) => one.seq).join(" → ");
-  const anchor = el("a", { href: `#${link(change)}`, title: "link to this difference" }, `event ${seqs}`);
-  const made = el("details", { class: `change ${change.kind}`, id: link(change) }, el("summary", {}, el("span", { class: "kind" }, change.kind), el("b", {}, title(step)), el("span", { class: "gist" }, gist(change)), anchor));
+  const made = el("details", { class: `change ${change.kind}`, id: link(change) }, el("summary", {}, el("span", { class: "kind" }, change.kind), el("b", {}, title(step)), el("span", { class: "gist" }, gist(change)), el("span", { class: "facts" }, `event ${seqs}`)));
   made.addEventListener("toggle", () => { if (made.open && made.childElementCount === 1) made.append(inside(change)); });
   made.open = opened.has(change);
   cards.set(change, made);
@@ -158,7 +158,7 @@ function totals() {
     ["time in models", (run) => span(run.modelTime), true], ["time in all", (run) => span(run.time), true],
   ].filter(([name]) => (data.one.models + data.other.models || !/model/.test(name)) && (tokens || !/token/.test(name)));
   const row = (run, other) => el("tr", {}, el("th", {}, run.name), ...columns.map(([, of, free]) => el("td", free || of(run) === of(other) ? {} : { class: "apart" }, of(run))));
-  return el("div", { class: "total" }, el("table", {}, el("tr", {}, el("td", {}), ...columns.map(([name]) => el("td", { class: "facts" }, name))), row(data.one, data.other), row(data.other, data.one)));
+  return el("div", { class: "total", tabindex: "0", role: "region", "aria-label": "both runs in numbers" }, el("table", {}, el("tr", {}, el("td", {}), ...columns.map(([name]) => el("td", { class: "facts" }, name))), row(data.one, data.other), row(data.other, data.one)));
 }
 
 function laneTitle(lane) {

@@ -26,9 +26,11 @@ _PAGE = """\
 </head>
 <body>
 <header>
-<h1>{title}</h1><span class="facts" id="facts"></span><span class="space"></span>
+{way}<h1>{title}</h1><span class="facts" id="facts"></span><span class="space"></span>
 {tools}<button id="theme" title="light or dark ( t )">&#9680;</button>
 </header>
+<noscript>What was recorded is drawn by the script of this page, and scripts are switched off here.
+On the command line: reenact show, reenact diff.</noscript>
 {body}<script type="application/json" id="data">{data}</script>
 <script>{script}</script>
 </body>
@@ -37,19 +39,28 @@ _PAGE = """\
 
 
 def document(
-    name: str, title: str, data: Any, *, tools: str, body: str, parts: tuple[str, ...] = ()
+    name: str,
+    title: str,
+    data: Any,
+    *,
+    tools: str,
+    body: str,
+    parts: tuple[str, ...] = (),
+    back: tuple[str, str] | None = None,
 ) -> str:
     """One HTML document, with ``base`` and ``name`` as its styles and scripts (see this folder).
     Between the two scripts come its ``parts``: ``name-part.js``, in this order.
 
     ``tools`` (in the heading) and ``body`` are markup of ours. ``data`` is what was recorded: it is
-    text inside of the document, and becomes nothing else in a browser.
+    text inside of the document, and becomes nothing else in a browser. ``back`` is where one comes
+    from, an address and what to call it, where the document is one of several pages.
     """
     style, script = _style(name), _script(name, parts)
     encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_SAFE)
     return _PAGE.format(
         policy=policy(name, parts),
         title=escape(title),
+        way="" if back is None else f'<a href="{escape(back[0])}">{escape(back[1])}</a>',
         style=style,
         tools=tools,
         body=body,

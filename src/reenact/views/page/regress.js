@@ -174,7 +174,7 @@ function fill() {
     const made = el("li", { on: { click: () => pick(group) } }, el("span", { class: `dot s-${state(group)}` }), el("code", {}, group.cause), el("b", {}, group.rows.length.toLocaleString("en")), el("small", {}, group.known ? `known, ${group.status}` : group.status));
     items.set(group.id, made);
     const section = group.known ? "known" : group.status === "ok" ? "fine" : "new";
-    const both = before === section ? [made] : [el("h2", {}, section), made];
+    const both = before === section ? [made] : [el("li", { class: "head" }, el("h2", {}, section)), made];
     before = section;
     const bunch = document.createDocumentFragment();
     bunch.append(...both);

@@ -14,7 +14,7 @@ _TOOLS = """\
 
 _BODY = """\
 <section id="sum" aria-label="summary"></section>
-<nav id="list" aria-label="causes"></nav>
+<nav id="list" aria-label="causes" tabindex="0"></nav>
 <main id="detail"></main>
 """
 

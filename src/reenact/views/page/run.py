@@ -31,9 +31,9 @@ _BODY = """\
 """
 
 
-def run_page(title: str, contents: Any) -> str:
-    """The page, about what ``contents`` has made of a recording."""
-    return document("run", title, contents, tools=_TOOLS, body=_BODY, parts=_PARTS)
+def run_page(title: str, contents: Any, *, back: tuple[str, str] | None = None) -> str:
+    """The page, about what ``contents`` has made of a recording. ``back``: see :func:`document`."""
+    return document("run", title, contents, tools=_TOOLS, body=_BODY, parts=_PARTS, back=back)
 
 
 def run_policy() -> str:
