@@ -6,6 +6,7 @@ Every secret is put together from halves: the repository itself contains no toke
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -18,8 +19,9 @@ from hypothesis import strategies as st
 from reenact.policy.behind import Finding
 from reenact.policy.gate import Engine, Gate
 from reenact.policy.known import Known
-from reenact.policy.names import Names
+from reenact.policy.names import CASELESS, Names
 from reenact.policy.redaction import Redactor, blind
+from reenact.policy.searched import Searched
 from reenact.policy.shapes import SHAPES
 from reenact.policy.texts import Texts
 from reenact.policy.walk import Walk
@@ -265,5 +267,42 @@ def test_going_from_word_to_word_finds_what_a_search_finds(data: st.DataObject) 
         [*needs, "a1B2c3D4" * 5, "0" * 12, "_v1_", "do", "sk", " ", "-", ".", "İ"]
     )
     text = "".join(data.draw(st.lists(pieces, max_size=12)))
-    found = sorted(match.span() for match in shape.matches(text, text.lower()))
+    found = sorted(match.span() for match in shape.matches(Searched(text)))
     assert found == sorted(match.span() for match in shape.exact.finditer(text))
+
+
+@given(data=st.data())
+def test_going_from_name_to_name_finds_what_a_search_finds(data: st.DataObject) -> None:
+    stem = data.draw(st.sampled_from(Names(secret=["x-corp-pin"]).stems))
+    needs = [*stem.needs, *(need.upper() for need in stem.needs)]
+    pieces = st.sampled_from([*needs, *"corpin", "pass", "word", "s", "_", "-", " ", "\\", "İ"])
+    searched = Searched("".join(data.draw(st.lists(pieces, max_size=12))))
+    pattern = re.compile(stem.pattern, CASELESS)
+    expected = [match.span() for match in pattern.finditer(searched.text)]
+    found = searched.matches(pattern, stem.needs[0], stem.before)
+    assert [match.span() for match in found] == expected
+    if expected:
+        assert all(map(searched.has, stem.needs))
+
+
+@given(data=st.data())
+def test_what_is_there_is_had_and_what_is_not_is_not(data: st.DataObject) -> None:
+    pieces = [
+        "sk-",
+        "SK",
+        "1//0",
+        ":AA",
+        "token",
+        "Tok",
+        "en",
+        "-",
+        "/",
+        " ",
+        "0",
+        "é",
+        "K",
+        "\ud800",
+    ]
+    text = "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=8)))
+    need = data.draw(st.sampled_from(["sk-", "1//0", ":aa", "token", "form-data", "_live_", "0"]))
+    assert Searched(text).has(need) == (need in text.lower())

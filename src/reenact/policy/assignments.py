@@ -20,6 +20,7 @@ from reenact.policy.behind import (
 )
 from reenact.policy.names import CASELESS, TAIL, Names
 from reenact.policy.patterns import late
+from reenact.policy.searched import Searched, matches_at
 
 __all__ = ["Assignments"]
 
@@ -35,16 +36,16 @@ class Assignments:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._stems = [
-            (stem.needs, late(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS))
-            for stem in names.stems
+            (stem, late(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS)) for stem in names.stems
         ]
 
-    def find(self, text: str, low: str) -> Iterator[Finding]:
-        """Every secret behind a name in ``text``, whose lower-case form is ``low``."""
+    def find(self, searched: Searched) -> Iterator[Finding]:
+        """Every secret behind a name in the text."""
+        text = searched.text
         matches: list[re.Match[str]] = []
-        for needs, pattern in self._stems:
-            if all(need in low for need in needs):
-                matches += pattern.finditer(text)
+        for stem, pattern in self._stems:
+            if all(map(searched.has, stem.needs)):
+                matches += searched.matches(pattern, stem.needs[0], stem.before)
         done = 0
         for match in sorted(matches, key=re.Match.start):
             # Inside a value that is replaced as a whole; also what keeps hostile nesting linear.
@@ -54,7 +55,7 @@ class Assignments:
                 yield from findings
         if "--" in text:
             yield from self._flags(text)
-        if "form-data" in low:
+        if searched.has("form-data"):
             yield from self._parts(text)
 
     def _at(self, text: str, match: re.Match[str]) -> Found:
@@ -68,7 +69,7 @@ class Assignments:
         return [], 0
 
     def _flags(self, text: str) -> Iterator[Finding]:
-        for flag in _FLAG.finditer(text):
+        for flag in matches_at(_FLAG, text, "--"):
             if self._names.secret(flag[1]):
                 yield from argument(text, flag.end(), flag[1])[0]
 

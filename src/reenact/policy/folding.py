@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from reenact.policy.patterns import late
+from reenact.policy.searched import matches_at
 
 __all__ = ["View", "fold", "unquote"]
 
@@ -61,14 +62,14 @@ def fold(text: str) -> View:
     """
     if "\\" not in text:
         return View(text)
-    return _rewrite(text, _ESCAPE, _unescaped)
+    return _rewrite(text, matches_at(_ESCAPE, text, "\\"), _unescaped)
 
 
 def unquote(view: View) -> View | None:
     """``view`` with percent-encoded ASCII undone, or None when there is none."""
     if "%" not in view.text or not _PERCENT.search(view.text):
         return None
-    plain = _rewrite(view.text, _PERCENT, _unquoted)
+    plain = _rewrite(view.text, matches_at(_PERCENT, view.text, "%"), _unquoted)
     plain._below = view
     return plain
 
@@ -100,11 +101,13 @@ def _escaped(run: int) -> int:
     return run if run % 2 else 2 * _escaped(run // 2) + 1
 
 
-def _rewrite(text: str, pattern: re.Pattern[str], plain: Callable[[re.Match[str]], _Plain]) -> View:
+def _rewrite(
+    text: str, matches: Iterable[re.Match[str]], plain: Callable[[re.Match[str]], _Plain]
+) -> View:
     pieces: list[str] = []
     view = View("")
     here = done = 0
-    for match in pattern.finditer(text):
+    for match in matches:
         start, end = match.span()
         new, step = plain(match)
         pieces += (text[done:start], new)

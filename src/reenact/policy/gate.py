@@ -25,6 +25,7 @@ import msgspec
 
 from reenact.errors import ExtraMissing
 from reenact.policy.names import Names, Stem
+from reenact.policy.searched import probe, words_in
 from reenact.policy.shapes import SHAPES, Shape
 from reenact.policy.shelf import shelf_of
 from reenact.policy.streams import CHUNKS
@@ -145,14 +146,13 @@ def _python(patterns: tuple[Pattern, ...]) -> _Scanner:
     for pattern in patterns:
         for need in pattern.needs:
             candidate = (need, pattern.caseless, re.compile(pattern.source.encode()))
-            probes.setdefault(_probe(need), []).append(candidate)
+            probes.setdefault(probe(need), []).append(candidate)
 
     def scan(data: bytes) -> Verdict:
-        # As text, which tests for substrings several times faster than bytes do.
-        words = f" {' '.join(set(data.translate(_WORDS).decode('ascii').split()))} "
+        words = words_in(data)
         low = data.lower()
-        for probe, candidates in probes.items():
-            if probe in words and any(_matches(one, data, low) for one in candidates):
+        for word, candidates in probes.items():
+            if word in words and any(_matches(one, data, low) for one in candidates):
                 return Verdict.SUSPECT
         return Verdict.STREAMS if _STREAM in data else Verdict.CLEAN
 
@@ -160,13 +160,6 @@ def _python(patterns: tuple[Pattern, ...]) -> _Scanner:
 
 
 _Candidate = tuple[bytes, bool, re.Pattern[bytes]]
-_WORDS = bytes(ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 32 for c in range(256))
-
-
-def _probe(need: bytes) -> str:
-    """What is in the set of words, with blanks around each, when ``need`` is in the data."""
-    parts = re.findall(" ?[a-z0-9]+ ?", need.translate(_WORDS).decode("ascii"))
-    return max(parts, key=len, default="")
 
 
 def _matches(candidate: _Candidate, data: bytes, low: bytes) -> bool:

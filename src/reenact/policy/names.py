@@ -44,11 +44,13 @@ _CACHE_LIMIT = 4096
 
 
 class Stem(msgspec.Struct, frozen=True):
-    """The end of a secret name. ``needs`` are lower-case texts without which it cannot match."""
+    """The end of a secret name. ``needs`` are lower-case texts without which it cannot match; the first
+    stands ``before`` characters behind its start."""
 
     needs: tuple[str, ...]
     pattern: str
     gap: str = _GATE_GAP
+    before: int = 0
 
     def gate(self) -> str:
         """The pattern with its tail, for text that may be percent-encoded."""
@@ -102,7 +104,7 @@ _STEMS = (
     _stem("client assertion"),
     _stem("amz signature"),
     _stem("goog signature"),
-    Stem(("pat",), r"[-_]pat"),
+    Stem(("pat",), r"[-_]pat", before=1),
 )
 
 # Too short to be trusted at the end of a longer name.

@@ -16,6 +16,7 @@ import msgspec
 
 from reenact.policy.names import CASELESS
 from reenact.policy.patterns import late
+from reenact.policy.searched import Searched
 
 __all__ = ["EDGE", "GATE_EDGE", "SHAPES", "Shape"]
 
@@ -52,22 +53,14 @@ class Shape(msgspec.Struct, frozen=True):
     check: Callable[[str], bool] | None = None
     leads: bool = False
 
-    def matches(self, text: str, low: str) -> Iterator[re.Match[str]]:
-        """Every match in ``text``; ``low`` is the same in lower case."""
-        if not any(need in low for need in self.needs):
-            return
-        # A search would try the look-behinds at every character: go from word to word instead.
-        # (There is a capital letter that becomes two small ones; then the places do not agree.)
-        if not self.leads or len(low) != len(text):
-            yield from self.exact.finditer(text)
-            return
-        for need in self.needs:
-            place = low.find(need)
-            while place >= 0:
-                match = self.exact.match(text, place)
-                if match is not None:
-                    yield match
-                place = low.find(need, match.end() if match else place + 1)
+    def matches(self, searched: Searched) -> Iterator[re.Match[str]]:
+        """Every match in the text."""
+        needs = [need for need in self.needs if searched.has(need)]
+        if needs and not (self.leads and searched.aligned):
+            yield from self.exact.finditer(searched.text)
+        else:
+            for need in needs:
+                yield from searched.matches(self.exact, need)
 
 
 def _prefixed(

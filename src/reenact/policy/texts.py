@@ -13,6 +13,7 @@ from reenact.policy.known import Known
 from reenact.policy.names import Names
 from reenact.policy.patterns import late
 from reenact.policy.placeholder import is_mark, pseudonym
+from reenact.policy.searched import Searched
 from reenact.policy.shapes import SHAPES
 from reenact.policy.strict import find_strict
 
@@ -58,13 +59,17 @@ class Texts:
     def tokens(self, text: str) -> list[Finding]:
         """Only the token shapes and known values of ``text``, which may itself be JSON."""
         view = fold(text)
-        found = [*_mapped(view, _shapes(view.text)), *self._values(view), *self._values(View(text))]
+        found = [
+            *_mapped(view, _shapes(Searched(view.text))),
+            *self._values(view),
+            *self._values(View(text)),
+        ]
         return _disjoint(text, found)
 
     def _in_view(self, view: View) -> Iterator[Finding]:
         text = view.text
-        low = text.lower()
-        found = [*_shapes(text, low), *_userinfo(text), *self._assignments.find(text, low)]
+        searched = Searched(text)
+        found = [*_shapes(searched), *_userinfo(text), *self._assignments.find(searched)]
         if self.strict:
             found += find_strict(text)
         yield from _mapped(view, found)
@@ -90,12 +95,11 @@ def _mapped(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
         yield structs.replace(one, start=view.original(one.start), end=view.original(one.end))
 
 
-def _shapes(text: str, low: str | None = None) -> Iterator[Finding]:
-    low = text.lower() if low is None else low
+def _shapes(searched: Searched) -> Iterator[Finding]:
     for shape in SHAPES:
-        for match in shape.matches(text, low):
+        for match in shape.matches(searched):
             start, end = match.span("s") if "s" in shape.exact.groupindex else match.span()
-            if shape.check is None or shape.check(text[start:end]):
+            if shape.check is None or shape.check(searched.text[start:end]):
                 yield Finding(start, end, shape.id)
 
 
