@@ -89,14 +89,26 @@ def test_small_payloads_and_a_packer_without_deltas_store_whole(tmp_path: Path) 
         assert plain.add({"text": LONG}) == exact({"text": LONG})
 
 
-@pytest.mark.parametrize("kind, kept", [("llm_response", True), ("nondeterministic", False)])
-def test_of_a_conversation_less_is_worth_a_delta(tmp_path: Path, kind: str, kept: bool) -> None:
-    """A model's answer is mostly new; what is around it is what it was."""
+@pytest.mark.parametrize(
+    "kind, size, kept",
+    [
+        ("llm_response", 800, True),
+        ("nondeterministic", 800, False),
+        ("llm_request", 800, False),
+        ("llm_request", 1600, True),
+        ("nondeterministic", 1600, False),
+    ],
+)
+def test_of_a_conversation_less_is_worth_a_delta(
+    tmp_path: Path, kind: str, size: int, kept: bool
+) -> None:
+    """A model's answer is mostly new; what is around it is what it was. So is the end of a long
+    question; a short one is no conversation yet."""
     desk = Desk(tmp_path)
     for seed in (1, 2):
-        desk.add({"frame": LONG, **noise(seed)}, type=kind)
+        desk.add({"frame": LONG, **noise(seed, size)}, type=kind)
     assert is_delta(desk.stored[2]) is kept
-    assert desk.read(2) == exact({"frame": LONG, **noise(2)})
+    assert desk.read(2) == exact({"frame": LONG, **noise(2, size)})
 
 
 @pytest.mark.parametrize("digits", [0, 15])
