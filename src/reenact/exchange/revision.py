@@ -23,6 +23,7 @@ from reenact.exchange.steps import STEP_ID
 __all__ = ["Definition", "define"]
 
 _MOST_FUNCTIONS: Final = 1_000
+_TRIES: Final = 20
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
@@ -107,13 +108,24 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def _code_of(function: FunctionType) -> str:
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        tree = _parsed(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError, ValueError):
         return _bytecode(function.__code__)
     for node in ast.walk(tree):
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
     return ast.dump(tree, annotate_fields=False)
+
+
+def _parsed(source: str) -> ast.Module:
+    """``ast.parse``. Before 3.11.8 and 3.12.2 it fails for no reason of its own where another thread
+    parses something meanwhile (gh-106905): then it is asked again."""
+    for _ in range(_TRIES):
+        try:
+            return ast.parse(source)
+        except SystemError:
+            continue
+    return ast.parse(source)
 
 
 def _bytecode(code: CodeType) -> str:

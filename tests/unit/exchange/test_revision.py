@@ -1,5 +1,7 @@
 """Revisions of routes: they change with the code, and with nothing else."""
 
+import ast
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +81,26 @@ def test_what_changes_a_revision_and_what_does_not(tmp_path):
         "the version": revision(tmp_path, version="2"),
     }
     assert len({first, *other.values()}) == 6, other
+
+
+def test_somebody_else_parses_at_the_same_time():
+    alone = define("r", "route", "1", (revision,))
+    interrupting = iter(range(3))
+
+    def parse_something(_phase: str, _info: object) -> None:
+        here = sys._getframe(1).f_code
+        if here is ast.parse.__code__ and next(interrupting, None) is not None:
+            ast.parse("x = 1 + 2")
+
+    before = gc.get_threshold()
+    gc.callbacks.append(parse_something)
+    gc.set_threshold(5)
+    try:
+        assert define("r", "route", "1", (revision,)) == alone
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(parse_something)
+    assert next(interrupting, None) is None
 
 
 def test_code_without_source():
