@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from reenact.policy.patterns import late
-from reenact.policy.searched import matches_at
 
 __all__ = ["View", "fold", "unquote"]
 
 # A run of backslashes of any length: text that was written as JSON several times over. It is
-# tried once, from its start: millions of backslashes must not cost their square. A text in another
-# script may have nothing but wide escapes: a row of them is one match. Those of surrogates and of
-# the backslash itself stay as they are.
+# tried once, from its start, and all of it is the match even where it is no escape: millions of
+# backslashes must not cost their square. A text in another script may have nothing but wide escapes:
+# a row of them is one match. Those of surrogates and of the backslash itself stay as they are. The first
+# backslash stands alone, because what starts with one character is searched for ten times as fast.
 _WIDE = r"u(?!005[cC]|[dD][89a-fA-F])[0-9A-Fa-f]{4}"
 _ESCAPE = late(
-    rf"(?<!\\)(?:(?P<row>(?:\\(?!u0022){_WIDE})++)|(?P<run>\\++)"
-    rf"(?:(?P<short>[nrtbf/])|(?P<wide>{_WIDE})|(?P<byte>x[0189A-Fa-f][0-9A-Fa-f])))"
+    rf"\\(?:(?P<row>(?!u0022){_WIDE}(?:\\(?!u0022){_WIDE})*+)|(?P<more>\\*+)"
+    rf"(?:(?P<short>[nrtbf/])|(?P<wide>{_WIDE})|(?P<byte>x[0189A-Fa-f][0-9A-Fa-f]))?)"
 )
 _SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
 _QUOTE = "u0022"
@@ -62,14 +62,15 @@ def fold(text: str) -> View:
     """
     if "\\" not in text:
         return View(text)
-    return _rewrite(text, matches_at(_ESCAPE, text, "\\"), _unescaped)
+    runs = _ESCAPE.finditer(text)
+    return _rewrite(text, (run for run in runs if run.lastgroup != "more"), _unescaped)
 
 
 def unquote(view: View) -> View | None:
     """``view`` with percent-encoded ASCII undone, or None when there is none."""
     if "%" not in view.text or not _PERCENT.search(view.text):
         return None
-    plain = _rewrite(view.text, matches_at(_PERCENT, view.text, "%"), _unquoted)
+    plain = _rewrite(view.text, _PERCENT.finditer(view.text), _unquoted)
     plain._below = view
     return plain
 
@@ -92,7 +93,7 @@ def _unescaped(match: re.Match[str]) -> _Plain:
     if kind == "byte":
         return "\0", 1
     if match["wide"] == _QUOTE:
-        return "\\" * _escaped(len(match["run"])) + '"', 1
+        return "\\" * _escaped(1 + len(match["more"])) + '"', 1
     return chr(int(match["wide"][1:], 16)), 1
 
 
