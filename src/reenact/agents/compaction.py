@@ -10,6 +10,7 @@ import msgspec
 from reenact.agents.messages import Message, ModelRequest, Usage
 from reenact.engine.call import Call
 from reenact.errors import UsageError
+from reenact.format.building import build
 from reenact.format.event import Data
 
 __all__ = [
@@ -62,6 +63,9 @@ class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
         """What is recorded of it."""
         found: Data = msgspec.to_builtins(self)
         return found
+
+
+build(Decided)
 
 
 def cut(messages: Sequence[Message], keep: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from reenact.errors import UsageError
+from reenact.format.building import build
 
 __all__ = [
     "Delta",
@@ -142,6 +143,9 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     thinking: str = ""
     reply: ModelReply | None = None
+
+
+build(Message, ModelReply)
 
 
 def as_messages(given: Sequence[Message | Mapping[str, Any]]) -> list[Message]:

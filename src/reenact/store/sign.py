@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reenact.errors import ExtraMissing, SignatureInvalid, SinkError, UsageError
+from reenact.format.building import build
 from reenact.format.canonical import canonical
 from reenact.format.manifest import Manifest
 from reenact.store.files import replace_file
@@ -34,6 +35,9 @@ class _Signature(msgspec.Struct, frozen=True, rename="camel"):
     algorithm: str
     public_key: str
     signature: str
+
+
+build(_Signature)
 
 
 def signature_path(recording: Path) -> Path:

@@ -7,6 +7,8 @@ decimals, paths, tuples and sets. Anything else is refused, with the place where
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -201,7 +203,41 @@ def _is_plain(annotation: Any) -> bool:
 def _convert(data: Any, annotation: Any, *, strict: bool) -> Any:
     if is_model(annotation):  # says more about what does not fit than a hook can
         return annotation.model_validate(data)
+    _build(annotation)
     return msgspec.convert(data, annotation, builtin_types=(bytes,), dec_hook=_made, strict=strict)
+
+
+_built: set[Any] = set()
+_MOST_BUILT: Final = 4096
+_building = threading.Lock()
+
+
+def _build(annotation: Any) -> None:
+    """What msgspec knows of a class is built by one thread: another one that reads it meanwhile would get
+    what is half built, and the process would crash."""
+    try:
+        if annotation in _built:
+            return
+        hashable = True
+    except TypeError:  # it is annotated with something that has no hash
+        hashable = False
+    with _building:
+        try:
+            msgspec.json.Decoder(annotation, dec_hook=_made)
+        except (TypeError, NameError):
+            return  # whoever reads by it is told
+        if hashable:
+            if len(_built) >= _MOST_BUILT:
+                _built.clear()
+            _built.add(annotation)
+
+
+def _in_child() -> None:
+    global _building
+    _building = threading.Lock()  # the thread that held it is not here
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _made(kind: Any, data: Any) -> Any:

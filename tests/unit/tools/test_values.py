@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 from uuid import UUID
 
 import msgspec
 import pytest
 
 from reenact import ValueRefused
+from reenact.tools import values
 from reenact.tools.values import Kind, to_plain
 from reenact.tools.wrapping import tool
 from tests.unit.tools.stage import events, record, replay
@@ -285,3 +290,47 @@ def test_a_coroutine_tool_has_the_same_values() -> None:
 
 def test_a_value_that_does_not_fit_its_annotation_stays_plain() -> None:
     assert Kind(Point).typed({"no": "point"}) == {"no": "point"}
+
+
+RACE = """
+import sys, threading
+from dataclasses import make_dataclass
+from reenact.tools.values import Kind
+
+kinds = [int]
+for number in range(40):
+    kinds.append(make_dataclass(f"C{number}", [("a", int), ("of", kinds[-1] | None, None)]))
+at_once, done = threading.Barrier(8), []
+
+def work():
+    at_once.wait()
+    done.append(Kind(kinds[-1]).read({"a": 1}).a)
+
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for one in threads:
+    one.start()
+for one in threads:
+    one.join()
+print(sum(done))
+"""
+
+
+def test_threads_that_read_by_a_class_for_the_first_time_at_once() -> None:
+    for _ in range(5):  # without care two of five crash
+        done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr
+
+
+def test_a_child_that_is_forked_while_a_thread_reads_can_read() -> None:
+    own = make_dataclass("Own", [("x", int)])  # which nobody has read by
+    with values._building:
+        pid = os.fork()
+        if not pid:
+            signal.alarm(60)  # ends it, should it wait for the lock
+            os._exit(Kind(own).read({"x": 3}).x)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+
+
+def test_an_annotation_without_a_hash_is_read_by() -> None:
+    assert Kind(Annotated[Point, {"a": 1}]).read({"x": "3", "y": 4}).x == 3

@@ -9,6 +9,7 @@ import msgspec
 
 from reenact.boundaries.growth import as_text
 from reenact.errors import RecordingDamaged
+from reenact.format.building import build
 from reenact.format.event import Data
 from reenact.policy.screen import Screen
 
@@ -29,6 +30,9 @@ class Turn(msgspec.Struct, array_like=True, frozen=True):
     size: int
     told: int
     signals: int
+
+
+build(Turn)
 
 
 class Account(msgspec.Struct):
