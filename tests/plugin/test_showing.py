@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from reenact.pytest_plugin.showing import _changed
+from tests.plugin.project import Project
+
+pytest_plugins = ["pytester"]
 
 
 def test_an_update_says_what_has_changed() -> None:
@@ -28,3 +31,28 @@ def test_an_update_says_what_has_changed() -> None:
 )
 def test_where_nothing_has_changed_nothing_is_said(report: dict[str, Any]) -> None:
     assert _changed(report) == []
+
+
+SECRETS = """
+import httpx, pytest
+from world import URL
+
+@pytest.mark.reenact
+@pytest.mark.parametrize("number", range(3))
+def test_signs_in(number):
+    answer = httpx.post(f"{URL}/{number}", json={"access_token": "a-long-value-that-is-secret"})
+    assert answer.status_code == 200
+"""
+
+
+def test_what_many_tests_have_to_be_told_is_told_once(project: Project) -> None:
+    project.write("test_it.py", SECRETS)
+    project.run()
+    told = "a recorded answer has values that were redacted"
+    again = project.run().stdout
+    again.fnmatch_lines(
+        [f"test_it.py::test_signs_in?0? and 2 more: {told}*", "reenact: 3 replayed"]
+    )
+    assert again.str().count(told) == 1
+    each = project.run("-v").stdout
+    each.fnmatch_lines([f"test_it.py::test_signs_in?{number}?: {told}*" for number in range(3)])

@@ -89,9 +89,7 @@ class Tally:
         counts = self._counts()
         if not counts:
             return
-        notes = [
-            f"{name}: {note}" for name, told in sorted(self._told.items()) for note in told["notes"]
-        ]
+        notes = self._notes()
         if notes:
             terminalreporter.section("reenact", sep="-")
             for note in notes:
@@ -99,6 +97,18 @@ class Tally:
         line = ", ".join(f"{number} {deed}" for deed, number in counts.items())
         bad = any(counts[deed] for deed in ("diverged", "refused"))
         terminalreporter.line(f"reenact: {line}", yellow=bad, bold=bad)
+
+    def _notes(self) -> list[str]:
+        """What is to be said of tests; once, of those of which it is the same, unless all is wanted."""
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for name, told in sorted(self._told.items()):
+            key = (*told["notes"], name) if self._config.option.verbose > 0 else (*told["notes"],)
+            alike.setdefault(key, []).append(name)
+        return [
+            f"{first} and {len(others)} more: {note}" if others else f"{first}: {note}"
+            for first, *others in alike.values()
+            for note in self._told[first]["notes"]
+        ]
 
 
 def _asks_for(item: pytest.Item) -> str | None:
