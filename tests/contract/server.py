@@ -214,7 +214,7 @@ class Server:
                 work = (connection, self.connections)
                 thread = threading.Thread(target=self._serve, args=work, daemon=True)
                 self._open[connection] = thread
-            thread.start()
+                thread.start()  # before anybody can join it
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         lines = connection.makefile("rb")

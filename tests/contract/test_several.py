@@ -64,8 +64,8 @@ def test_a_call_under_a_time_limit_of_the_program(stage: Stage, client: Tasks) -
 @every("cancel")
 def test_a_stream_under_a_time_limit_of_the_program(stage: Stage, client: Tasks) -> None:
     def program() -> Any:
-        never = client.give_up_reading(f"{stage.url}/slow", 0.1)
-        return never, client.give_up_reading(f"{stage.url}/slow/body", 0.2)
+        never = client.give_up_reading(f"{stage.url}/slow", 0.4)  # time enough to have asked
+        return never, client.give_up_reading(f"{stage.url}/slow/body", 0.4)
 
     assert stage.check(program) == ([b"time out"], [b"one 000002", b"time out"])
     assert [call.data["ended"] for call in stage.calls()] == ["cancelled", "cancelled"]

@@ -142,7 +142,11 @@ def _unfit(base: Path, said: str, top: Path) -> str | None:
 
 def _leads_inside(path: Path, base: Path) -> bool:
     try:
-        return path.resolve().is_relative_to(base.resolve())
+        try:
+            found = path.resolve(strict=True)
+        except FileNotFoundError:
+            found = path.resolve()
+        return found.is_relative_to(base.resolve())
     except (OSError, RuntimeError):  # a loop of symlinks leads nowhere
         return False
 

@@ -100,7 +100,8 @@ def test_somebody_else_parses_at_the_same_time():
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(parse_something)
-    assert next(interrupting, None) is None
+    if sys.version_info < (3, 12):  # later ones collect garbage between two instructions only
+        assert next(interrupting, None) is None
 
 
 def test_code_without_source():

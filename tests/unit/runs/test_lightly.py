@@ -54,7 +54,8 @@ print(Cup.__doc__)
 print(msgspec.json.schema(Tea)["$defs"]["Tea"]["description"])
 print(msgspec.inspect.type_info(int) == msgspec.inspect.IntType())
 print(urllib.parse.urlsplit("http://[::1]:80/").hostname)
-print(uuid.uuid1().version, uuid.platform.system() == platform.system())
+theirs = getattr(uuid, "platform", platform)  # until Python 3.12
+print(uuid.uuid1().version, theirs.system() == platform.system())
 """
     assert _printed(code) == ["Cup(size: int)", "Hot.", "True", "::1", "1 True"]
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any, Final
 
 from reenact.boundaries.callers import tier_of
 from reenact.boundaries.host.told import Told, as_written, check_allowed, tell, told_in
 from reenact.engine.current import current
-from reenact.engine.patches import Installable, Patch
+from reenact.engine.patches import Installable
 from reenact.engine.session import Session
 
 __all__ = ["known_environment", "seams"]
@@ -25,9 +26,7 @@ __all__ = ["known_environment", "seams"]
 _frame = sys._getframe
 _Method = Callable[..., Any]
 
-_THROUGH: Final = frozenset(
-    {"collections.abc", "ntpath", "os", "posixpath", "pprint", "reenact.engine.patches", __name__}
-)
+_THROUGH: Final = frozenset({"collections.abc", "ntpath", "os", "posixpath", "pprint", __name__})
 """They read for whoever calls them."""
 
 _HIDDEN: Final = "***REDACTED"
@@ -52,32 +51,66 @@ def known_environment(session: Session) -> dict[str, str]:
 
 
 def seams(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``os``."""
-    owner, data = type(module.environ), module.environ._data
-    replaced = {
-        "__getitem__": _getitem,
-        "__iter__": _iter,
-        "__len__": _len,
-        "__repr__": _repr,
-        "__setitem__": _setitem,
-        "__delitem__": _delitem,
-    }
-    return [Patch(owner, name, _only_of(data, make)) for name, make in replaced.items()]
+    """What takes the place of ``os.environ`` and its twin, in the module ``os``."""
+    data = module.environ._data
+    twins = (getattr(module, name, None) for name in ("environ", "environb"))
+    return [_Retold(one) for one in twins if getattr(one, "_data", None) is data]
 
 
-def _only_of(data: Any, make: Callable[[_Method], _Method]) -> Callable[[_Method], _Method]:
+class _Retold:
+    """``environ`` is of a class of ours meanwhile.
+
+    Its own class stays as it is: that of a class whose methods were replaced a thousand times Python 3.13
+    may go on calling the old ``__getitem__``, and a test suite opens more sessions than that.
+    """
+
+    def __init__(self, environ: Any) -> None:
+        self._environ = environ
+        self._own: type | None = None
+
+    @property
+    def places(self) -> list[str]:
+        """What it replaces."""
+        return [f"{type(self._environ).__name__}.{name}" for name in _METHODS]
+
+    def install(self) -> None:
+        own = type(self._environ)
+        self._environ.__class__ = _retelling(own, self._environ._data)
+        self._own = own
+
+    def remove(self) -> None:
+        """Unless somebody has made something else of it in the meantime."""
+        own, self._own = self._own, None
+        if own is not None and type(self._environ) is _retelling(own, self._environ._data):
+            self._environ.__class__ = own
+
+
+_kinds: dict[type, tuple[Any, type]] = {}
+
+
+def _retelling(own: type, data: Any) -> type:
+    """The class, made once, which looks like the one it is made of."""
+    known, kind = _kinds.get(own, (None, own))
+    if known is not data:
+        methods = {
+            name: _only_of(data, getattr(own, name), make) for name, make in _METHODS.items()
+        }
+        names = {"__module__": own.__module__, "__qualname__": own.__qualname__}
+        kind = type(own.__name__, (own,), {**names, **methods})
+        _kinds[own] = data, kind
+    return kind
+
+
+def _only_of(data: Any, original: _Method, make: Callable[[_Method], _Method]) -> _Method:
     """A copy of ``os.environ`` may be of the same class: it is what somebody made of it."""
+    ours = make(original)
 
-    def wrap(original: _Method) -> _Method:
-        ours = make(original)
+    @wraps(original)
+    def method(self: Any, *args: Any) -> Any:
+        ask = original if current() is None or self._data is not data else ours
+        return ask(self, *args)
 
-        def method(self: Any, *args: Any) -> Any:
-            ask = original if current() is None or self._data is not data else ours
-            return ask(self, *args)
-
-        return method
-
-    return wrap
+    return method
 
 
 def _reader() -> Session | None:
@@ -224,3 +257,13 @@ def _with_own(told: Told, names: list[str], there: list[str]) -> list[str]:
     kept = [name for name in names if name not in told.own or name in stayed]
     added = own.difference(kept)
     return kept + [name for name in there if name in added]
+
+
+_METHODS: Final = {
+    "__getitem__": _getitem,
+    "__iter__": _iter,
+    "__len__": _len,
+    "__repr__": _repr,
+    "__setitem__": _setitem,
+    "__delitem__": _delitem,
+}

@@ -281,6 +281,9 @@ class Mocked(http.client.HTTPResponse):
     def read(self, amount: int | None = None) -> bytes:
         return self._body
 
+    def close(self) -> None:
+        """There is no connection to close."""
+
 
 @pytest.mark.parametrize("body", [b"", b"mocked"], ids=["empty", "body"])
 def test_an_answer_that_never_came_over_a_connection_is_read_whole(body: bytes) -> None:
