@@ -320,9 +320,10 @@ def test_a_server_that_refuses_says_why(studio: Studio, chat: Chat) -> None:
             answer.reason_phrase,
             list(answer.headers.raw_items()),
             answer.body,
+            type(answer.body),
         ]
 
-    kind, text, status, _, headers, body = _again(studio, chat, program)
+    kind, text, status, _, headers, body, _ = _again(studio, chat, program)
     assert (kind, status, body) == (InvalidStatus, 403, b"not today")
     assert ("X-Reason", "closed today") in headers
     assert "403" in text

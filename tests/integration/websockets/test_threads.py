@@ -132,9 +132,9 @@ def test_a_server_that_refuses_says_why(studio: Studio, chat: Chat) -> None:
         with pytest.raises(InvalidStatus) as caught:
             connect(chat.url("refuse"))
         answer = caught.value.response
-        return [str(caught.value), answer.status_code, answer.body]
+        return [type(answer.body), str(caught.value), answer.status_code, answer.body]
 
-    assert _again(studio, chat, program)[1:] == [403, b"not today"]
+    assert _again(studio, chat, program)[2:] == [403, b"not today"]
 
 
 def test_pings_are_answered(studio: Studio, chat: Chat) -> None:

@@ -77,6 +77,8 @@ class ClientErrors(Errors):
                 "headers": [list(pair) for pair in pairs(response.headers)],
                 "body": _text(response.body),
             }
+            if isinstance(response.body, bytearray):  # as the newer versions of the library tell it
+                data["answer"]["array"] = True
         return data
 
     def load(self, data: Any) -> BaseException:
@@ -107,7 +109,10 @@ def _answer(answer: Data) -> Any:
     pairs = [pair for pair in answer.get("headers") or () if len(pair) == 2]
     status = answer.get("status")
     number = status if isinstance(status, int) else 0
-    return response(number, str(answer.get("reason", "")), pairs, answer.get("body"))
+    made = response(number, str(answer.get("reason", "")), pairs, answer.get("body"))
+    if answer.get("array") is True and isinstance(made.body, bytes):
+        made.body = bytearray(made.body)
+    return made
 
 
 def _text(body: Any) -> str | bytes | None:
