@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from reenact.engine.late import Late
+from reenact.engine.letting import let_by
 from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened
 from reenact.engine.script import Events, Script
@@ -49,6 +50,7 @@ def make_script(
         by_lane=by_lane,
         ledger=settings.ledger,
         whole=_restoring(parts.source, parts),
+        let_by=let_by(settings.policy) if settings.mode == "replay" else None,
     )
     if lane is not None:
         script.keep_to(lane)

@@ -171,6 +171,14 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     passed: bool = False
     """A lenient run has gone past it: still usable, no longer waited for."""
 
+    def go_on_at(self, start: int, name: str) -> None:
+        """Of a run of draws, those before ``start`` are behind us; ``name`` is the next one."""
+        gone = start - self.start
+        self.position += gone
+        self.count -= gone
+        self.start = start
+        self.kind, _, self.key = name.partition(" ")
+
     def let_go(self) -> None:
         """Nobody needs what was recorded for the time being."""
         self.opening.let_go()

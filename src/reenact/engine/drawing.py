@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reenact.engine.answers import Plain, owned
 from reenact.engine.call import Call, Entry, draw_call
+from reenact.engine.letting import LetBy
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.draws import Name, Run, load_run
 from reenact.format.event import Data
@@ -21,6 +22,7 @@ __all__ = [
     "VALUE",
     "Live",
     "Served",
+    "ServedInPart",
     "call_of",
     "read_run",
     "recorded_draws",
@@ -85,6 +87,25 @@ class Served:
     def following(self) -> Name | None:
         """What was asked for next; None at the end."""
         return None if self.at == len(self._drawn) else self._drawn[self.at][0]
+
+
+class ServedInPart(Served):
+    """The same, where some of what was drawn is ``let_by``: it is gone over."""
+
+    __slots__ = ("_let_by",)
+
+    def __init__(self, run: Run, entry: Entry, done: Callable[[], None], let_by: LetBy) -> None:
+        super().__init__(run, entry, done)
+        self._let_by = let_by
+
+    def next(self, name: Name) -> Any:
+        value = super().next(name)
+        before = self.at
+        while value is not ABSENT and self.following and self._let_by.draws(self.following):
+            self.at += 1
+        if before < self.at == len(self._drawn):
+            self._done()
+        return value
 
 
 def read_run(entry: Entry, session: Session) -> Run:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine.call import Entry, Refuse, Serve
 from reenact.engine.derive import later
-from reenact.engine.drawing import ABSENT, VALUE, Live, Served, call_of, read_run, recorded_draws
+from reenact.engine.drawing import (
+    ABSENT,
+    VALUE,
+    Live,
+    Served,
+    ServedInPart,
+    call_of,
+    read_run,
+    recorded_draws,
+)
 from reenact.engine.lanes import Lane
 from reenact.engine.recorder import Opened
 from reenact.format.draws import Name, Run
@@ -59,7 +68,11 @@ class ReplayedDraws:
         return lane.run.next(name)
 
     def _serving(self, run: Run, entry: Entry, lane: Lane) -> Served:
-        return Served(run, entry, lambda: self._done(lane, entry))
+        script = self._session.machine.script
+        let_by = None if script is None else script.let_by
+        if let_by is None:
+            return Served(run, entry, lambda: self._done(lane, entry))
+        return ServedInPart(run, entry, lambda: self._done(lane, entry), let_by)
 
     def _made_up(self, name: Name, live: Live, decision: Refuse, opened: Opened) -> Any:
         """In a lenient replay: a value that was not recorded. A clock goes on from its last one; one

@@ -14,7 +14,7 @@ __all__ = ["LaneScript"]
 class LaneScript:
     """The calls of one lane that have been read and not been used, by position."""
 
-    __slots__ = ("ahead", "children", "cursor", "read", "skipped")
+    __slots__ = ("ahead", "children", "cursor", "gone", "read", "skipped")
 
     def __init__(self) -> None:
         self.ahead: deque[Entry] = deque()
@@ -25,6 +25,8 @@ class LaneScript:
         """The position that the next call of the program has, if nothing diverged."""
         self.read = 0
         """How many positions have been read."""
+        self.gone: dict[int, int] = {}
+        """Positions that nobody will ask for, and how many each time."""
 
     def add(self, entry: Entry) -> None:
         if self.ahead and entry.position < self.ahead[-1].position:
@@ -47,7 +49,7 @@ class LaneScript:
                 if one is not entry:
                     passed.append(one)
             self.skipped.update((one.seq, one) for one in passed)
-        self.cursor = max(self.cursor, entry.position + entry.count)
+        self._go_on(entry)
         return passed
 
     def pass_over(self, entry: Entry) -> None:
@@ -55,7 +57,21 @@ class LaneScript:
         if self.ahead and self.ahead[0] is entry:
             self.ahead.popleft()
             self.skipped[entry.seq] = entry
-            self.cursor = max(self.cursor, entry.position + entry.count)
+            self._go_on(entry)
+
+    def _go_on(self, entry: Entry) -> None:
+        self.cursor = max(self.cursor, entry.position + entry.count)
+        if self.gone:
+            self._go_over()
+
+    def leave_out(self, position: int, count: int) -> None:
+        """Nobody will ask for what stands here: what is behind it comes next."""
+        self.gone[position] = count
+        self._go_over()
+
+    def _go_over(self) -> None:
+        while self.cursor in self.gone:
+            self.cursor += self.gone[self.cursor]
 
     def give_back(self, entry: Entry) -> None:
         """``entry`` has been used in part: what is left of it comes next."""

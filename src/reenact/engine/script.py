@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.entries import Brief, belongs, look, make_entry, text
 from reenact.engine.lane_script import LaneScript
+from reenact.engine.letting import LetBy
 from reenact.engine.order import Order
 from reenact.errors import RecordingError, ValueRefused
 from reenact.format import lane as lanes
@@ -56,7 +57,8 @@ class Script:
     """What was recorded, for a replay. Not thread-safe: the session's lock covers it.
 
     With ``by_lane=False`` all lanes are one, in the order of the log. ``whole`` gives the data of an
-    event with what was redacted; by default it stays redacted.
+    event with what was redacted; by default it stays redacted. What is ``let_by`` is read as if it had
+    not been recorded.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Script:
         by_lane: bool = True,
         ledger: Ledger | None = None,
         whole: Callable[[Event], Data] | None = None,
+        let_by: LetBy | None = None,
     ) -> None:
         self.order = Order(self.read_on, self._is_awaited_by_nobody)
         self.whole = False
@@ -78,6 +81,7 @@ class Script:
         self.data_of = whole or _data
         """The data of an event, with what was redacted back in place as far as it can be."""
         self._events = events
+        self.let_by = let_by
         self._by_lane = by_lane
         self._ledger = ledger
         self._lanes: dict[str, LaneScript] = {}
@@ -154,11 +158,7 @@ class Script:
 
     def give_back(self, entry: Entry, used: int, following: str) -> None:
         """The program goes on after ``used`` draws of a run: the others are left."""
-        gone = used - entry.start
-        entry.position += gone
-        entry.count -= gone
-        entry.start = used
-        entry.kind, _, entry.key = following.partition(" ")
+        entry.go_on_at(used, following)
         entry.used = False
         lane = self._lanes.get(entry.lane) or self.lane(entry.lane)
         lane.give_back(entry)
@@ -257,6 +257,8 @@ class Script:
         entry.closing = event
         entry.instant = entry.kind in DRAWS or brief.instant is True
         self._add(entry)
+        if entry.passed:
+            return
         if not entry.unanswered and not entry.instant and brief.ended not in CUT_OFF:
             seq = event.seq
             self.order.add(seq, event.lane, seq)
@@ -306,9 +308,35 @@ class Script:
         if entry.position < 0 or not self._by_lane:
             entry.position = lane.read
         lane.read += entry.count
+        if self.let_by is not None and self._is_left_out(entry, lane, self.let_by):
+            return
         lane.add(entry)
         if self.entries is not None:
             self.entries.append(entry)
+
+    def _is_left_out(self, entry: Entry, lane: LaneScript, let_by: LetBy) -> bool:
+        """Is ``entry`` none that is asked for? Of a run of draws the first ones may be none, too;
+        it begins behind them then."""
+        names = self._drawn(entry) if entry.count > 1 else []
+        first = next((at for at, name in enumerate(names) if not let_by.draws(name)), None)
+        if first:
+            lane.leave_out(entry.position, first)
+            entry.go_on_at(first, names[first])
+        if first is not None or not (names or let_by.calls(entry)):
+            return False
+        lane.leave_out(entry.position, entry.count)
+        entry.used = entry.passed = True
+        if entry.inner is not None and entry.type == "tool_call":
+            self._stub(entry.inner)  # what it does inside, it does without asking, too
+        self.order.leave_out(entry.lane, f"{CHUNK}:{entry.position}")
+        return True
+
+    def _drawn(self, entry: Entry) -> list[str]:
+        try:
+            run = load_run(self.data_of(entry.opening))
+        except ValueRefused:
+            return []  # who asks for it is told
+        return [run.names[turn] for turn in run.turns]
 
     def _close(self, event: Event) -> None:
         """Find the opening: by its seq, by the id of the call, or the oldest open one."""
@@ -340,6 +368,9 @@ class Script:
         """A stubbed tool answers for everything under ``lane``: none of it is asked for."""
         if self._ledger is not None:
             self._ledger.stub(lane)
+        self._stub(lane)
+
+    def _stub(self, lane: str) -> None:
         self._stubbed.add(lane)
         self.order.some_apart = True
         self._forget(lane)

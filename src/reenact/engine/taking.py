@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.answers import answer_field
-from reenact.engine.call import CAPABILITIES, Call, Entry
+from reenact.engine.call import PAIRS, Call, Entry
+from reenact.engine.letting import capability_of
 from reenact.engine.pieces import chunk_name
 from reenact.engine.recorder import Opened
 from reenact.engine.requests import request_of
@@ -78,13 +79,13 @@ def _call(entry: Entry) -> Call:
     data = entry.opening.data
     asked = data.get("request")
     wire = asked if isinstance(asked, dict) else {}
-    kind = {"llm_request": "llm.call", "tool_call": "tool.call"}.get(entry.type)
+    paired = entry.type in PAIRS
     return Call(
         type=entry.type,  # type: ignore[arg-type]
-        capability=kind or CAPABILITIES.get(entry.kind, entry.kind),
+        capability=capability_of(entry),
         operation=entry.operation,
         request=request_of(entry.type, data),
-        source=entry.kind if kind is None else "",
+        source="" if paired else entry.kind,
         key=entry.key,
         method=str(wire.get("method", "")),
         url=str(wire.get("url", "")),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from reenact.engine.letting import let_by
 from reenact.engine.script import Script
 from reenact.errors import RecordingDamaged
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import chunk_run
+from reenact.policy.rules import DEFAULT, BoundaryRule, Policy
 from reenact.testing import memory_source, recording
 from tests.unit.engine.recorded import event
 
@@ -314,3 +316,65 @@ def test_calls_that_are_used_in_reverse_are_forgotten_one_by_one() -> None:
         made.take(entry)
     assert made.lane("0").skipped == {}
     assert seqs(made) == []
+
+
+# What is let through
+
+
+def _passing(*capabilities: str) -> Policy:
+    rules = tuple(BoundaryRule(capability=one, action="pass") for one in capabilities)
+    return Policy(id="p", boundaries=rules, allow_passthrough=True)
+
+
+def test_nothing_is_left_out_where_nothing_passes() -> None:
+    assert let_by(DEFAULT) is None
+
+
+def test_what_passes_is_read_as_if_it_had_not_been_recorded() -> None:
+    text = """
+        0  process echo {}   = 1
+        0  network get {}    = 2
+        0  process date {}   = 3
+        0  llm acme/m1 {}    = 4
+    """
+    made = Script(recording(text), let_by=let_by(_passing("process.*", "llm.call")))
+    entry = made.upcoming("0")
+    assert entry is not None
+    assert entry.kind == "network"
+    made.take(entry)
+    assert made.upcoming("0") is None
+    assert seqs(made) == []
+    head = made.order.head()
+    assert head is not None
+    assert head.token == entry.seq
+    made.order.drop(head.token)
+    assert made.order.head() is None
+
+
+def test_what_passes_leaves_its_place_whenever_it_is_read() -> None:
+    """A call that takes long stands behind those that came after it."""
+    process = {"source": "process", "op": "sleep", "request": {}, "key": "p", "position": 0}
+    source = memory_source(
+        network(key="k2", position=1),
+        ("nondeterministic", process),
+        network(key="k3", position=2),
+    )
+    made = Script(source, let_by=let_by(_passing("process.exec")))
+    for key in ("k2", "k3"):
+        entry = made.upcoming("0")
+        assert entry is not None
+        assert entry.key == key
+        made.take(entry)
+    assert made.upcoming("0") is None
+
+
+def test_a_tool_that_passes_takes_with_it_what_it_did_inside() -> None:
+    text = """
+        0    tool search {}  inside 0.1
+        0.1  network get {}  = 1
+        0    network get {}  = 2
+    """
+    made = Script(recording(text), let_by=let_by(_passing("tool.call")))
+    made.read_all()
+    assert made.upcoming("0.1") is None
+    assert made.upcoming("0") is not None

@@ -86,7 +86,7 @@ class _Starting:
         elif isinstance(decision, GoLive):
             self._record(opened)
         elif isinstance(decision, Pass):
-            self._pass(inside=decision.inside)
+            self._pass(opened, inside=decision.inside)
         elif isinstance(decision, Reexecute):
             self._run_again(decision, opened)
         else:
@@ -127,10 +127,12 @@ class _Starting:
         )
         self._begin(relay)
 
-    def _pass(self, *, inside: bool) -> None:
-        """Recorded is nothing of it; a Python takes part all the same, where it is in a session."""
+    def _pass(self, opened: Opened, *, inside: bool) -> None:
+        """Recorded is nothing of it; a Python takes part all the same, where it is in a session, in
+        the lane that it has when it is recorded: there is what it did."""
         if not inside:
-            self._outside(self._given)
+            self._leave(opened.inner)
+            self._outside(self._injected(self._given, opened.inner))
             return
         self._original(self._injected(self._given, self._free_lane()))
 
@@ -149,9 +151,14 @@ class _Starting:
             session.conductor.skip(
                 *((entry.lane, chunk_name(entry.position, number)) for number in turns)
             )
-        with session.lock:
-            session.child_was_forked(Lane(opened.inner))
+        self._leave(opened.inner)
         self._original(self._injected(self._given, opened.inner))
+
+    def _leave(self, lane: str | None) -> None:
+        """What is in ``lane`` is the business of the process."""
+        if lane is not None:
+            with self._session.lock:
+                self._session.child_was_forked(Lane(lane))
 
     def _takes_part(self, lane: str) -> bool:
         given = self._injected(self._given, lane)
