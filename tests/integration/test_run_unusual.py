@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from tests.integration.running import Theatre
@@ -129,3 +132,54 @@ def test_a_divergence_that_somebody_waits_for_ends_the_run(theatre: Theatre) -> 
     assert ran.code == 1
     assert "event_payload_mismatch" in ran.err
     assert "was ended" in ran.err
+
+
+_NO_TEXT = os.fsdecode(b"caf\xe9 \xff")
+"""A name in an old encoding: for the system as good as any."""
+
+
+def test_a_folder_and_an_argument_that_are_no_text(theatre: Theatre) -> None:
+    folder = theatre.folder / f"a folder {_NO_TEXT}"
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("names are text here")
+    inside = Theatre(theatre.server, folder)
+    inside.write(
+        "program.py",
+        """
+        import os, sys
+        from ask import ask
+        print([os.fsencode(word) for word in sys.argv], ask(f"/json?{len(sys.argv)}"))
+        """,
+    )
+    recorded = inside.check("program.py", _NO_TEXT)
+    assert repr(os.fsencode(_NO_TEXT)).encode() in recorded.out
+
+    words = ("--replay", "c", "--report", "r.json", "--", sys.executable, "program.py")
+    diverged = inside.run(*words, _NO_TEXT[::-1], _NO_TEXT)
+    assert diverged.code == 1
+    assert r'argument 1 is "\\xff \\xe9fac", and was "caf\\xe9 \\xff"' in diverged.err
+    assert inside.report("r.json")["status"] == "diverged"
+
+
+def test_a_locale_in_which_no_name_is_text(theatre: Theatre) -> None:
+    """It is the recording that says which locale a replay has, and not where it stands."""
+    folder = theatre.folder / "Aufführung"
+    folder.mkdir()
+    inside = Theatre(theatre.server, folder)
+    inside.write(
+        "prögramm.py",
+        """
+        import sys
+        from ask import ask
+        print(len(sys.argv), ask("/json"))
+        """,
+    )
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = (sys.executable, "prögramm.py", "ü")
+    for name, first, second in (("ä", plain, {}), ("ö", {}, plain)):
+        recorded = inside.record(*command, name=name, **first)
+        replayed = inside.replay(*command, name=name, **second)
+        assert (recorded.code, replayed.out) == (0, recorded.out)
+        assert "note" not in replayed.err

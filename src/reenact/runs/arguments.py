@@ -21,6 +21,7 @@ from reenact.engine.settings import Settings
 from reenact.format.event import Event
 from reenact.policy.redaction import Redactor
 from reenact.runs.command import arguments_of
+from reenact.runs.words import dump_words, in_words, load_words
 
 __all__ = ["OtherArguments", "other_arguments"]
 
@@ -71,14 +72,13 @@ def other_arguments(settings: Settings, command: Sequence[str]) -> OtherArgument
 def _compared(
     settings: Settings, parts: Opened, start: Event, command: Sequence[str]
 ) -> OtherArguments | None:
-    said = start.data.get("argv")
-    argv = said if isinstance(said, list) and all(isinstance(one, str) for one in said) else []
+    argv = load_words(start.data.get("argv"))
     then, now = arguments_of(argv), arguments_of(command)
     if then is None or now is None:
         return None
     comparer = make_comparer(settings, parts)
     recorded = request_of(start.type, start.data)
-    asked = {**recorded, "argv": [*argv[: len(argv) - len(then)], *now]}
+    asked = {**recorded, "argv": dump_words([*argv[: len(argv) - len(then)], *now])}
     if comparer.key(asked) == comparer.key(recorded):
         return None
     return OtherArguments(_shown(then, parts.redactor), _shown(now, parts.redactor))
@@ -86,5 +86,6 @@ def _compared(
 
 def _shown(arguments: list[str], redactor: Redactor) -> list[str]:
     bounds = Bounds(redactor)
-    redacted: list[str] = redactor.redact({"argv": arguments}).value["argv"]
+    told = {"argv": [in_words(argument) for argument in arguments]}
+    redacted: list[str] = redactor.redact(told).value["argv"]
     return [bounds.line(argument, _ROOM) for argument in redacted]

@@ -29,6 +29,9 @@ LANE = "REENACT_LANE"
 """The lane that the process was started in; a process that was started by a stranger has none."""
 
 _PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
+_PLACES = ("path", "root", "into")
+"""Written as bytes: a name need not be text, and the processes have the locale of the recording,
+which is not always that of the command."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -79,14 +82,22 @@ def write_plan(folder: Path, plan: Plan) -> None:
     """Make the folder ready for the processes of a run."""
     for name in (_CLAIMS, _REPORTS):
         (folder / name).mkdir()
-    (folder / _PLAN).write_bytes(msgspec.json.encode(plan))
+    said = msgspec.to_builtins(plan)
+    for name in _PLACES:
+        if said[name] is not None:
+            said[name] = os.fsencode(said[name]).hex()
+    (folder / _PLAN).write_bytes(msgspec.json.encode(said))
 
 
 def read_plan(folder: Path) -> Plan:
     """Raises :class:`UsageError` when the run is over, or another version of Reenact made it."""
     try:
-        return msgspec.json.decode((folder / _PLAN).read_bytes(), type=Plan)
-    except (OSError, msgspec.DecodeError) as error:
+        said = msgspec.json.decode((folder / _PLAN).read_bytes())
+        for name in _PLACES:
+            if said[name] is not None:
+                said[name] = os.fsdecode(bytes.fromhex(said[name]))
+        return msgspec.convert(said, Plan)
+    except (OSError, LookupError, TypeError, ValueError) as error:
         raise UsageError(
             f"{RUN} is set, and {folder} holds no plan of a run: {error}",
             hint=f"unset {RUN}; a process that outlives `reenact run` cannot go on under it",

@@ -30,6 +30,7 @@ from reenact.runs.surroundings import (
     recorded_surroundings,
 )
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
+from reenact.runs.words import dump_words
 from reenact.store.directory import DirectorySink
 from reenact.store.placing import new_place
 from reenact.store.reading import open_recording
@@ -80,7 +81,7 @@ class Recording:
             self._parts = open_parts(settings)
         except RecordingExists as error:
             raise RecordingExists(error.message, hint=_WAYS_OUT) from None
-        said: Data = {"argv": list(self._options.command)}
+        said: Data = {"argv": dump_words(self._options.command)}
         self._note("run_start", said | self._surroundings.data())
         return self._plan(settings, self._sink.folder, tape=False)
 

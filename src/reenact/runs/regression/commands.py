@@ -16,6 +16,7 @@ from reenact.engine.divergence import Divergence
 from reenact.errors import RecordingError, UsageError
 from reenact.runs.regression.child import kill_group, performed
 from reenact.runs.regression.outcome import Outcome, Status, diverged, name_of, unreadable
+from reenact.runs.words import load_words
 from reenact.store.reading import open_recording
 
 __all__ = ["Commands", "read_marks"]
@@ -115,8 +116,8 @@ def read_marks(recording: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _recorded_command(recording: Path, begun: dict[str, Any]) -> list[str]:
-    argv = begun.get("argv")
-    if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv) or not argv:
+    argv = load_words(begun.get("argv"))
+    if not argv:
         raise UsageError(
             f"{recording} does not say how its program was started",
             hint="say it: reenact regress … -- CMD, or --target MODULE:FUNCTION",
