@@ -43,9 +43,16 @@ QUICK: Final = {
 """Nothing here has to outlive a power cut."""
 
 
+_CHOSEN: Final[Kind] = (
+    "postgresql" if os.environ.get("REENACT_TEST_DATABASE") == "postgresql" else "sqlite"
+)
+_IN_CI: Final = bool(os.environ.get("CI"))
+"""Read here: while tests run, the environment has nothing of ours in it any more."""
+
+
 def chosen() -> Kind:
     """What the whole run is on."""
-    return "postgresql" if os.environ.get("REENACT_TEST_DATABASE") == "postgresql" else "sqlite"
+    return _CHOSEN
 
 
 class Cluster:
@@ -182,7 +189,7 @@ class Databases:
             bin = find_postgres()
             if bin is None:
                 why = "there is no PostgreSQL here: on Debian, apt-get install postgresql"
-                if os.environ.get("CI"):
+                if _IN_CI:
                     pytest.fail(why)
                 pytest.skip(why)
             cluster = Cluster(bin, Path(tempfile.mkdtemp(prefix="reenact-pg-")))
