@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from reenact.exchange.model import Body, Payload, ReplayOf, Trace
+from reenact.exchange.model import Body, ErrorFacts, Payload, ReplayOf, Trace
 from reenact.server.ports import Limits
 from tests.server.house import House, running
 from tests.server.traffic.puppet import (
@@ -252,3 +253,34 @@ def test_two_exchanges_side_by_side(agent: Puppet, operator: httpx.Client) -> No
     assert diff["verdict"] == "equivalent"
     assert [one["path"] for one in diff["start"]] == ["/body/amount"]
     assert code_of(operator.get("/api/v1/exchanges/ex-1/diff/ex-9")) == (404, "not_found")
+
+
+def _incompressible(length: int) -> str:
+    """Characters of four bytes, which no database can make smaller."""
+    chance = random.Random(length)
+    return "".join(chr(chance.randrange(0x10000, 0x30000)) for _ in range(length))
+
+
+@pytest.mark.both_databases
+def test_texts_as_long_as_they_may_be_do_not_hold_up_what_is_sent_with_them(
+    agent: Puppet, operator: httpx.Client
+) -> None:
+    """PostgreSQL has no room for a long key of an index, and refused the whole request, which the
+    agent then sent again and again."""
+    long = _incompressible(4_096)
+    largest = exchange(
+        "e" * 128,
+        route_id=long[:512],
+        revision=long,
+        correlation_id=long,
+        error=ErrorFacts(type=long, message=long),
+        status="failed",
+    )
+    sent = agent.ingest(exchange("ex-2"), largest, exchange("ex-3"))
+    assert [one["status"] for one in sent] == ["stored"] * 3
+    for params in ({"correlationId": long}, {"route": long[:512]}, {"text": long[-40:]}):
+        (found,) = operator.get("/api/v1/exchanges", params=params).json()["items"]
+        assert found["exchangeId"] == "e" * 128
+    assert (
+        operator.get("/api/v1/exchanges", params={"correlationId": long[:-1]}).json()["items"] == []
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -32,6 +33,10 @@ BRIEF: Final = tuple(one for one in EXCHANGES.c if one.name not in ("tenant", "d
 """All but the content."""
 
 _AT_ONCE: Final = 500
+_LONGEST: Final = 512
+"""Characters, as of a route: four bytes each, and with the rest of an index's row they fit into the 2,704
+that PostgreSQL has for it."""
+_BEGINNING: Final = 200
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +57,20 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 async def add_exchanges(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
     """Keep new ones; the tenant is put in."""
-    await scope.add(EXCHANGES, *rows)
+    await scope.add(EXCHANGES, *map(_findable, rows))
+
+
+def _findable(row: dict[str, Any]) -> dict[str, Any]:
+    short = _shortened(row["correlation_id"])
+    return row if short is row["correlation_id"] else {**row, "correlation_id": short}
+
+
+def _shortened(text: str) -> str:
+    """``text``, or for one that is too long for an index of PostgreSQL its beginning and its digest,
+    which no other has. The document has the whole of it."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_BEGINNING]}… sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 async def digests_of(scope: Scope, ids: Sequence[str]) -> dict[str, str]:
@@ -141,7 +159,7 @@ def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
     for name, column in _EQUAL.items():
         value = getattr(filters, name)
         if value:
-            chosen = chosen.where(columns[column] == value)
+            chosen = chosen.where(columns[column] == _shortened(value))
     if filters.status:
         failed = filters.status == "failed"
         chosen = chosen.where(text(FAILED) if failed else columns.status == filters.status)
