@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from reenact.errors import UsageError
-from reenact.server.serving import ServeOptions, bind, serve, url_of
+from reenact.exchange.link.address import parse_address
+from reenact.server.serving import ServeOptions, bind, near_url_of, serve, url_of
 from tests.server.house import PASSWORD
 
 PROGRAM = """
@@ -136,3 +137,26 @@ def test_answers_are_sent_at_once() -> None:
 def test_addresses_of_version_6_are_written_in_brackets() -> None:
     with bind("::1", 0) as sock:
         assert re.fullmatch(r"http://\[::1\]:\d+", url_of(sock))
+
+
+@pytest.mark.parametrize("host, near", [("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])
+def test_the_link_of_a_server_that_listens_everywhere_can_be_followed(host: str, near: str) -> None:
+    """``reenact login`` sends no password to 0.0.0.0, and that was what the link said."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as sock:
+        sock.bind((host, 0))  # nobody is let in: it does not listen
+        address = near_url_of(sock)
+        assert address == f"http://{near}:{sock.getsockname()[1]}"
+    assert parse_address(address).is_private
+
+
+@pytest.mark.slow
+def test_what_a_server_keeps_is_its_own_in_a_folder_that_others_can_enter(tmp_path: Path) -> None:
+    """A folder that was made for it, as those of containers are, has whatever mode it has."""
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o755)
+    with serving(data) as server:
+        files = [one for one in data.iterdir() if one.name != "keys"]
+        assert {"blobs", "reenact.db", "reenact.db-wal"} <= {one.name for one in files}
+        assert [oct(one.stat().st_mode & 0o077) for one in files] == ["0o0"] * len(files)
+        assert server.stop(signal.SIGTERM)[0] == 0

@@ -33,11 +33,14 @@ class Blobs(Protocol):
 
 
 def open_blobs(where: str, default: Path) -> Blobs:
-    """The blobs at ``where``: a folder, or ``s3://bucket/prefix``; in ``default`` when it is empty.
-    Raises :class:`UsageError`."""
+    """The blobs at ``where``: a folder, or ``s3://bucket/prefix``; in ``default`` when it is empty,
+    made, where it is missing, for its owner only. Raises :class:`UsageError`."""
     scheme, separator, _ = where.partition("://")
+    if not where:
+        default.mkdir(mode=0o700, exist_ok=True)
+        return FolderBlobs(default)
     if not separator:
-        return FolderBlobs(Path(where) if where else default)
+        return FolderBlobs(Path(where))
     if scheme != "s3":
         raise UsageError(
             f"blobs cannot be kept at {scheme}://", hint="name a folder, or s3://bucket/prefix"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -50,7 +52,10 @@ class _File:
         self._path = path
 
     async def check(self) -> None:
-        """Nobody is asked: a file is made where there is none."""
+        """Nobody is asked: a file is made where there is none, and is its owner's only, whoever may
+        look into the folder. What SQLite puts beside it has the same mode."""
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def open(self) -> Database:
         return open_file(self._path)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-__all__ = ["ServeOptions", "Uvicorn", "bind", "serve", "url_of"]
+__all__ = ["ServeOptions", "Uvicorn", "bind", "near_url_of", "serve", "url_of"]
 
 _GRACE: Final = 10
 """Seconds that requests have to end when the server stops."""
@@ -120,7 +120,7 @@ async def _serve(options: ServeOptions) -> int:
             running = Uvicorn(
                 make_app(opened.server),
                 opened.server.stopping,
-                ready=lambda: _welcome(opened, url_of(sock)),
+                ready=lambda: _welcome(opened, url_of(sock), near_url_of(sock)),
                 forwarded=options.forwarded,
                 protocol=connections(most_connections()),
             )
@@ -174,19 +174,30 @@ def _cannot_listen(host: str, port: int, error: OSError) -> UsageError:
 
 
 def url_of(sock: socket.socket) -> str:
-    """Where to reach what listens on ``sock``."""
+    """Where ``sock`` listens."""
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}"
 
 
-def _welcome(opened: OpenServer, url: str) -> None:
+def near_url_of(sock: socket.socket) -> str:
+    """How to reach it from this machine. An address that stands for all of them is none that a
+    browser goes to, or to which ``reenact login`` would send a password."""
+    host, port = sock.getsockname()[:2]
+    near = _NEAR.get(host)
+    return f"http://{near}:{port}" if near else url_of(sock)
+
+
+_NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+
+
+def _welcome(opened: OpenServer, url: str, near: str) -> None:
     print(f"reenact serves {opened.server.deployment} at {url}", file=sys.stderr)
     if opened.setup_token:
         print(
             f"nobody has an account yet; make the first one, once, with this link:\n"
-            f"  {url}/setup?token={opened.setup_token}\n"
-            f"or: reenact login '{url}/setup?token={opened.setup_token}'",
+            f"  {near}/setup?token={opened.setup_token}\n"
+            f"or: reenact login '{near}/setup?token={opened.setup_token}'",
             file=sys.stderr,
         )
     sys.stderr.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -72,6 +73,9 @@ def test_the_container_is_healthy_as_long_as_the_server_is(tmp_path: Path) -> No
         here = filled(" ".join(arguments[1:]), {"http://127.0.0.1:8321": house.url})
         check = [sys.executable, arguments[0], here]
         assert subprocess.run(check, capture_output=True).returncode == 0
+        nowhere = {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""}
+        proxied = subprocess.run(check, capture_output=True, env={**os.environ, **nowhere})
+        assert proxied.returncode == 0, "it asked the proxy that Docker told the container of"
         assert httpx.get(f"{house.url}/readyz", trust_env=False).status_code == 200
     assert subprocess.run(check, capture_output=True).returncode != 0
 
