@@ -74,7 +74,17 @@ check: .venv/.dev ## fast checks: lint, format, types, floors
 	|| { apt-get update && apt-get install -y --no-install-recommends nginx-light sqlite3 pgbouncer; }; } \
 	> .cache/deploying.log 2>&1 && touch $@ || tail -n 3 .cache/deploying.log; fi
 
-soak: .venv/.dev .cache/.postgres .cache/.deploying ## the tests that repeat, with large counts (long)
+# The container file of that guide is built in soak only; no image is fetched.
+.cache/.containers:
+	@mkdir -p .cache
+	@if command -v buildah > /dev/null && { [ -x /usr/sbin/runc ] || command -v runc > /dev/null; }; then touch $@; \
+	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	echo "- installing buildah and runc"; \
+	{ apt-get install -y --no-install-recommends buildah runc \
+	|| { apt-get update && apt-get install -y --no-install-recommends buildah runc; }; } \
+	> .cache/containers.log 2>&1 && touch $@ || tail -n 3 .cache/containers.log; fi
+
+soak: .venv/.dev .cache/.postgres .cache/.deploying .cache/.containers ## the tests that repeat, with large counts (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)
 	@REENACT_TEST_DATABASE=postgresql $(PYTEST) tests/server $(ARGS)
 

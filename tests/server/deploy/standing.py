@@ -23,14 +23,15 @@ _IN_CI = bool(os.environ.get("CI"))  # while tests run it is not there any more
 
 
 class Served:
-    """``url`` is where it listens, ``token`` that of the link for the first account."""
+    """``url`` is where it listens, ``token`` that of the link for the first account, if it is
+    ``new``."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], new: bool = True) -> None:
         assert process.stderr is not None
         self._stderr = process.stderr
         self.said: list[str] = []
         self.url = self._read(r" at (http://\S+)")
-        self.token = self._read(r"/setup\?token=(\w+)")
+        self.token = self._read(r"/setup\?token=(\w+)") if new else ""
         self._rest = threading.Thread(target=self._drain)
         self._rest.start()
 

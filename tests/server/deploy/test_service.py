@@ -1,4 +1,6 @@
-"""The unit of systemd and the container file, as far as they can be tried without either."""
+"""The unit of systemd and the container file, as far as they can be tried without either.
+
+``test_container`` builds and runs the second."""
 
 from __future__ import annotations
 
