@@ -6,7 +6,10 @@ import logging
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from reenact.server.storage.tables import METADATA
+from tests.server.databases import DATABASES
 from tests.server.house import PASSWORD, House
 from tests.server.test_people import token_of
 
@@ -20,10 +23,22 @@ class Seen:
             for path in house.server.data.rglob("*")
             if path.is_file() and path.parent.name != "keys"
         }
-        self.places = {**files, "log": log.encode(), "url": house.url.encode()}
+        tables = _tables(house) if DATABASES.kind == "postgresql" else {}
+        self.places = {**files, **tables, "log": log.encode(), "url": house.url.encode()}
 
     def where(self, secret: str) -> list[str]:
         return [name for name, text in self.places.items() if secret.encode() in text]
+
+
+def _tables(house: House) -> dict[str, bytes]:
+    """What SQLite would have in its file."""
+
+    async def read() -> dict[str, bytes]:
+        async with house.server.database.platform() as platform:
+            found = {name: await platform.all(select(one)) for name, one in METADATA.tables.items()}
+        return {name: repr(rows).encode() for name, rows in found.items()}
+
+    return house.run(read())
 
 
 @pytest.fixture

@@ -79,6 +79,7 @@ def test_what_is_there_is_kept(tmp_path: Path) -> None:
     assert first.signer.key.public != first.auditor.key("default").public
 
 
+@pytest.mark.sqlite_file
 def test_a_folder_has_one_server(tmp_path: Path) -> None:
     with running(tmp_path), pytest.raises(UsageError, match="another server") as refused:
         opened(tmp_path)

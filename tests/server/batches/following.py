@@ -38,7 +38,7 @@ def until(
     client: httpx.Client, batch: dict[str, Any], done: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
     """The batch when ``done``; the stream says when it has got on, and has a pulse."""
-    last = monotonic() + 40
+    last = monotonic() + 120  # on a busy machine
     with client.stream("GET", f"{PATH}/{batch['batchId']}/events") as answer:
         assert answer.status_code == 200
         for line in answer.iter_lines():
