@@ -114,9 +114,10 @@ def build(engine: Engine) -> Image:
 class Container(Served):
     """A server that is the first process of a container, without a network."""
 
-    def __init__(self, process: subprocess.Popen[str], new: bool) -> None:
+    def __init__(self, process: subprocess.Popen[str], data: Path, new: bool) -> None:
         super().__init__(process, new)
-        self.pid = next(one for one in _below(process.pid) if _is_first(one))
+        self.pid = first_in(data)
+        assert self.pid, "it is in no container"
 
     def do(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Something else in it, as its user."""
@@ -127,34 +128,37 @@ class Container(Served):
         )
 
 
-def _below(pid: int) -> Iterator[int]:
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split():
-        yield int(child)
-        yield from _below(int(child))
-
-
-def _is_first(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text("utf-8")
-    return bool(re.search(r"^NSpid:\t\d+\t1$", status, re.MULTILINE))
+def first_in(data: Path) -> int:
+    """The first process of the container that has ``data`` as its volume; 0 if there is none."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            first = re.search(r"^NSpid:\t\d+\t1$", status.read_text("utf-8"), re.MULTILINE)
+            if first and (status.parent / "root/data").samefile(data):
+                return int(status.parent.name)
+        except OSError:  # another that has ended meanwhile, or has no such folder
+            continue
+    return 0
 
 
 @contextmanager
 def started(engine: Engine, image: Image, data: Path, new: bool = True) -> Iterator[Container]:
     made = engine.do("from", "--pull-never", "reenact")
+    engine.do("config", "--volume", "/data-", made)  # Buildah may prefer one of its own to ours
     how = ("--isolation", "oci", "--runtime", "runc", "--network", "none")
     words = engine.words("run", *how, *engine.mounts(f"{data}:/data:rw"), made, "--")
     with subprocess.Popen(
         [*words, *image.entrypoint], stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
         try:
-            container = Container(process, new)
+            container = Container(process, data, new)
             yield container
             os.kill(container.pid, signal.SIGTERM)
             assert process.wait(60) == 0, "".join(container.said)
             container.close()
         finally:
-            for one in (*_below(process.pid), process.pid) if process.poll() is None else ():
-                os.kill(one, signal.SIGKILL)
+            left = first_in(data)
+            if left:
+                os.kill(left, signal.SIGKILL)
 
 
 def test_the_container_file_makes_a_server_that_starts_stops_and_keeps_what_it_has(
