@@ -44,7 +44,7 @@ def _row(one: AgentView, routes: Html) -> tuple[Child, ...]:
             tag("span", one.version, class_="dim"),
             tag("code", one.agent_id, class_="id") if one.name else None,
         ),
-        link(url("/exchanges", app=one.app), one.app),
+        link(url("/exchanges", app=one.app), one.app, class_="whole"),
         environment(one.environment, one.environment_kind),
         badge(one.state),
         stamp(one.last_seen_at),

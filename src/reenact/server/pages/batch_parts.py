@@ -5,7 +5,7 @@ from __future__ import annotations
 from reenact.server.batches.shapes import BatchView, Progress
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, fragment, tag
-from reenact.server.pages.saying import badge, count, environment
+from reenact.server.pages.saying import badge, count, environment, whole
 from reenact.server.pages.values import facts
 
 __all__ = ["counted", "plan_of", "progress_of"]
@@ -23,7 +23,7 @@ def plan_of(found: BatchView) -> Html:
     heads = ("App", "Environment", "Route", "Exchanges", "Replayable", "Agents", "")
     rows: list[tuple[Child, ...]] = [
         (
-            one.app,
+            whole(one.app),
             environment(one.environment, one.environment_kind),
             one.route_id,
             f"{one.exchanges:,}",

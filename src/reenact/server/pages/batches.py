@@ -19,7 +19,7 @@ from reenact.server.pages.batch_parts import counted, plan_of, progress_of
 from reenact.server.pages.forms import Filled, Form, read_form
 from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, stamp
+from reenact.server.pages.saying import badge, count, stamp, whole
 from reenact.server.pages.searching import as_search, filters_said, from_text, search_in, to_text
 from reenact.server.pages.shell import alert, page
 from reenact.server.pages.values import facts
@@ -60,7 +60,7 @@ def _row(one: BatchView) -> tuple[Child, ...]:
         badge(one.state),
         f"{one.plan.replayable:,} of {one.plan.exchanges:,}",
         counted(one.progress.verdicts) if one.progress.verdicts else "",
-        tag("span", one.confirmed_by or one.requested_by, class_="whole"),
+        whole(one.confirmed_by or one.requested_by),
         one.reason,
     )
 

@@ -22,7 +22,7 @@ from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, duration, environment, stamp
+from reenact.server.pages.saying import badge, count, duration, environment, stamp, whole
 from reenact.server.pages.shell import page
 from reenact.server.pages.timeline import Entry, bar, entries
 from reenact.server.pages.told import Told, tell
@@ -252,7 +252,7 @@ def _replays(replays: Sequence[ReplayView]) -> Html:
             link(url("/replays/{}", one.replay_id), stamp(one.requested_at), class_="route"),
             badge(one.state),
             badge(one.verdict) if one.verdict else "",
-            one.requested_by,
+            whole(one.requested_by),
             one.reason,
         )
         for one in replays

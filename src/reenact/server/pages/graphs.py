@@ -18,7 +18,7 @@ _GAP: Final = 16
 _WIDE: Final = 290
 _LEFT: Final = 24
 _DEEPEST: Final = 12
-_LETTERS: Final = 40
+_LETTERS: Final = 44
 _TIE: Final = 20
 
 Placed = dict[str, tuple[int, int]]
@@ -113,8 +113,16 @@ def _node(node: Node, place: tuple[int, int], here: bool) -> Html:
     inside = fragment(
         tag("title", f"{node.route_id}, {where}, {what}, {clock(node.started_at)} UTC"),
         box,
-        tag("text", _cut(node.route_id), x=x + 12, y=y + 19, class_="name"),
-        tag("text", _cut(f"{where} · {what}"), x=x + 12, y=y + 36, class_="dim"),
+        tag(
+            "svg",
+            tag("text", _cut(node.route_id), y=19, class_="name"),
+            tag("text", _cut(f"{where} · {what}"), y=36, class_="dim"),
+            x=x + 12,
+            y=y,
+            width=_WIDE - 18,
+            height=_HIGH,
+            aria_hidden="true",
+        ),
     )
     return link(url("/exchanges/{}", node.exchange_id), inside)
 

@@ -16,7 +16,7 @@ from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table
 from reenact.server.pages.markup import Child, Html, link, tag, url
-from reenact.server.pages.saying import badge, duration, environment, stamp
+from reenact.server.pages.saying import badge, duration, environment, stamp, whole
 from reenact.server.pages.searching import kept_query
 from reenact.server.pages.shell import page
 
@@ -102,7 +102,7 @@ def _row(one: ExchangeBrief, kind: str) -> tuple[Child, ...]:
     return (
         stamp(one.started_at),
         link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
-        one.app,
+        whole(one.app),
         environment(one.environment, kind),
         badge(one.status),
         tag("span", duration(one.duration), class_="number"),
@@ -155,6 +155,6 @@ def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:
         environment(one.environment, kind),
         badge(one.state),
         badge(one.verdict) if one.verdict else "–",
-        one.requested_by,
+        whole(one.requested_by),
         one.reason,
     )

@@ -8,9 +8,10 @@ from reenact.exchange.comparison.lineage import Branch
 from reenact.server.asking import Ask
 from reenact.server.exchanges.relations import read_correlation, read_lineage
 from reenact.server.pages.graphs import drawing, rows_of
+from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, duration, stamp
+from reenact.server.pages.saying import badge, duration, environment, stamp, whole
 from reenact.server.pages.shell import page
 from reenact.server.pages.values import folded
 
@@ -21,13 +22,14 @@ async def show_related(ask: Ask) -> Response:
     """``GET /exchanges/{id}/related``: what belongs to it, as far as one may read it."""
     here = ask.path("id")
     found, lineage = await read_correlation(ask), await read_lineage(ask)
+    kinds = await kinds_of(ask)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration")
     rows: list[tuple[Child, ...]] = [
         (
             stamp(node.started_at),
             link(url("/exchanges/{}", node.exchange_id), node.route_id, class_="route"),
-            node.app,
-            node.environment,
+            whole(node.app),
+            environment(node.environment, kinds.get(node.environment, "production")),
             badge(node.status),
             duration(node.duration),
         )

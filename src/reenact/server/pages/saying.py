@@ -7,7 +7,7 @@ from typing import Final
 
 from reenact.server.pages.markup import Html, tag
 
-__all__ = ["badge", "clock", "count", "duration", "environment", "size", "stamp"]
+__all__ = ["badge", "clock", "count", "duration", "environment", "size", "stamp", "whole"]
 
 _LATEST: Final = 253_402_300_799_000
 _TONES: Final = {
@@ -44,6 +44,11 @@ def environment(name: str, kind: str) -> Html:
     it is not known."""
     tone = {"production": "production", "non-production": "safe"}.get(kind, "plain")
     return tag("span", name, class_=f"badge {tone}", title=kind or None)
+
+
+def whole(name: str) -> Html:
+    """A short name in a table, which is not broken as long as there is room for it."""
+    return tag("span", name, class_="whole")
 
 
 def clock(at: int) -> str:

@@ -22,6 +22,8 @@ _LONGEST: Final = 200_000
 _WORDS: Final = 20_000
 _LISTED: Final = 200
 _HEX: Final = 512
+_MANY: Final = 40
+"""Pairs that would hide what stands below them."""
 
 
 class Gap(Protocol):
@@ -54,7 +56,7 @@ def block(text: str) -> Html:
     """A text as it is, as much of it as a page can hold."""
     if len(text) <= _LONGEST:
         return tag("pre", text, tabindex=0)
-    said = f"the first part of {count(len(text), 'character')}"
+    said = f"The first {_LONGEST:,} of {count(len(text), 'character')}."
     return fragment(tag("p", said, class_="dim"), tag("pre", text[:_LONGEST], tabindex=0))
 
 
@@ -105,7 +107,8 @@ def _pairs(pairs: list[tuple[str, str]]) -> Html | None:
     if not pairs:
         return None
     rows = (tag("tr", tag("th", name, scope="row"), tag("td", item)) for name, item in pairs)
-    return tag("table", tag("tbody", *rows), class_="pairs")
+    table = tag("table", tag("tbody", *rows), class_="pairs")
+    return table if len(pairs) <= _MANY else folded(f"All {len(pairs):,} of them", table)
 
 
 def _kind(body: Body) -> str:
