@@ -101,12 +101,16 @@ def test_an_edit_is_checked_while_it_is_typed(ada: Desk) -> None:
     mistake = page.get_by_role("link", name="body, line 2, column 15")
     mistake.wait_for()
     assert body.get_attribute("aria-invalid") == "true"
+    below = page.locator(f"#{body.get_attribute('aria-describedby')}")
+    assert below.inner_text().startswith("line 2, column 15: not JSON")
+    assert "staging is non-production" in page.locator(".environment").inner_text()
     mistake.click()
     assert page.evaluate("document.activeElement.selectionStart") == 16
     body.fill('{"amount": 8}')
     page.get_by_text("Patch").click()
     assert '"path": "/body/amount"' in page.locator("#plan pre").inner_text()
     assert body.get_attribute("aria-invalid") is None
+    assert not below.is_visible()
     assert ada.page.texts("#plan td.ins") == ['    "amount": 8']
 
 
@@ -120,6 +124,8 @@ def test_the_form_says_where_it_goes_and_by_which_right(ada: Desk) -> None:
     said = page.locator("#plan").inner_text()
     assert "replay:execute:production" in said
     assert "a replay in production needs a reason" in said
+    page.get_by_role("link", name="To the reason").click()
+    assert page.evaluate("document.activeElement.id") == "reason"
     page.get_by_label(re.compile("^Reason")).fill("it was asked for")
     page.locator("#plan .alert").wait_for(state="detached")
     page.get_by_label(re.compile("^live:")).check()

@@ -20,7 +20,16 @@ from reenact.exchange.patch import Op, edit, to_patch
 from reenact.server.pages.forms import Form
 from reenact.server.pages.values import pretty
 
-__all__ = ["TYPES", "Draft", "Mistake", "draft_of", "payload_of", "read_draft", "sections_of"]
+__all__ = [
+    "TYPES",
+    "Draft",
+    "Mistake",
+    "draft_of",
+    "payload_of",
+    "place_in",
+    "read_draft",
+    "sections_of",
+]
 
 TYPES: Final[tuple[BodyType, ...]] = ("none", "json", "text", "bytes")
 Field = Literal["headers", "body", "properties"]
@@ -42,6 +51,11 @@ class Mistake(msgspec.Struct, frozen=True):
     message: str
     line: int = 0
     column: int = 0
+
+
+def place_in(one: Mistake) -> str:
+    """Where in its text it is; empty where it is no place in a text."""
+    return f"line {one.line}, column {one.column}" if one.line else ""
 
 
 def draft_of(payload: Payload) -> Draft:

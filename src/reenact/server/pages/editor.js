@@ -8,7 +8,7 @@ export function watch(form) {
   const later = () => { clearTimeout(waiting); waiting = setTimeout(check, REST); };
   form.addEventListener("input", later);
   form.addEventListener("click", (event) => {
-    const place = event.target.closest(".mistakes a");
+    const place = event.target.closest("#plan a[href^='#']");
     if (place) { event.preventDefault(); go(form, place); }
   });
   form.querySelector(".check-now")?.remove();
@@ -33,10 +33,12 @@ export function watch(form) {
 function show(form, html) {
   const made = new DOMParser().parseFromString(html, "text/html").getElementById("plan");
   form.querySelector("#plan").replaceWith(made);
-  for (const name of ["body", "properties"]) form.querySelector(`#${name}`).removeAttribute("aria-invalid");
-  for (const place of made.querySelectorAll(".mistakes a")) {
-    const field = form.querySelector(place.getAttribute("href"));
-    if (field?.matches("textarea")) field.setAttribute("aria-invalid", "true");
+  for (const name of ["headers", "body", "properties"]) {
+    const wrong = [...made.querySelectorAll(`.mistakes a[href="#${name}"]`)].map((place) => place.parentElement.textContent);
+    form.querySelector(`#${name}-wrong`).textContent = wrong.map((words) => words.replace(/^\w+(, |: )/, "")).join("; ");
+    const field = form.querySelector(`textarea#${name}`);
+    if (wrong.length) field?.setAttribute("aria-invalid", "true");
+    else field?.removeAttribute("aria-invalid");
   }
 }
 

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.exchange.model import BOUNDARIES, Exchange
 from reenact.server.agents.listing import AgentView
-from reenact.server.pages.drafts import TYPES, Draft
+from reenact.server.pages.drafts import TYPES, Draft, Mistake, place_in
 from reenact.server.pages.forms import Form
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, textarea, url
 
@@ -51,13 +51,15 @@ def editor(
     agents: Sequence[AgentView],
     *hidden: Child,
     plan: Html,
+    mistakes: Sequence[Mistake] = (),
 ) -> Html:
-    """``hidden`` are the token of the session and the key that makes sending twice harmless."""
+    """``hidden`` are the token of the session and the key that makes sending twice harmless;
+    ``mistakes`` are told where they are, and ``plan`` tells all of them."""
     action = url("/exchanges/{}/replay", exchange.exchange_id)
     return tag(
         "form",
         *hidden,
-        tag("div", _payload(exchange, draft), class_="edit"),
+        tag("div", _payload(exchange, draft, mistakes), class_="edit"),
         tag(
             "div",
             _how(options, agents),
@@ -72,26 +74,27 @@ def editor(
     )
 
 
-def _payload(exchange: Exchange, draft: Draft) -> Html:
+def _payload(exchange: Exchange, draft: Draft, mistakes: Sequence[Mistake]) -> Html:
     redacted = ", ".join(exchange.redacted[:20])
     return fragment(
         tag("h2", "Headers", id="headers", tabindex="-1"),
-        tag("div", *_headers(draft), class_="rows"),
+        tag("div", *_headers(draft), class_="rows", role="group", aria_labelledby="headers"),
+        _wrong("headers", mistakes),
         tag("h2", "Body"),
         tag("label", tag("span", "Type"), _select("body-type", TYPES, draft.body_type)),
         tag(
             "label",
             tag("span", "Content (base64 for bytes)"),
-            textarea(draft.body, id="body", name="body", rows=14, spellcheck="false"),
+            _text("body", draft.body, 14, mistakes),
         ),
+        _wrong("body", mistakes),
         tag("h2", "Properties"),
         tag(
             "label",
             tag("span", "A JSON object"),
-            textarea(
-                draft.properties, id="properties", name="properties", rows=8, spellcheck="false"
-            ),
+            _text("properties", draft.properties, 8, mistakes),
         ),
+        _wrong("properties", mistakes),
         tag(
             "p",
             f"Removed before it was stored: {redacted}. What you leave as it is, the app puts "
@@ -101,6 +104,29 @@ def _payload(exchange: Exchange, draft: Draft) -> Html:
         if redacted
         else None,
     )
+
+
+def _text(name: str, text: str, rows: int, mistakes: Sequence[Mistake]) -> Html:
+    wrong = any(one.field == name for one in mistakes)
+    return textarea(
+        text,
+        id=name,
+        name=name,
+        rows=rows,
+        spellcheck="false",
+        aria_invalid="true" if wrong else None,
+        aria_describedby=f"{name}-wrong",
+    )
+
+
+def _wrong(name: str, mistakes: Sequence[Mistake]) -> Html:
+    """What is wrong with a field, below it; ``editor.js`` keeps it true."""
+    told = (
+        ": ".join(filter(None, (place_in(one), one.message)))
+        for one in mistakes
+        if one.field == name
+    )
+    return tag("p", "; ".join(told), class_="wrong", id=f"{name}-wrong")
 
 
 def _headers(draft: Draft) -> Iterator[Html]:

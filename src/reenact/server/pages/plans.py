@@ -15,7 +15,7 @@ from reenact.exchange.model import Payload
 from reenact.server.asking import Ask
 from reenact.server.exchanges.planning import Goal, aim, plan
 from reenact.server.exchanges.wanting import ReplayRequest
-from reenact.server.pages.drafts import Mistake
+from reenact.server.pages.drafts import Mistake, place_in
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.markup import Html, breakable, fragment, link, tag
 from reenact.server.pages.saying import badge, count
@@ -58,21 +58,22 @@ async def look_ahead(ask: Ask, source: Row[Any], wanted: ReplayRequest) -> Outlo
 
 
 def panel(
-    outlook: Outlook | None,
-    wanted: ReplayRequest | None,
+    outlook: Outlook,
+    wanted: ReplayRequest,
     mistakes: Sequence[Mistake],
     start: Payload,
     made: Payload | None,
     told: Sequence[Told],
 ) -> Html:
-    """The part of the form that follows what is typed."""
+    """The part of the form that follows what is typed. ``made`` is None while there are mistakes;
+    where it would run is told nevertheless."""
     return tag(
         "div",
         _mistakes(mistakes) if mistakes else None,
-        _where(outlook) if outlook is not None else None,
-        alert(outlook.problem) if outlook is not None and outlook.problem is not None else None,
-        _edit(wanted, start, made) if wanted is not None and made is not None else None,
-        _boundaries(wanted.boundaries, told) if wanted is not None else None,
+        _where(outlook),
+        _problem(outlook.problem) if outlook.problem is not None else None,
+        _edit(wanted, start, made) if made is not None else None,
+        _boundaries(wanted.boundaries, told),
         id="plan",
         aria_live="polite",
     )
@@ -91,7 +92,14 @@ def _mistakes(found: Sequence[Mistake]) -> Html:
 
 
 def _place(one: Mistake) -> str:
-    return f"{one.field}, line {one.line}, column {one.column}" if one.line else one.field
+    return f"{one.field}, {place_in(one)}" if one.line else one.field
+
+
+def _problem(problem: Problem) -> Html:
+    """With the way to what is missing."""
+    if problem.code != "reason_required":
+        return alert(problem)
+    return fragment(alert(problem), tag("p", link("#reason", "To the reason"), class_="ways"))
 
 
 def _where(outlook: Outlook) -> Html | None:

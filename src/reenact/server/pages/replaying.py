@@ -27,8 +27,10 @@ from reenact.server.pages.drafts import (
 )
 from reenact.server.pages.editor import Options, editor, read_options
 from reenact.server.pages.forms import Filled, Form, read_form
+from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.markup import Html, link, tag, url
 from reenact.server.pages.plans import look_ahead, panel
+from reenact.server.pages.saying import environment, stamp
 from reenact.server.pages.sent import is_key, new_key, replay_of, was_sent
 from reenact.server.pages.shell import alert, csrf, page
 from reenact.server.pages.told import tell
@@ -140,13 +142,10 @@ async def _read(ask: Ask) -> _Sheet:
 
 
 async def _panel(ask: Ask, sheet: _Sheet) -> Html:
-    wanted: ReplayRequest | None = None
-    mistakes = sheet.mistakes
-    if not mistakes:
-        wanted = await Filled(ask, sheet.body()).json(ReplayRequest)
-    outlook = await look_ahead(ask, sheet.row, wanted) if wanted is not None else None
+    wanted = await Filled(ask, sheet.body()).json(ReplayRequest)
+    outlook = await look_ahead(ask, sheet.row, wanted)
     told = await tell(ask.server, ask.tenant, sheet.exchange)
-    return panel(outlook, wanted, mistakes, sheet.exchange.start, sheet.made, told)
+    return panel(outlook, wanted, sheet.mistakes, sheet.exchange.start, sheet.made, told)
 
 
 async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Response:
@@ -155,6 +154,7 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
     otherwise = problem is not None and problem.code == "idempotency_conflict"
     key = new_key(ask) if otherwise else sheet.key
     once = tag("input", type="hidden", name="once", value=key)
+    kinds = await kinds_of(ask)
     form = editor(
         exchange,
         sheet.draft,
@@ -163,17 +163,25 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
         csrf(ask),
         once,
         plan=await _panel(ask, sheet),
+        mistakes=sheet.mistakes,
     )
     return page(
         ask,
-        "Edit and replay",
-        tag("p", link(url("/exchanges/{}", exchange.exchange_id), exchange.route_id)),
+        f"Edit and replay {exchange.route_id}",
+        tag(
+            "p",
+            link(url("/exchanges/{}", exchange.exchange_id), "The exchange"),
+            " of ",
+            stamp(exchange.started_at),
+            " UTC",
+        ),
         was_sent(exchange.exchange_id, _OTHERWISE if otherwise else _AGAIN, before)
         if before
         else None,
         alert(problem) if problem is not None and not otherwise else None,
         form,
         here="/exchanges",
+        heading=environment(sheet.row.environment, kinds.get(sheet.row.environment, "production")),
         status=200 if problem is None else problem.status,
     )
 
