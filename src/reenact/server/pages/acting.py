@@ -1,13 +1,25 @@
-"""Forms of one button, and buttons that are asked about first (pure)."""
+"""Forms of one button, and buttons that are asked about first."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from reenact.server.access import Permission, has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.pages.markup import Child, Html, tag
 from reenact.server.pages.shell import csrf
 from reenact.server.pages.values import folded
 
-__all__ = ["confirmed", "form", "labelled", "options", "secret_once"]
+__all__ = ["confirmed", "form", "labelled", "may_replay", "options", "secret_once"]
+
+
+_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
+
+
+def may_replay(ask: Ask) -> bool:
+    """May the one who asks replay something, somewhere?"""
+    now = ask.server.now()
+    return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
 
 
 def form(
@@ -30,11 +42,10 @@ def form(
     )
 
 
-def confirmed(ask: Ask, action: str, word: str, warning: str) -> Html:
-    """A button behind a fold that says what it does."""
-    return folded(
-        word, tag("p", warning), form(ask, action, button=f"Yes, {word.lower()}"), class_="confirm"
-    )
+def confirmed(ask: Ask, action: str, word: str, warning: str, *inside: Child) -> Html:
+    """A button behind a fold that says what it does; ``inside`` goes along."""
+    sent = form(ask, action, *inside, button=f"Yes, {word.lower()}")
+    return folded(word, tag("p", warning), sent, class_="confirm")
 
 
 def labelled(
@@ -44,9 +55,19 @@ def labelled(
     kind: str = "text",
     required: bool = False,
     wide: bool = False,
+    hint: str = "",
+    value: str = "",
 ) -> Html:
-    """A field with its label. ``kind`` is the type of an ``input``; ``wide`` is for sentences."""
-    box = tag("input", name=name, type=kind, required=required)
+    """A field with its label. ``kind`` is the type of an ``input``; ``wide`` is for sentences;
+    ``hint`` says what an empty one means."""
+    box = tag(
+        "input",
+        name=name,
+        type=kind,
+        required=required,
+        placeholder=hint or None,
+        value=value or None,
+    )
     return tag("label", tag("span", label), box, class_="wide" if wide else None)
 
 

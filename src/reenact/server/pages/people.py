@@ -13,7 +13,7 @@ from reenact.server.pages.acting import confirmed, form, labelled, options, secr
 from reenact.server.pages.forms import Filled, read_form
 from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, tag, url
-from reenact.server.pages.saying import badge, clock, stamp
+from reenact.server.pages.saying import badge, clock, stamp, whole
 from reenact.server.pages.shell import alert, page
 from reenact.server.pages.values import folded
 from reenact.server.people import endpoints as people
@@ -44,7 +44,7 @@ async def _people(ask: Ask, *told: Child, problem: Problem | None = None) -> Res
     found = await people.list_users(Filled(ask, query={"cursor": cursor}))
     rows: list[tuple[Child, ...]] = [
         (
-            tag("b", one.email),
+            tag("b", whole(one.email)),
             badge(one.state),
             _grants(ask, one),
             stamp(one.created_at),
@@ -97,11 +97,11 @@ def _grants(ask: Ask, user: UserShown) -> Html | None:
             "li",
             _words(one),
             " ",
-            form(
+            confirmed(
                 ask,
                 url("/people/{}/grants/{}/revoke", user.id, one.id),
-                button="Revoke",
-                class_="inline",
+                "Revoke",
+                "It holds no longer, at once.",
             ),
         )
         for one in user.grants
@@ -121,7 +121,7 @@ def _more(ask: Ask, user: UserShown) -> Html:
     again = "The password so far and all sessions end; there is a new link."
     gone = "Their grants, sessions and keys end with them."
     return fragment(
-        folded("Grant…", add),
+        folded("Grant …", add),
         confirmed(ask, url("/people/{}/invite", user.id), "Invite again", again),
         confirmed(ask, url("/people/{}/remove", user.id), "Remove", gone),
     )

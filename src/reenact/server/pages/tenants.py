@@ -8,11 +8,12 @@ import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from reenact.server.access import Tier, has_anywhere
+from reenact.server.agents.listing import read_agents
 from reenact.server.asking import Ask
-from reenact.server.pages.acting import form, labelled, options, secret_once
+from reenact.server.pages.acting import confirmed, form, labelled, options, secret_once
 from reenact.server.pages.forms import Filled, read_form
 from reenact.server.pages.lists import table
-from reenact.server.pages.markup import Child, Html, tag, url
+from reenact.server.pages.markup import Child, Html, link, tag, url
 from reenact.server.pages.saying import clock, environment
 from reenact.server.pages.shell import alert, page
 from reenact.server.ports import TenantFacts
@@ -28,6 +29,10 @@ __all__ = [
 ]
 
 _KINDS: Final = ("non-production", "production")
+_MEANING: Final = {
+    "production": "Replays there need replay:execute:production, and a reason.",
+    "non-production": "Replays there need only replay:execute, and no reason.",
+}
 _TIERS: Final[tuple[str, ...]] = get_args(Tier)
 
 
@@ -38,10 +43,11 @@ async def show_environments(ask: Ask) -> Response:
 
 async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
     found = await tenants.list_environments(ask)
-    rows: list[tuple[Child, ...]] = [
-        (environment(one.name, one.kind), one.kind) for one in found.items
-    ]
+    said = {one.name: one.kind for one in found.items}
+    unsaid = sorted(await _with_agents(ask) - {*said})
     may = has_anywhere(ask.principal.grants, "tenant:admin", ask.server.now())
+    rows = [_row(ask, name, kind, kind, may) for name, kind in said.items()]
+    rows += [_row(ask, name, "production", "not said: production", may) for name in unsaid]
     change = form(
         ask,
         "/environments",
@@ -55,7 +61,7 @@ async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
         alert(problem) if problem is not None else None,
         tag("p", "What is not listed counts as production.", class_="dim"),
         table(
-            ("Name", "Kind"),
+            ("Name", "Kind", "Look at", ""),
             rows,
             none="None is listed: all are production.",
             caption="Environments",
@@ -63,6 +69,30 @@ async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
         tag("section", tag("h2", "Say what an environment is"), change) if may else None,
         here="/environments",
         status=200 if problem is None else problem.status,
+    )
+
+
+async def _with_agents(ask: Ask) -> set[str]:
+    """Environments that agents have named, as far as the one who asks may see them."""
+    found = await read_agents(Filled(ask, query={"limit": "500"}))
+    return {one.environment for one in found.items}
+
+
+def _row(ask: Ask, name: str, kind: str, said: str, may: bool) -> tuple[Child, ...]:
+    other = next(one for one in _KINDS if one != kind)
+    change = confirmed(
+        ask,
+        "/environments",
+        f"Make it {other}",
+        _MEANING[other],
+        tag("input", type="hidden", name="name", value=name),
+        tag("input", type="hidden", name="kind", value=other),
+    )
+    return (
+        environment(name, kind),
+        said,
+        link(url("/exchanges", environment=name), "exchanges"),
+        change if may else "",
     )
 
 
