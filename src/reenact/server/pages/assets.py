@@ -1,4 +1,4 @@
-"""Styles and modules of the pages. Their address has the digest of all of them: they may be kept for
+"""Styles, modules and the icon of the pages. Their address has the digest of all of them: they may be kept for
 ever, and a new version has another address."""
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from reenact.server.problems import Problem
 
 __all__ = ["address", "send_asset"]
 
-_TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
-_NAMES: Final = ("page.css", "exchange.css", "page.js", "editor.js", "live.js")
+_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_NAMES: Final = ("page.css", "exchange.css", "page.js", "editor.js", "live.js", "icon.svg")
 _KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 

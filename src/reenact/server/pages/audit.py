@@ -17,7 +17,7 @@ from reenact.server.access import has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.auditing.endpoints import list_records, show_head, show_proof
 from reenact.server.pages.forms import Filled
-from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table
+from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table, when
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, stamp
 from reenact.server.pages.shell import page
@@ -42,7 +42,11 @@ async def show_audit(ask: Ask) -> Response:
     rows = [_row(seq, record, names) for seq, record in records]
     heads = ("№", "At (UTC)", "Who", "Did", "About", "Where", "Outcome")
     listed = table(
-        heads, rows, none="No record is like this.", caption="Audit records, newest first"
+        heads,
+        rows,
+        none="No record is like this. Fewer filters find more.",
+        caption="Audit records, newest first",
+        brief=True,
     )
     return page(
         ask,
@@ -58,6 +62,7 @@ async def show_audit(ask: Ask) -> Response:
 
 def _filters(ask: Ask) -> Html:
     return filters(
+        ask,
         "/audit",
         choice(ask, "action", "Action", [("", "all"), *((one, one) for one in sorted(ACTIONS))]),
         choice(
@@ -68,6 +73,7 @@ def _filters(ask: Ask) -> Html:
         ),
         field(ask, "actor", "Who", hint="e-mail, key or id"),
         field(ask, "environment", "Environment"),
+        when(ask),
         more=(
             field(ask, "exchange", "Exchange"),
             field(ask, "replay", "Replay"),
@@ -126,16 +132,24 @@ def _id(part: Any) -> str:
 
 def _row(seq: int, record: dict[str, Any], names: dict[str, str]) -> tuple[Child, ...]:
     return (
-        link(url("/audit/{}", str(seq)), str(seq)),
+        tag("span", f"{seq:,}", class_="dim"),
         stamp(int(record.get("at", 0))),
         _who(record.get("actor") or {}, names),
-        str(record.get("action", "")),
+        link(url("/audit/{}", str(seq)), str(record.get("action", "")), class_="route"),
         _about(record, names),
         _where(record),
-        fragment(
-            badge(str(record["outcome"])) if record.get("outcome") else None,
-            tag("span", f" {record['code']}", class_="dim") if record.get("code") else None,
-        ),
+        _outcome(record),
+    )
+
+
+def _outcome(record: dict[str, Any]) -> Html:
+    """How it ended, why, and the verdict of a replay."""
+    summary = record.get("diffSummary")
+    verdict = str(summary.get("verdict", "")) if isinstance(summary, dict) else ""
+    return fragment(
+        badge(str(record["outcome"])) if record.get("outcome") else None,
+        tag("span", f" {record['code']}", class_="dim") if record.get("code") else None,
+        (" ", badge(verdict)) if verdict else None,
     )
 
 
@@ -169,7 +183,9 @@ def _about(record: dict[str, Any], names: dict[str, str]) -> Html:
     return fragment(
         link(url("/replays/{}", replay), "replay") if replay else None,
         " of " if replay and exchange else None,
-        link(url("/exchanges/{}", exchange), "exchange") if exchange else None,
+        link(url("/exchanges/{}", exchange), str(source.get("routeId") or "exchange"))
+        if exchange
+        else None,
         _named(subject, names) if subject else None,
         tag("span", f" “{record['reason']}”", class_="dim") if record.get("reason") else None,
     )
@@ -197,7 +213,7 @@ async def show_record(ask: Ask) -> Response:
                 ("Action", str(record.get("action", ""))),
                 ("About", _about(record, names)),
                 ("Where", _where(record)),
-                ("Outcome", str(record.get("outcome", ""))),
+                ("Outcome", _outcome(record)),
             )
         ),
         tag(
@@ -227,4 +243,21 @@ async def show_record(ask: Ask) -> Response:
         ),
         tag("section", tag("h2", "Record"), block(pretty(record))),
         here="/audit",
+        heading=_ways(int(seq), proof.head.size, record),
+    )
+
+
+def _ways(seq: int, size: int, record: dict[str, Any]) -> Html:
+    """To the records beside it, and to all of the same replay."""
+    replay = str(record.get("replayId", ""))
+    return tag(
+        "div",
+        link(url("/audit", replay=replay), "All of this replay", class_="button")
+        if replay
+        else None,
+        link(url("/audit/{}", str(seq - 1)), "Older", rel="prev", class_="button") if seq else None,
+        link(url("/audit/{}", str(seq + 1)), "Newer", rel="next", class_="button")
+        if seq + 1 < size
+        else None,
+        class_="actions",
     )

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reenact.server.batches.shapes import BatchView, Progress
 from reenact.server.pages.lists import table
-from reenact.server.pages.markup import Child, Html, fragment, tag
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, environment, whole
 from reenact.server.pages.values import facts
 
 __all__ = ["counted", "plan_of", "progress_of"]
 
 
-def counted(tally: dict[str, int]) -> Html:
-    """Words with how often each is; the most frequent first."""
+def counted(tally: dict[str, int], way: Callable[[str], str] | None = None) -> Html:
+    """Words with how often each is; the most frequent first. ``way`` is where a word leads to."""
     order = sorted(tally.items(), key=lambda one: (-one[1], one[0]))
-    return tag("span", *((badge(word), f" {number:,} ") for word, number in order))
+
+    def said(word: str) -> Html:
+        return badge(word) if way is None else link(way(word), badge(word))
+
+    return tag("span", *((said(word), f" {number:,} ") for word, number in order))
 
 
 def plan_of(found: BatchView) -> Html:
@@ -60,13 +66,17 @@ def progress_of(found: BatchView) -> Html:
     """How far it is, and the verdicts so far."""
     progress = found.progress
     done, whole = _done(progress), _done(progress) + progress.waiting + progress.asked
+
+    def of_verdict(word: str) -> str:
+        return url("/batches/{}", found.batch_id, verdict=word)
+
     waits = f"It waits: {found.hindered.replace('_', ' ')}." if found.hindered else ""
     return fragment(
         tag("progress", max=max(whole, 1), value=done, aria_label="How far it is"),
         tag("p", f"{done:,} of {count(whole, 'exchange')}, {progress.asked:,} under way. {waits}"),
         facts(
             (
-                ("Verdicts", counted(progress.verdicts) if progress.verdicts else ""),
+                ("Verdicts", counted(progress.verdicts, of_verdict) if progress.verdicts else ""),
                 ("Outcomes", counted(progress.outcomes) if progress.outcomes else ""),
                 ("Codes", counted(progress.codes) if progress.codes else ""),
             )

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from reenact.server.asking import Ask
 from reenact.server.batches.confirming import cancel_batch, confirm_batch
-from reenact.server.batches.planning import plan_batch
 from reenact.server.batches.reading import read_batch, read_batches, read_items
-from reenact.server.batches.searches import read_search
 from reenact.server.batches.shapes import BatchView, ItemView
-from reenact.server.pages.acting import confirmed, form, labelled, options
+from reenact.server.pages.acting import confirmed, form, may_replay
 from reenact.server.pages.batch_parts import counted, plan_of, progress_of
-from reenact.server.pages.forms import Filled, Form, read_form
+from reenact.server.pages.forms import Filled
+from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, stamp, whole
-from reenact.server.pages.searching import as_search, filters_said, from_text, search_in, to_text
+from reenact.server.pages.saying import badge, count, environment, stamp, whole
+from reenact.server.pages.searching import filters_said, place_of
 from reenact.server.pages.shell import alert, page
-from reenact.server.pages.values import facts
 from reenact.server.problems import Problem
 
 __all__ = [
     "do_cancel_batch",
     "do_confirm_batch",
-    "do_plan_batch",
-    "edit_batch",
     "show_batch",
     "show_batches",
 ]
 
-_MODES: Final = ("recorded", "recorded_then_live", "live")
+_SHORT: Final = 8
 
 
 async def show_batches(ask: Ask) -> Response:
@@ -72,70 +67,6 @@ def _named(one: BatchView) -> str:
     return one.saved or words or one.batch_id
 
 
-async def edit_batch(ask: Ask) -> Response:
-    """The form: what is to be replayed is the search that the address holds, or names."""
-    saved = ask.query("saved")
-    if not saved:
-        return _form(ask, search_in(ask))
-    found = await read_search(Filled(ask, path={"name": saved}))
-    return _form(ask, msgspec.to_builtins(found.filters), saved=saved)
-
-
-def _form(
-    ask: Ask, search: dict[str, Any], problem: Problem | None = None, *, saved: str = ""
-) -> Response:
-    said = filters_said(as_search(search))
-    kept = to_text(search)
-    name, value = ("saved", saved) if saved else ("search", kept)
-    fields = fragment(
-        tag("input", type="hidden", name=name, value=value),
-        options("Outbound calls", "boundaries", _MODES),
-        options("Code", "revision", ("current", "same")),
-        labelled("Environment (empty: its own)", "environment"),
-        labelled("At a time, per agent", "concurrency", kind="number"),
-        labelled("A minute, per agent", "perMinute", kind="number"),
-        labelled("Reason (required in production)", "reason", wide=True),
-    )
-    return page(
-        ask,
-        "Replay many",
-        alert(problem) if problem is not None else None,
-        tag("p", f"All exchanges of {saved or 'this search'}, 10,000 at most:"),
-        facts(said) if said else tag("p", "every exchange that is no replay", class_="wrong"),
-        form(ask, "/batches", fields, button="Plan it", main=True),
-        tag("p", "This counts what would be replayed, and replays nothing yet.", class_="dim"),
-        here="/batches",
-        status=200 if problem is None else problem.status,
-    )
-
-
-async def do_plan_batch(ask: Ask) -> Response:
-    """On to the plan, or the form again."""
-    sent = await read_form(ask)
-    saved = sent.one("saved")
-    search = {} if saved else from_text(sent.one("search"))
-    which: dict[str, Any] = {"saved": saved} if saved else {"search": search}
-    try:
-        answer = await plan_batch(Filled(ask, {**which, **_wanted(sent)}))
-    except Problem as problem:
-        if problem.status in (403, 404):
-            raise
-        return _form(ask, search, problem, saved=saved)
-    made = msgspec.json.decode(answer.body, type=BatchView)
-    return RedirectResponse(url("/batches/{}", made.batch_id), 303)
-
-
-def _wanted(sent: Form) -> dict[str, Any]:
-    words = ("boundaries", "revision", "environment", "reason")
-    found: dict[str, Any] = {name: sent.one(name) for name in words if sent.one(name)}
-    for name in ("concurrency", "perMinute"):
-        text = sent.one(name)
-        if text:
-            number = text.isascii() and text.isdigit() and len(text) < 9
-            found[name] = int(text) if number else text
-    return found
-
-
 async def show_batch(ask: Ask) -> Response:
     """A plan, or how far it is."""
     return await _batch(ask)
@@ -148,9 +79,9 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
     items = await read_items(Filled(ask, query=_item_query(ask)))
     return page(
         ask,
-        "Batch",
+        f"Batch: {_named(found)}",
         alert(problem) if problem is not None else None,
-        *_actions(ask, found, over),
+        *(_actions(ask, found, over) if may_replay(ask) else ()),
         tag(
             "div",
             progress_of(found) if found.confirmed_at else None,
@@ -161,12 +92,47 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
             data_known=_known(found) if live else None,
         ),
         plan_of(found),
-        tag("section", tag("h2", "Exchanges"), _items(items.items), pieces(ask, items.next)),
+        tag(
+            "section",
+            tag("h2", "Exchanges"),
+            _only(ask, found),
+            _items(items.items, await kinds_of(ask)),
+            pieces(ask, items.next),
+        ),
         here="/batches",
-        heading=badge(found.state),
+        heading=fragment(badge(found.state), _ways(ask, found)),
         status=200 if problem is None else problem.status,
         head=(tag("noscript", tag("meta", http_equiv="refresh", content="2")),) if live else (),
     )
+
+
+def _ways(ask: Ask, found: BatchView) -> Html | None:
+    """To what was looked for; from one that is not only planned, also to a new plan of it."""
+    if found.search is None:
+        return None
+    here = place_of(found.search)
+    again = url("/batches/new", saved=found.saved) if found.saved else _again(here)
+    return tag(
+        "div",
+        link(here, "In the history", class_="button"),
+        link(again, "Plan it again …", class_="button")
+        if may_replay(ask) and found.state != "planned"
+        else None,
+        class_="actions",
+    )
+
+
+def _again(place: str) -> str:
+    return "?".join(filter(None, ("/batches/new", place.partition("?")[2])))
+
+
+def _only(ask: Ask, found: BatchView) -> Html | None:
+    """Which of them are shown, and the way to all."""
+    verdict = ask.query("verdict") if ask.request.method == "GET" else ""
+    if not verdict:
+        return None
+    every = link(url("/batches/{}", found.batch_id), "Show all")
+    return tag("p", "Only ", badge(verdict), ". ", every)
 
 
 def _known(found: BatchView) -> str:
@@ -203,14 +169,15 @@ def _actions(ask: Ask, found: BatchView, over: bool) -> Iterator[Html]:
         yield confirmed(ask, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
 
 
-def _items(items: list[ItemView]) -> Html:
-    heads = ("№", "Exchange", "App", "Environment", "State", "Outcome", "Verdict")
+def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
+    heads = ("№", "Exchange", "Id", "App", "Environment", "State", "Outcome", "Verdict")
     rows: list[tuple[Child, ...]] = [
         (
-            f"{one.position:,}",
+            tag("span", f"{one.position:,}", class_="dim"),
             link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
-            one.app,
-            one.environment,
+            tag("code", _end(one.exchange_id), title=one.exchange_id),
+            whole(one.app),
+            environment(one.environment, kinds.get(one.environment, "production")),
             badge(one.state),
             fragment(
                 link(url("/replays/{}", one.replay_id), one.outcome or "replay")
@@ -222,7 +189,12 @@ def _items(items: list[ItemView]) -> Html:
         )
         for one in items
     ]
-    return table(heads, rows, none="None.", caption="Exchanges of this batch")
+    return table(heads, rows, none="None.", caption="Exchanges of this batch", brief=True)
+
+
+def _end(exchange_id: str) -> str:
+    """The part in which ids differ from each other."""
+    return exchange_id if len(exchange_id) <= _SHORT else f"…{exchange_id[-_SHORT:]}"
 
 
 async def do_confirm_batch(ask: Ask) -> Response:

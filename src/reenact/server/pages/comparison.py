@@ -13,7 +13,7 @@ from reenact.exchange.document import to_document
 from reenact.exchange.model import Exchange, Payload
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, duration, stamp
+from reenact.server.pages.saying import badge, count, duration, revision, stamp
 from reenact.server.pages.values import Gap, changes, folded, value
 
 __all__ = ["Beside", "comparison"]
@@ -66,11 +66,7 @@ def _summary(found: Comparison, before: Exchange, after: Exchange) -> Html:
         ("Started (UTC)", _to(before), _to(after)),
         ("Status", badge(found.status.before), badge(found.status.after)),
         ("Duration", duration(found.duration.before), duration(found.duration.after)),
-        (
-            "Revision",
-            tag("code", found.revision.before[:16]),
-            tag("code", found.revision.after[:16]),
-        ),
+        ("Revision", revision(found.revision.before), revision(found.revision.after)),
     ]
     said = ", ".join(
         f"{number:,} {word}"

@@ -9,12 +9,13 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from reenact.server.access import Permission, has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import read_exchange
 from reenact.server.exchanges.replays import read_replays
 from reenact.server.exchanges.shapes import ExchangeView, ReplayView
+from reenact.server.pages.acting import may_replay
 from reenact.server.pages.agent_names import agent_named
+from reenact.server.pages.calls import spoken
 from reenact.server.pages.conversation import conversation
 from reenact.server.pages.documents import Passage, passages
 from reenact.server.pages.forms import Filled
@@ -22,7 +23,7 @@ from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, duration, environment, stamp, whole
+from reenact.server.pages.saying import badge, count, duration, environment, revision, stamp, whole
 from reenact.server.pages.shell import page
 from reenact.server.pages.timeline import Entry, bar, entries
 from reenact.server.pages.told import Told, tell
@@ -32,7 +33,6 @@ __all__ = ["show_exchange"]
 
 _MOST: Final = 1_000
 _EXCHANGE: Final = re.compile(r"\b(ex_[0-9a-f]{32})\b")
-_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 
 
 async def show_exchange(ask: Ask) -> Response:
@@ -45,7 +45,7 @@ async def show_exchange(ask: Ask) -> Response:
     return page(
         ask,
         found.route_id,
-        _about(found, await agent_named(ask, found.agent_id)),
+        _about(found, await agent_named(ask, found.agent_id, found.app)),
         _not_replayable(found.not_replayable) if found.not_replayable else None,
         wrong(found.error),
         _section("What happened", _timeline(found, told)),
@@ -53,7 +53,7 @@ async def show_exchange(ask: Ask) -> Response:
         tag(
             "div",
             _section("What came in", payload(found.start, found.redacted)),
-            _section("What came out", payload(found.result)),
+            _section("What came out", _came_out(found)),
             class_="inout",
         ),
         _section("Replays", _replays(replays.items)) if found.replays else None,
@@ -76,12 +76,11 @@ def _section(title: str, *inside: Child) -> Html:
 
 
 def _actions(ask: Ask, found: ExchangeView) -> Html:
-    exchange_id, now = found.exchange_id, ask.server.now()
-    may = any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
+    exchange_id = found.exchange_id
     edit = link(url("/exchanges/{}/replay", exchange_id), "Edit and replay", class_="button main")
     return tag(
         "div",
-        edit if may and not found.not_replayable else None,
+        edit if may_replay(ask) and not found.not_replayable else None,
         link(url("/exchanges/{}/related", exchange_id), "Related", class_="button"),
         link(url("/exchanges/{}/view", exchange_id), "Recording", class_="button")
         if found.recording
@@ -97,11 +96,13 @@ def _about(found: ExchangeView, agent: Child) -> Html:
         (
             ("Started (UTC)", stamp(found.started_at)),
             ("Duration", duration(found.duration)),
-            ("App", found.app),
+            ("HTTP status", _http_status(found)),
+            ("App", link(url("/exchanges", app=found.app), found.app)),
+            ("Route", link(_of_route(found), "all of this route")),
             ("Agent", agent),
             ("Version", found.code_version),
-            ("Revision", tag("code", found.revision[:16], title=found.revision)),
-            ("Exchange", tag("code", found.exchange_id)),
+            ("Revision", revision(found.revision)),
+            ("Exchange", _id(found.exchange_id)),
             (
                 "Correlation",
                 link(url("/exchanges", correlationId=related), related) if related else None,
@@ -124,6 +125,30 @@ def _about(found: ExchangeView, agent: Child) -> Html:
             ),
         )
     )
+
+
+def _http_status(found: ExchangeView) -> str:
+    status = found.result.properties.get("http.status") if found.result is not None else None
+    return str(status) if isinstance(status, int) else ""
+
+
+def _of_route(found: ExchangeView) -> str:
+    return url("/exchanges", app=found.app, route=found.route_id)
+
+
+def _id(exchange_id: str) -> Html:
+    """With the way to all that is known of it."""
+    way = link(
+        url("/api/v1/exchanges/{}", exchange_id), "JSON", title="all of it, as the API has it"
+    )
+    return fragment(tag("code", exchange_id), " ", way)
+
+
+def _came_out(found: ExchangeView) -> Html:
+    if found.result is not None:
+        return payload(found.result)
+    why = "Nothing: it failed before there was an answer." if found.error else "Nothing."
+    return tag("p", why, class_="dim")
 
 
 def _timeline(found: ExchangeView, told: Sequence[Told]) -> Html:
@@ -230,12 +255,12 @@ def _call(told: Told) -> Iterator[Child]:
         yield tag("p", _from_recording(told), class_="dim")
     if otherwise:
         yield _label("Asked in this replay")
-        yield value(call.asked)
+        yield spoken(call.asked)
     request = "Recorded request that was answered" if otherwise else "Request"
     for name, item in ((request, call.request), ("Answer", call.response), ("Error", call.error)):
         if item is not None:
             yield _label(name)
-            yield value(item)
+            yield spoken(item)
 
 
 def _from_recording(told: Told) -> str:

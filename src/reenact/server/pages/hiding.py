@@ -63,7 +63,7 @@ async def show_hiding(ask: Ask) -> Response:
     return page(
         ask,
         "Hide a difference",
-        tag("p", tag("b", one.route_id), f" in {one.app}"),
+        tag("p", _back(ask), " of ", tag("b", one.route_id), f" in {one.app}"),
         changes([change]) if change is not None else tag("p", tag("code", ask.query("path"))),
         tag("p", "It is now ", badge(now.verdict), f", {_left(now)}."),
         *(
@@ -78,6 +78,13 @@ async def show_hiding(ask: Ask) -> Response:
         ),
         here="/replays",
     )
+
+
+def _back(ask: Ask) -> Html:
+    """To where the difference was seen."""
+    pair = url("/exchanges/{}/compare/{}", ask.query("a"), ask.query("b"))
+    replay = ask.query("replay")
+    return link(url("/replays/{}", replay) if replay else pair, "Comparison")
 
 
 def _choice(

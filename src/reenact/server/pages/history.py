@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from starlette.responses import Response
 
 from reenact.exchange.model import STATES
-from reenact.server.access import Permission, has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import read_exchanges
 from reenact.server.exchanges.replays import read_replays
 from reenact.server.exchanges.shapes import ExchangeBrief, ReplayView
+from reenact.server.pages.acting import may_replay
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import kinds_of
-from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table
+from reenact.server.pages.lists import (
+    choice,
+    field,
+    filters,
+    pieces,
+    since_until,
+    table,
+    when,
+)
 from reenact.server.pages.markup import Child, Html, link, tag, url
 from reenact.server.pages.saying import badge, duration, environment, stamp, whole
 from reenact.server.pages.searching import kept_query
@@ -26,7 +35,6 @@ _NAMES: Final = (
     *("app", "environment", "route", "status", "replay", "replayable", "traceId"),
     *("correlationId", "text", "cursor", "limit", "exchange", "state"),
 )
-_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
 
 
@@ -42,10 +50,12 @@ async def show_history(ask: Ask) -> Response:
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
     rows = (_row(one, kinds.get(one.environment, "production")) for one in found.items)
     none = "No exchange is like this. Fewer filters find more."
+    if not ask.request.query_params:
+        none = "There are no exchanges yet. They come from the agents of your apps."
     return page(
         ask,
         "History",
-        _filters(ask),
+        _filters(ask, found.items, kinds),
         table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
         pieces(ask, found.next),
         here="/exchanges",
@@ -56,8 +66,6 @@ async def show_history(ask: Ask) -> Response:
 def _ways(ask: Ask, found: bool) -> Html:
     """To the saved searches, to saving this one, and for those who may replay, to replaying all that
     it has found."""
-    now = ask.server.now()
-    may = any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
     kept = kept_query(ask)
     save = link(url("/searches/new", **kept), "Save this search …", class_="button")
     all_of_it = link(url("/batches/new", **kept), "Replay all of these …", class_="button")
@@ -65,23 +73,28 @@ def _ways(ask: Ask, found: bool) -> Html:
         "div",
         link("/searches", "Saved searches", class_="button"),
         save if kept else None,
-        all_of_it if may and found else None,
+        all_of_it if found and may_replay(ask) else None,
         class_="actions",
     )
 
 
-def _filters(ask: Ask) -> Html:
+def _filters(ask: Ask, found: Sequence[ExchangeBrief], kinds: Iterable[str]) -> Html:
+    """What was found last is offered."""
+    apps, routes = ({getattr(one, name) for one in found} for name in ("app", "route_id"))
+    environments = {*kinds, *(one.environment for one in found)}
     return filters(
+        ask,
         "/exchanges",
         field(ask, "text", "Search", kind="search", hint="id, route, error, correlation"),
-        field(ask, "app", "App"),
-        field(ask, "environment", "Environment"),
+        field(ask, "app", "App", known=apps),
+        field(ask, "environment", "Environment", known=environments),
         choice(ask, "status", "Status", _options("completed", "failed")),
         choice(
             ask, "replay", "Replays", (("", "all"), ("false", "originals"), ("true", "replays"))
         ),
+        when(ask),
         more=(
-            field(ask, "route", "Route"),
+            field(ask, "route", "Route", known=routes),
             choice(
                 ask, "replayable", "Replayable", (("", "all"), ("true", "yes"), ("false", "no"))
             ),
@@ -117,23 +130,36 @@ def _notes(one: ExchangeBrief) -> Html:
         badge("replay", tone="busy") if one.replay_id else None,
         badge("not replayable", title=one.not_replayable) if one.not_replayable else None,
         tag("span", error[:120], class_="wrong", title=one.error_type) if error else None,
-        tag("span", one.correlation_id, class_="dim") if one.correlation_id else None,
+        _correlated(one.correlation_id) if one.correlation_id else None,
         class_="notes",
     )
+
+
+def _correlated(name: str) -> Html:
+    """The way to what has the same correlation id."""
+    there = url("/exchanges", correlationId=name)
+    return link(there, name, class_="dim", title="all with this correlation id")
 
 
 async def show_replays(ask: Ask) -> Response:
     """``GET /replays``: what the filters in the address find, the newest first."""
     found = await read_replays(_asked(ask))
     kinds = await kinds_of(ask)
-    heads = ("Requested (UTC)", "Replay of", "Environment", "State", "Verdict", "By", "Reason")
+    heads = (
+        *("Requested (UTC)", "Replay of", "App", "Environment", "State", "Verdict", "By", "Reason"),
+    )
     rows = (_replay(one, kinds.get(one.environment, "production")) for one in found.items)
     form = filters(
+        ask,
         "/replays",
         field(ask, "exchange", "Exchange", hint="id of the original"),
         choice(ask, "state", "State", _options(*STATES)),
-        field(ask, "from", "From (UTC)", kind="datetime-local"),
-        field(ask, "to", "To (UTC)", kind="datetime-local"),
+        when(ask),
+        more=(
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=bool(ask.query("from") or ask.query("to")),
     )
     none = "There are no such replays. Choose an exchange in the history, and replay it."
     listed = table(heads, rows, none=none, caption="Replays, newest first", brief=True)
@@ -152,6 +178,7 @@ def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:
     return (
         stamp(one.requested_at),
         link(url("/replays/{}", one.replay_id), one.route_id, class_="route"),
+        whole(one.app),
         environment(one.environment, kind),
         badge(one.state),
         badge(one.verdict) if one.verdict else "–",

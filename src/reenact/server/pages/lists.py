@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Final
 from urllib.parse import urlencode
 
 from reenact.server.asking import Ask
 from reenact.server.pages.markup import Child, Html, fragment, link, tag
 from reenact.server.problems import Problem
 
-__all__ = ["choice", "field", "filters", "pieces", "since_until", "table"]
+__all__ = [
+    "choice",
+    "field",
+    "filters",
+    "pieces",
+    "since_until",
+    "spans",
+    "table",
+    "times_of",
+    "when",
+]
 
 Row = Sequence[Child]
+
+_HOUR: Final = 3_600_000
+_SPANS: Final = (
+    (str(_HOUR), "the last hour"),
+    (str(24 * _HOUR), "the last day"),
+    (str(7 * 24 * _HOUR), "the last week"),
+)
+"""Milliseconds, and what to call them."""
+_LONGEST: Final = 15
 
 
 def table(
@@ -44,14 +64,23 @@ def _head(words: str) -> Html:
     return tag("th", words, scope="col") if words else tag("td")
 
 
-def filters(action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False) -> Html:
+def filters(
+    ask: Ask, action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False
+) -> Html:
     """A form whose state is the address. ``more`` are the fields that are seldom used."""
+    asked = any(value for name, value in ask.request.query_params.items() if name != "limit")
     folded = tag(
         "details", tag("summary", "More filters"), tag("div", *more, class_="fields"), open=open_
     )
     return tag(
         "form",
-        tag("div", *fields, tag("button", "Search"), class_="fields"),
+        tag(
+            "div",
+            *fields,
+            tag("button", "Search"),
+            link(action, "Clear", class_="button") if asked else None,
+            class_="fields",
+        ),
         folded if more else None,
         method="get",
         action=action,
@@ -60,12 +89,31 @@ def filters(action: str, *fields: Html, more: Sequence[Html] = (), open_: bool =
     )
 
 
-def field(ask: Ask, name: str, label: str, *, kind: str = "text", hint: str = "") -> Html:
-    """A field that shows what the address says."""
+def field(
+    ask: Ask,
+    name: str,
+    label: str,
+    *,
+    kind: str = "text",
+    hint: str = "",
+    known: Iterable[str] = (),
+) -> Html:
+    """A field that shows what the address says; ``known`` is offered while it is filled in."""
+    offered = sorted({*known} - {""})
+    box = tag(
+        "input",
+        name=name,
+        type=kind,
+        value=ask.query(name),
+        placeholder=hint or None,
+        list=f"known-{name}" if offered else None,
+    )
+    words = (tag("option", value=one) for one in offered)
     return tag(
         "label",
         tag("span", label),
-        tag("input", name=name, type=kind, value=ask.query(name), placeholder=hint or None),
+        box,
+        tag("datalist", *words, id=f"known-{name}") if offered else None,
     )
 
 
@@ -88,10 +136,41 @@ def pieces(ask: Ask, following: str | None) -> Html | None:
     return tag("nav", fragment(*ways), aria_label="Pages", class_="pieces") if ways else None
 
 
+def when(ask: Ask) -> Html:
+    """Since when, counted back from now."""
+    return choice(ask, "within", "When", spans(ask))
+
+
+def spans(ask: Ask) -> list[tuple[str, str]]:
+    """What ``within`` may be; also what the address says, if that is something else."""
+    now = ask.query("within")
+    other = [(now, "as the address says")] if now not in ("", *(one for one, _ in _SPANS)) else []
+    return [("", "any time"), *_SPANS, *other]
+
+
 def since_until(ask: Ask) -> dict[str, str]:
-    """The times ``from`` and ``to`` of a filter, as the API has them. Raises :class:`Problem`."""
-    found = {"since": _moment(ask, "from"), "until": _moment(ask, "to")}
-    return {name: str(value) for name, value in found.items() if value}
+    """The times of a filter as lists of the API take them. Raises :class:`Problem`."""
+    found = times_of(ask)
+    within = found.pop("within", 0)
+    if within:
+        found["since"] = max(found.get("since", 0), ask.server.now() - within)
+    return {name: str(value) for name, value in found.items()}
+
+
+def times_of(ask: Ask) -> dict[str, int]:
+    """``from``, ``to`` and ``within`` of the address as a search has them; what is not there is left
+    out. Raises :class:`Problem`."""
+    found = {"since": _moment(ask, "from"), "until": _moment(ask, "to"), "within": _span(ask)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _span(ask: Ask) -> int:
+    text = ask.query("within")
+    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST):
+        if text:
+            raise Problem("invalid", "within is a number of milliseconds", field="within")
+        return 0
+    return int(text)
 
 
 def _moment(ask: Ask, name: str) -> int:

@@ -141,7 +141,7 @@ def _learn(ask: Ask, app: str, route: str, pairs: list[Pair]) -> Html:
     choices = [
         tag(
             "option",
-            f"{one.exchange_id}: {clock(one.first_at)} and {clock(one.second_at)}",
+            f"{clock(one.first_at)} and {clock(one.second_at)} UTC, of {one.exchange_id}",
             value=f"{one.first} {one.second}",
         )
         for one in pairs

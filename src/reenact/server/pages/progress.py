@@ -14,12 +14,13 @@ from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.history import get_exchange
 from reenact.server.exchanges.replays import cancel_replay, read_replay
 from reenact.server.exchanges.shapes import ReplayView
+from reenact.server.pages.acting import may_replay
 from reenact.server.pages.agent_names import agent_named
 from reenact.server.pages.comparison import comparison
 from reenact.server.pages.hiding import hiding, noise_way
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, environment, stamp
+from reenact.server.pages.saying import badge, duration, environment, stamp
 from reenact.server.pages.sent import was_sent
 from reenact.server.pages.shell import csrf, page
 from reenact.server.pages.values import block, facts, folded, pretty
@@ -43,11 +44,10 @@ async def show_replay(ask: Ask) -> Response:
     refresh = tag("noscript", tag("meta", http_equiv="refresh", content="2"))
     return page(
         ask,
-        "Replay",
-        tag("p", link(url("/exchanges/{}", found.source_exchange_id), found.route_id)),
+        f"Replay of {found.route_id}",
         was_sent(found.source_exchange_id, _SAME) if ask.query("sent") == "before" else None,
         _progress(found),
-        _about(found, await agent_named(ask, found.agent_id)),
+        _about(ask, found, await agent_named(ask, found.agent_id, found.app)),
         await _compared(ask, found) if over and found.exchange_id else None,
         here="/replays",
         heading=fragment(
@@ -60,10 +60,14 @@ async def show_replay(ask: Ask) -> Response:
 def _progress(found: ReplayView) -> Html:
     """With scripts it follows the server's events; without it is read again every two seconds."""
     over = found.state in TERMINAL
+    times = [getattr(found, field) for _, _, field in _WAY]
+    before = [0, *times]
     steps = [
-        _step(label, getattr(found, field), name == found.state) for name, label, field in _WAY
+        _step(label, at, name == found.state, since)
+        for (name, label, _), at, since in zip(_WAY, times, before, strict=False)
     ]
-    steps.append(_step(found.state.capitalize() if over else "Ended", found.ended_at, False))
+    last = found.state.capitalize() if over else "Ended"
+    steps.append(_step(last, found.ended_at, False, max(before)))
     said = " ".join(filter(None, (found.code, found.message)))
     return tag(
         "div",
@@ -76,23 +80,31 @@ def _progress(found: ReplayView) -> Html:
     )
 
 
-def _step(label: str, at: int, now: bool) -> Html:
+def _step(label: str, at: int, now: bool, since: int) -> Html:
+    """``since`` is when the step before was, 0 for none; what is told is how long that took."""
     kind = "now" if now else "done" if at else "ahead"
+    took = f"after {duration(at - since)}" if 0 < since <= at else ""
     return tag(
-        "li", tag("b", label), stamp(at, none=""), class_=kind, aria_current="step" if now else None
+        "li",
+        tag("b", label),
+        stamp(at, none=""),
+        tag("span", took, class_="took") if took else None,
+        class_=kind,
+        aria_current="step" if now else None,
     )
 
 
-def _about(found: ReplayView, agent: Child) -> Html:
+def _about(ask: Ask, found: ReplayView, agent: Child) -> Html:
     edit = folded("Edit that was asked for", block(pretty(found.patch))) if found.patch else None
     return fragment(
         facts(
             (
+                ("Original", _exchange(found.source_exchange_id)),
                 ("Reason", found.reason),
                 ("By", found.requested_by),
                 ("Agent", agent),
                 ("Outbound calls", found.boundaries.replace("_", " ")),
-                ("Audit record", _record(found)),
+                ("Audit record", _record(ask, found)),
                 ("Replay", tag("code", found.replay_id)),
             )
         ),
@@ -100,8 +112,18 @@ def _about(found: ReplayView, agent: Child) -> Html:
     )
 
 
-def _record(found: ReplayView) -> Html | None:
-    return link(url("/audit/{}", str(found.audit_seq)), f"№ {found.audit_seq}")
+def _exchange(exchange_id: str) -> Html:
+    return link(url("/exchanges/{}", exchange_id), tag("code", exchange_id))
+
+
+def _record(ask: Ask, found: ReplayView) -> Child:
+    """With the way to it for those who may read the log."""
+    name = f"№ {found.audit_seq}"
+    return link(url("/audit/{}", str(found.audit_seq)), name) if _may_audit(ask) else name
+
+
+def _may_audit(ask: Ask) -> bool:
+    return has_anywhere(ask.principal.grants, "audit:read", ask.server.now())
 
 
 def _actions(ask: Ask, found: ReplayView, over: bool) -> Html:
@@ -112,13 +134,13 @@ def _actions(ask: Ask, found: ReplayView, over: bool) -> Html:
         method="post",
         action=url("/replays/{}/cancel", found.replay_id),
     )
-    prove = has_anywhere(ask.principal.grants, "audit:read", ask.server.now())
+    again = link(
+        url("/exchanges/{}/replay", found.source_exchange_id), "Replay again", class_="button"
+    )
+    prove = _may_audit(ask)
     return tag(
         "div",
-        None if over else cancel,
-        link(url("/exchanges/{}/replay", found.source_exchange_id), "Replay again", class_="button")
-        if over
-        else None,
+        (again if over else cancel) if may_replay(ask) else None,
         link(
             url("/api/v1/replays/{}/proof", found.replay_id),
             "Proof",
@@ -154,4 +176,4 @@ async def show_comparison(ask: Ask) -> Response:
     beside = hiding(ask, before.app, before.exchange_id, after.exchange_id)
     shown = comparison(found, exchange_of(before), exchange_of(after), beside)
     way = noise_way(before.app, before.route_id)
-    return page(ask, "Side by side", shown, way, here="/exchanges")
+    return page(ask, f"{before.route_id}, side by side", shown, way, here="/exchanges")

@@ -9,7 +9,7 @@ from reenact.server.captures.endpoints import CaptureView, find, read_captures
 from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.history import get_exchange
 from reenact.server.pages.forms import Filled
-from reenact.server.pages.lists import field, filters, pieces, since_until, table
+from reenact.server.pages.lists import field, filters, pieces, since_until, table, when
 from reenact.server.pages.markup import Child, fragment, link, tag, url
 from reenact.server.pages.saying import size, stamp
 from reenact.server.pages.shell import page
@@ -26,10 +26,15 @@ async def show_recordings(ask: Ask) -> Response:
     query = {name: ask.query(name) for name in names if ask.query(name)}
     found = await read_captures(Filled(ask, query={**query, **since_until(ask)}))
     form = filters(
+        ask,
         "/recordings",
         field(ask, "text", "Search", kind="search", hint="name of the run"),
-        field(ask, "from", "From (UTC)", kind="datetime-local"),
-        field(ask, "to", "To (UTC)", kind="datetime-local"),
+        when(ask),
+        more=(
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=bool(ask.query("from") or ask.query("to")),
     )
     heads = ("Pushed (UTC)", "Run", "Events", "Size", "By", "")
     none = "No run was pushed like this. Push one: reenact push RUN"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from reenact.exchange.comparison.correlating import Graph
 from reenact.exchange.comparison.lineage import Branch
 from reenact.server.asking import Ask
 from reenact.server.exchanges.relations import read_correlation, read_lineage
@@ -35,10 +36,12 @@ async def show_related(ask: Ask) -> Response:
         )
         for _, node in rows_of(found)
     ]
-    listed = table(heads, rows, none="It stands alone.", caption="Exchanges that belong together")
+    listed = table(
+        heads, rows, none="It stands alone.", caption="Exchanges that belong together", brief=True
+    )
     return page(
         ask,
-        "Related",
+        _title(found, here),
         tag("p", link(url("/exchanges/{}", here), "Back to the exchange")),
         tag(
             "section",
@@ -54,6 +57,14 @@ async def show_related(ask: Ask) -> Response:
         ),
         _section(lineage, here) if lineage.replays else None,
         here="/exchanges",
+    )
+
+
+def _title(found: Graph, here: str) -> str:
+    """Which exchange it is about."""
+    return next(
+        (f"Related to {node.route_id}" for node in found.nodes if node.exchange_id == here),
+        "Related",
     )
 
 

@@ -7,7 +7,17 @@ from typing import Final
 
 from reenact.server.pages.markup import Html, tag
 
-__all__ = ["badge", "clock", "count", "duration", "environment", "size", "stamp", "whole"]
+__all__ = [
+    "badge",
+    "clock",
+    "count",
+    "duration",
+    "environment",
+    "revision",
+    "size",
+    "stamp",
+    "whole",
+]
 
 _LATEST: Final = 253_402_300_799_000
 _TONES: Final = {
@@ -46,6 +56,11 @@ def environment(name: str, kind: str) -> Html:
     return tag("span", name, class_=f"badge {tone}", title=kind or None)
 
 
+def revision(name: str) -> Html:
+    """Of a route: enough of it to tell it from others."""
+    return tag("code", name.removeprefix("sha256:")[:12], title=name)
+
+
 def whole(name: str) -> Html:
     """A short name in a table, which is not broken as long as there is room for it."""
     return tag("span", name, class_="whole")
@@ -82,7 +97,7 @@ def duration(milliseconds: float | None) -> str:
 
 def size(number: int) -> str:
     """A number of bytes for people, in units of 1024."""
-    for unit, factor in (("MB", 1 << 20), ("kB", 1 << 10)):
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if number >= factor:
             return f"{number / factor:.1f} {unit}"
     return count(number, "byte")

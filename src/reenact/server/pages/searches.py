@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.access import Permission, has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.batches import searches
 from reenact.server.batches.shapes import SavedSearch
-from reenact.server.pages.acting import confirmed, form, labelled
+from reenact.server.pages.acting import confirmed, form, labelled, may_replay
 from reenact.server.pages.forms import Filled, read_form
-from reenact.server.pages.lists import choice, pieces, table
+from reenact.server.pages.lists import choice, pieces, spans, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import stamp
 from reenact.server.pages.searching import (
@@ -28,15 +27,6 @@ from reenact.server.pages.values import facts, folded
 from reenact.server.problems import Problem
 
 __all__ = ["do_remove_search", "do_rename_search", "do_save_search", "edit_search", "show_searches"]
-
-_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
-_HOUR: Final = 3_600_000
-_WITHIN: Final = (
-    ("", "at any time, or as the search says"),
-    (str(_HOUR), "the last hour, whenever it is used"),
-    (str(24 * _HOUR), "the last day, whenever it is used"),
-    (str(7 * 24 * _HOUR), "the last week, whenever it is used"),
-)
 
 
 async def show_searches(ask: Ask) -> Response:
@@ -64,7 +54,7 @@ async def _list(ask: Ask, problem: Problem | None = None) -> Response:
 
 def _row(ask: Ask, one: SavedSearch) -> tuple[Child, ...]:
     said = ", ".join(f"{name} {value}" for name, value in filters_said(one.filters))
-    place = place_of(one.filters, ask.server.now())
+    place = place_of(one.filters)
     return (
         link(place, one.name, class_="route"),
         said or "every exchange",
@@ -78,7 +68,7 @@ def _actions(ask: Ask, one: SavedSearch) -> Html:
     replay = link(url("/batches/new", saved=one.name), "Replay all …", class_="button")
     return tag(
         "div",
-        replay if _may_replay(ask) else None,
+        replay if may_replay(ask) else None,
         _changes(ask, one) if _is_own(ask, one) else None,
         class_="actions",
     )
@@ -107,11 +97,6 @@ def _changes(ask: Ask, one: SavedSearch) -> Html:
     )
 
 
-def _may_replay(ask: Ask) -> bool:
-    now = ask.server.now()
-    return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
-
-
 async def edit_search(ask: Ask) -> Response:
     """``GET /searches/new``: the form to save the search that the address holds."""
     return _form(ask, search_in(ask))
@@ -130,10 +115,15 @@ def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> R
             "/searches",
             tag("input", type="hidden", name="search", value=to_text(from_address)),
             labelled("Name", "name", required=True),
-            choice(ask, "within", "Exchanges of", _WITHIN),
+            choice(ask, "within", "Exchanges of", spans(ask)),
             button="Save it",
         ),
-        tag("p", "Everybody in this tenant sees it, and finds what they may read.", class_="dim"),
+        tag(
+            "p",
+            "Everybody in this tenant sees it, and finds what they may read. The last hour, day or "
+            "week is counted back from when it is used.",
+            class_="dim",
+        ),
         here="/exchanges",
         status=200 if problem is None else problem.status,
     )
@@ -143,7 +133,7 @@ async def do_save_search(ask: Ask) -> Response:
     """``POST /searches``: saves it and leads to the list; else the form, and why not."""
     sent = await read_form(ask)
     search, within = from_text(sent.one("search")), sent.one("within")
-    if within in {value for value, _ in _WITHIN if value}:
+    if within.isascii() and within.isdigit():
         search["within"] = int(within)
     try:
         await searches.put_search(Filled(ask, search, path={"name": sent.one("name")}))

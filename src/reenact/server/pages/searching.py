@@ -9,7 +9,7 @@ import msgspec
 from reenact.server.asking import Ask
 from reenact.server.batches.shapes import Search
 from reenact.server.exchanges.paging import yes_or_no
-from reenact.server.pages.lists import since_until
+from reenact.server.pages.lists import times_of
 from reenact.server.pages.markup import url
 from reenact.server.pages.saying import clock, count, duration
 from reenact.server.problems import Problem
@@ -43,7 +43,7 @@ def search_in(ask: Ask) -> dict[str, Any]:
         so = yes_or_no(ask, name)
         if so is not None:
             found[name] = so
-    return found | {name: int(at) for name, at in since_until(ask).items()}
+    return found | times_of(ask)
 
 
 def as_search(found: dict[str, Any]) -> Search:
@@ -71,19 +71,18 @@ def from_text(text: str) -> dict[str, Any]:
 
 def kept_query(ask: Ask) -> dict[str, str]:
     """The filters in the address, for another address."""
-    names = (*_WORDS, *_FLAGS, "from", "to")
+    names = (*_WORDS, *_FLAGS, "from", "to", "within")
     return {name: ask.query(name) for name in names if ask.query(name)}
 
 
-def place_of(search: Search, now: int) -> str:
-    """Where the history shows what ``search`` finds now."""
+def place_of(search: Search) -> str:
+    """Where the history shows what ``search`` finds."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     query = {name: str(found[name]) for name in _WORDS if found.get(name)}
     query |= {name: "true" if found[name] else "false" for name in _FLAGS if name in found}
-    since = max(search.since, now - search.within if search.within else 0)
-    times = {"from": since, "to": search.until}
+    times = {"from": search.since, "to": search.until}
     query |= {name: clock(at).replace(" ", "T") for name, at in times.items() if at}
-    return url("/exchanges", **query)
+    return url("/exchanges", **query, within=search.within or "")
 
 
 def filters_said(search: Search) -> list[tuple[str, str]]:

@@ -79,6 +79,7 @@ def send(
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("title", f"{title} – Reenact"),
+            tag("link", rel="icon", href=address("icon.svg"), type="image/svg+xml"),
             tag("link", rel="stylesheet", href=address("page.css")),
             tag("link", rel="stylesheet", href=address("exchange.css")),
             tag("script", type="module", src=address("page.js")),

@@ -15,7 +15,19 @@ from reenact.exchange.model import Body, ErrorFacts, Payload
 from reenact.server.pages.markup import Child, Html, fragment, tag
 from reenact.server.pages.saying import count, size
 
-__all__ = ["Gap", "block", "changes", "facts", "folded", "payload", "pretty", "value", "wrong"]
+__all__ = [
+    "Gap",
+    "block",
+    "changes",
+    "data",
+    "facts",
+    "folded",
+    "pairs",
+    "payload",
+    "pretty",
+    "value",
+    "wrong",
+]
 
 _LONG: Final = 200
 _LONGEST: Final = 200_000
@@ -82,15 +94,13 @@ def wrong(error: ErrorFacts | None) -> Html | None:
     return tag("p", tag("strong", error.type), " ", error.message, class_="wrong")
 
 
-def payload(found: Payload | None, redacted: Sequence[str] = ()) -> Html:
+def payload(found: Payload, redacted: Sequence[str] = ()) -> Html:
     """Headers, body and properties."""
-    if found is None:
-        return tag("p", "nothing", class_="dim")
     removed = f"removed before it was stored: {', '.join(redacted[:20])}" if redacted else ""
     return fragment(
-        _section("Headers", _pairs([(name, item) for name, item in found.headers])),
+        _section("Headers", pairs([(name, item) for name, item in found.headers])),
         _section(fragment("Body ", tag("span", _kind(found.body))), _body(found.body)),
-        _section("Properties", _pairs([(k, _plain(v)) for k, v in found.properties.items()])),
+        _section("Properties", pairs([(k, _plain(v)) for k, v in found.properties.items()])),
         tag("p", removed, class_="dim") if removed else None,
     )
 
@@ -103,12 +113,13 @@ def _plain(item: Any) -> str:
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str)
 
 
-def _pairs(pairs: list[tuple[str, str]]) -> Html | None:
-    if not pairs:
+def pairs(found: list[tuple[str, str]]) -> Html | None:
+    """Names and values; None for none. Many of them are folded."""
+    if not found:
         return None
-    rows = (tag("tr", tag("th", name, scope="row"), tag("td", item)) for name, item in pairs)
+    rows = (tag("tr", tag("th", name, scope="row"), tag("td", item)) for name, item in found)
     table = tag("table", tag("tbody", *rows), class_="pairs")
-    return table if len(pairs) <= _MANY else folded(f"All {len(pairs):,} of them", table)
+    return table if len(found) <= _MANY else folded(f"All {len(found):,} of them", table)
 
 
 def _kind(body: Body) -> str:
@@ -121,7 +132,7 @@ def _body(body: Body) -> Html:
     if body.type == "none":
         return tag("p", "none", class_="dim")
     if body.type == "bytes":
-        return _bytes(body.base64)
+        return data(body.base64)
     return block(_spread(body.text) if body.type == "json" else body.text)
 
 
@@ -135,12 +146,13 @@ def _spread(text: str) -> str:
         return text
 
 
-def _bytes(encoded: str) -> Html:
+def data(encoded: str) -> Html:
+    """Bytes, in base64: how many, and the first of them."""
     try:
-        data = b64decode(encoded)
+        found = b64decode(encoded)
     except (Base64Error, ValueError):
         return block(encoded)
-    return fragment(tag("p", size(len(data)), class_="dim"), block(data[:_HEX].hex(" ")))
+    return fragment(tag("p", size(len(found)), class_="dim"), block(found[:_HEX].hex(" ")))
 
 
 def changes(
