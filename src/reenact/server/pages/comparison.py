@@ -11,10 +11,11 @@ from reenact.exchange.comparison.changes import Changed
 from reenact.exchange.comparison.result import CallChange, Comparison, ProcessorChange
 from reenact.exchange.document import to_document
 from reenact.exchange.model import Exchange, Payload
+from reenact.server.pages.gaps import Gap, changes
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, duration, revision, stamp
-from reenact.server.pages.values import Gap, changes, folded, value
+from reenact.server.pages.values import folded, value
 
 __all__ = ["Beside", "comparison"]
 

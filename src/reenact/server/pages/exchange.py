@@ -19,6 +19,7 @@ from reenact.server.pages.calls import spoken
 from reenact.server.pages.conversation import conversation
 from reenact.server.pages.documents import Passage, passages
 from reenact.server.pages.forms import Filled
+from reenact.server.pages.gaps import changes
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.lists import table
@@ -27,7 +28,7 @@ from reenact.server.pages.saying import badge, count, duration, environment, rev
 from reenact.server.pages.shell import page
 from reenact.server.pages.timeline import Entry, bar, entries
 from reenact.server.pages.told import Told, tell
-from reenact.server.pages.values import changes, facts, folded, payload, value, wrong
+from reenact.server.pages.values import facts, folded, payload, value, wrong
 
 __all__ = ["show_exchange"]
 

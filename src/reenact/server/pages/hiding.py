@@ -18,11 +18,11 @@ from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.history import get_exchange
 from reenact.server.pages.acting import form
 from reenact.server.pages.comparison import Beside
+from reenact.server.pages.gaps import Gap, changes
 from reenact.server.pages.markup import Html, link, tag, url
 from reenact.server.pages.noise import may_change, rules_at, said
 from reenact.server.pages.saying import badge
 from reenact.server.pages.shell import page
-from reenact.server.pages.values import Gap, changes
 from reenact.server.problems import Problem
 
 __all__ = ["hiding", "noise_way", "show_hiding"]

@@ -1,24 +1,19 @@
-"""Recorded values as HTML (pure): JSON, payloads, changes. Everything in them is text."""
+"""Recorded values as HTML (pure): JSON, payloads, errors. Everything in them is text."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
-import msgspec
-
-from reenact.diff.words import word_diff
 from reenact.exchange.model import Body, ErrorFacts, Payload
 from reenact.server.pages.markup import Child, Html, fragment, tag
 from reenact.server.pages.saying import count, size
 
 __all__ = [
-    "Gap",
     "block",
-    "changes",
     "data",
     "facts",
     "folded",
@@ -31,24 +26,9 @@ __all__ = [
 
 _LONG: Final = 200
 _LONGEST: Final = 200_000
-_WORDS: Final = 20_000
-_LISTED: Final = 200
 _HEX: Final = 512
 _MANY: Final = 40
 """Pairs that would hide what stands below them."""
-
-
-class Gap(Protocol):
-    """One place that differs: of a processor, of a comparison."""
-
-    @property
-    def op(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def before(self) -> Any: ...
-    @property
-    def after(self) -> Any: ...
 
 
 def pretty(item: Any) -> str:
@@ -153,44 +133,3 @@ def data(encoded: str) -> Html:
     except (Base64Error, ValueError):
         return block(encoded)
     return fragment(tag("p", size(len(found)), class_="dim"), block(found[:_HEX].hex(" ")))
-
-
-def changes(
-    found: Sequence[Gap], *, none: str = "", beside: Callable[[Gap], Html | None] | None = None
-) -> Html | None:
-    """What differs, place by place; ``beside`` makes what stands behind the name of a place."""
-    if not found:
-        return tag("p", none, class_="dim") if none else None
-    items = [
-        tag(
-            "li",
-            tag("code", one.path or "/", class_="path"),
-            (" ", beside(one)) if beside is not None else None,
-            _gap(one),
-        )
-        for one in found[:_LISTED]
-    ]
-    more = len(found) - _LISTED
-    return fragment(
-        tag("ul", *items, class_="gaps"),
-        tag("p", f"and {count(more, 'place')} more", class_="dim") if more > 0 else None,
-    )
-
-
-def _gap(one: Gap) -> Html:
-    before, after = one.before, one.after
-    if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) < _WORDS:
-        return tag("div", *map(_piece, word_diff(before, after)), class_="words")
-    return tag("div", _side("del", "−", before), _side("ins", "+", after), class_="sides")
-
-
-def _piece(piece: tuple[str, str]) -> Html:
-    kind, text = piece
-    name = {"removed": "del", "added": "ins"}.get(kind, "span")
-    return tag(name, text)
-
-
-def _side(name: str, mark: str, item: Any) -> Html | None:
-    if item is msgspec.UNSET:
-        return None
-    return tag(name, tag("span", f"{mark} ", aria_hidden="true"), value(item))
