@@ -216,3 +216,26 @@ def test_a_viewer_of_replays_and_batches_is_offered_nothing(ada: Desk, browser: 
         assert ada.page.texts("main button, main summary") == []
         assert ada.page.texts("main a[href^='/audit'], main a[href$='/replay']") == []
     context.close()
+
+
+def test_a_key_is_copied_and_times_are_told_where_one_is(ada: Desk, browser: Any) -> None:
+    rights = ["clipboard-read", "clipboard-write"]
+    context = browser.new_context(timezone_id="Asia/Kolkata", permissions=rights)
+    ada.page = Page(context.new_page())
+    ada.sign_in()
+    page = ada.page.page
+    ada.go("/exchanges/ex-1")
+    told = page.locator("dl.facts time").get_attribute("title")
+    assert re.fullmatch(r"2026-09-21 14:13:20.000 UTC, .*7:43:20.* here", told)
+    ada.go("/keys")
+    form = page.locator("section", has_text="A key for a program")
+    form.get_by_label("Name", exact=True).fill("reports")
+    form.get_by_role("button").click()
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert ada.house.client(copied).get("/api/v1/session").status_code == 200
+    assert "REENACT_API_KEY" in page.locator(".once").inner_text()
+    page.get_by_role("link", name="the API").click()
+    page.wait_for_url("**/api/docs")
+    context.close()

@@ -26,14 +26,23 @@ async def show_agents(ask: Ask) -> Response:
     routes = cache(_routes)  # those of one app are alike
     rows = (_row(one, routes(one.app, one.routes)) for one in found.items)
     listed = table(heads, rows, none=none, caption="Agents")
-    return page(ask, "Agents", listed, _others(ask), pieces(ask, found.next), here="/agents")
+    app = ask.query("app")
+    title = f"Agents of {app}" if app else "Agents"
+    return page(ask, title, listed, _others(ask), pieces(ask, found.next), here="/agents")
 
 
 def _others(ask: Ask) -> Html:
-    """The way to those that are gone, or back."""
-    if ask.query("all") == "true":
-        return tag("p", link("/agents", "Only those that were heard within a day"))
-    return tag("p", link(url("/agents", all="true"), "Also those that were not heard for a day"))
+    """The way to those that are gone, or back; and to those of other apps."""
+    app = ask.query("app")
+    gone = ask.query("all") == "true"
+    said = "Only those that were heard within a day" if gone else "Also those not heard for a day"
+    return tag(
+        "p",
+        link(url("/agents", app=app, all="" if gone else "true"), said),
+        (" · ", link(url("/agents", all="true" if gone else ""), "Those of all apps"))
+        if app
+        else None,
+    )
 
 
 def _row(one: AgentView, routes: Html) -> tuple[Child, ...]:

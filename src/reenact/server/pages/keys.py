@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import RedirectResponse, Response
@@ -11,7 +11,7 @@ from reenact.server.asking import Ask
 from reenact.server.pages.acting import confirmed, form, labelled, options, secret_once
 from reenact.server.pages.forms import Filled, read_form
 from reenact.server.pages.lists import pieces, table
-from reenact.server.pages.markup import Child, Html, tag, url
+from reenact.server.pages.markup import Child, Html, link, tag, url
 from reenact.server.pages.people import ROLE_WORDS, grants_of
 from reenact.server.pages.saying import stamp
 from reenact.server.pages.shell import alert, page
@@ -21,6 +21,11 @@ from reenact.server.problems import Problem
 from reenact.server.storage.people_rows import names_of
 
 __all__ = ["do_add_key", "do_revoke_key", "show_keys"]
+
+_USES: Final = {
+    "user": "Commands and programs take it from REENACT_API_KEY.",
+    "agent": "Give it to the agent of the app: Agent(server, key, …).",
+}
 
 
 async def show_keys(ask: Ask) -> Response:
@@ -43,7 +48,12 @@ async def _keys(ask: Ask, *told: Child, problem: Problem | None = None) -> Respo
         table(heads, rows, none="There are no keys.", caption="Keys"),
         pieces(ask, found.next) if ask.request.method == "GET" else None,
         tag("section", tag("h2", "A key for an agent"), _for_agent(ask)),
-        tag("section", tag("h2", "A key for a program"), _for_program(ask)),
+        tag(
+            "section",
+            tag("h2", "A key for a program"),
+            _for_program(ask),
+            tag("p", "What programs can do with it: ", link("/api/docs", "the API"), class_="dim"),
+        ),
         here="/keys",
         status=200 if problem is None else problem.status,
     )
@@ -105,7 +115,8 @@ async def do_add_key(ask: Ask) -> Response:
             raise
         return await _keys(ask, problem=problem)
     made = msgspec.json.decode(answer.body, type=KeyMade)
-    said = secret_once(f"The key {made.name}", made.key, "It is shown now and never again.")
+    more = f"It is shown now and never again. {_USES.get(made.kind, '')}"
+    said = secret_once(f"The key {made.name}", made.key, more)
     return await _keys(ask, said)
 
 

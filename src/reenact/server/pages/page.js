@@ -23,6 +23,23 @@ if (here) { const nav = here.closest("nav"); nav.scrollLeft = here.offsetLeft - 
 // After signing in again: back to the form that was being filled in. Nothing is done by this.
 document.querySelector("form[data-goes-on]")?.requestSubmit();
 
+// Times are in UTC; what the clock on the wall said is told by those who point at one.
+for (const time of document.querySelectorAll("time[datetime]")) {
+  const here = new Date(time.dateTime);
+  if (here.getTimezoneOffset()) time.title += `, ${here.toLocaleString()} here`;
+}
+
+// What is shown once is copied with one click, where a browser lets a page do that.
+for (const secret of navigator.clipboard ? document.querySelectorAll(".once pre") : []) {
+  const copy = document.createElement("button");
+  copy.textContent = "Copy";
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(secret.textContent);
+    copy.textContent = "Copied";
+  });
+  secret.after(copy);
+}
+
 // "/" goes to the search.
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select");
