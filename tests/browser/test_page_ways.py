@@ -239,3 +239,45 @@ def test_a_key_is_copied_and_times_are_told_where_one_is(ada: Desk, browser: Any
     page.get_by_role("link", name="the API").click()
     page.wait_for_url("**/api/docs")
     context.close()
+
+
+def test_any_two_exchanges_are_compared(ada: Desk) -> None:
+    page = ada.page.page
+    ada.go("/exchanges/ex-1")
+    page.get_by_role("link", name="Compare with …").click()
+    page.wait_for_url("**/exchanges?app=shop&route=orders&compare=ex-1")
+    page.get_by_label("Status").select_option("failed")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name="side by side").click()
+    page.wait_for_url("**/exchanges/ex-1/compare/ex-2")
+    assert "The first went well; the second did not." in ada.text()
+    assert ada.page.texts(".pairs.both thead th") == ["First", "Second"]
+
+
+def test_a_failure_leads_to_others_like_it(ada: Desk) -> None:
+    ada.go("/exchanges/ex-2")
+    ada.page.page.get_by_role("link", name="Others that failed like this").click()
+    ada.page.page.wait_for_url("**/exchanges?app=shop&status=failed&text=ValueError")
+    assert listed(ada) == 1
+
+
+def test_an_edit_is_gone_on_with(ada: Desk) -> None:
+    page = ada.page.page
+    ada.go("/exchanges/ex-1/replay")
+    page.locator("#body").fill('{"amount": 8}')
+    page.get_by_label(re.compile("^Reason")).fill("eight of them")
+    page.get_by_label("only if it is as it was recorded").check()
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.wait_for_url(re.compile("/replays/"))
+    page.get_by_text("Waiting for the agent").wait_for()
+    ada.run_it()
+    page.locator(".verdict").wait_for()
+    page.get_by_role("link", name="Edit further …").click()
+    page.wait_for_url("**/replay?like=*&form=*")
+    assert page.locator("#body").input_value() == '{"amount": 8}'
+    assert page.get_by_label(re.compile("^Reason")).input_value() == "eight of them"
+    assert page.get_by_label("only if it is as it was recorded").is_checked()
+    assert ada.page.texts("#plan td.ins") == ['    "amount": 8']
+    replay = ada.place.partition("like=")[2].partition("&")[0]
+    ada.go(f"/exchanges/ex-2/replay?like={replay}")
+    assert ada.page.texts("h1") == ["Not found"]

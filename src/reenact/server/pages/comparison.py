@@ -26,10 +26,11 @@ _LISTED: Final = 500
 _VERDICTS: Final = {
     "identical": "Nothing differs.",
     "equivalent": "Only noise differs.",
-    "fixed": "The original failed; the replay did not.",
-    "regressed": "The original went well; the replay did not.",
-    "diverged": "The replay did something else.",
+    "fixed": "The {} failed; the {} did not.",
+    "regressed": "The {} went well; the {} did not.",
+    "diverged": "What the {} did, the {} did otherwise.",
 }
+REPLAYED: Final = ("original", "replay")
 
 
 def _nothing(root: tuple[str, ...], gap: Gap | None) -> Html | None:
@@ -37,31 +38,38 @@ def _nothing(root: tuple[str, ...], gap: Gap | None) -> Html | None:
 
 
 def comparison(
-    found: Comparison, before: Exchange, after: Exchange, beside: Beside = _nothing
+    found: Comparison,
+    before: Exchange,
+    after: Exchange,
+    beside: Beside = _nothing,
+    names: tuple[str, str] = REPLAYED,
 ) -> Html:
-    """What a page says of ``found``, the comparison of ``before`` and ``after``."""
+    """What a page says of ``found``, the comparison of ``before`` and ``after``, which are called by
+    ``names``."""
     result = partial(beside, ("result",))
+    given = (names[0], "edited" if names == REPLAYED else names[1])
     return fragment(
-        _verdict(found),
-        _summary(found, before, after),
-        _part("Start payload", found.start, before.start, after.start, "edited", None),
-        _part("Result", found.result, before.result, after.result, "replay", result),
+        _verdict(found, names),
+        _summary(found, before, after, names),
+        _part("Start payload", found.start, before.start, after.start, given, None),
+        _part("Result", found.result, before.result, after.result, names, result),
         _processors(found.processors, beside),
         _calls(found.calls, beside),
         _divergences(found.divergences),
     )
 
 
-def _verdict(found: Comparison) -> Html:
+def _verdict(found: Comparison, names: tuple[str, str]) -> Html:
     return tag(
         "div",
-        tag("p", badge(found.verdict), " ", _VERDICTS[found.verdict]),
+        tag("p", badge(found.verdict), " ", _VERDICTS[found.verdict].format(*names)),
         tag("p", tag("b", "First difference: "), found.first) if found.first else None,
         class_=f"verdict {found.verdict}",
     )
 
 
-def _summary(found: Comparison, before: Exchange, after: Exchange) -> Html:
+def _summary(found: Comparison, before: Exchange, after: Exchange, names: tuple[str, str]) -> Html:
+    one, other = (name.capitalize() for name in names)
     counts = found.counts
     rows: list[tuple[str, Child, Child]] = [
         ("Started (UTC)", _to(before), _to(after)),
@@ -81,16 +89,16 @@ def _summary(found: Comparison, before: Exchange, after: Exchange) -> Html:
     )
     table = tag(
         "table",
-        tag("caption", "Original and replay", class_="unseen"),
+        tag("caption", f"{one} and {names[1]}", class_="unseen"),
         tag(
             "thead",
-            tag("tr", tag("td"), *(tag("th", one, scope="col") for one in ("Original", "Replay"))),
+            tag("tr", tag("td"), tag("th", one, scope="col"), tag("th", other, scope="col")),
         ),
         tag(
             "tbody",
             *(
-                tag("tr", tag("th", name, scope="row"), tag("td", one), tag("td", other))
-                for name, one, other in rows
+                tag("tr", tag("th", name, scope="row"), tag("td", left), tag("td", right))
+                for name, left, right in rows
             ),
         ),
         class_="pairs both",
@@ -108,14 +116,14 @@ def _part(
     found: Sequence[Changed],
     before: Payload | None,
     after: Payload | None,
-    name: str,
+    names: tuple[str, str],
     beside: Callable[[Gap], Html | None] | None,
 ) -> Html:
     real = [one for one in found if not one.noise]
     noise = [one for one in found if one.noise]
     both: Html | None = None
     if real and before is not None and after is not None:
-        table = side_by_side(to_document(before), to_document(after), ("original", name))
+        table = side_by_side(to_document(before), to_document(after), names)
         both = folded("Side by side", table, open_=True)
     said = changes(real, none="The same.", beside=beside)
     return tag("section", tag("h2", title), said, both, _noise(noise))

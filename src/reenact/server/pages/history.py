@@ -48,19 +48,28 @@ async def show_history(ask: Ask) -> Response:
     found = await read_exchanges(_asked(ask))
     kinds = await kinds_of(ask)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
-    rows = (_row(one, kinds.get(one.environment, "production")) for one in found.items)
+    other = ask.query("compare")
+    rows = (_row(one, kinds.get(one.environment, "production"), other) for one in found.items)
     none = "No exchange is like this. Fewer filters find more."
     if not ask.request.query_params:
         none = "There are no exchanges yet. They come from the agents of your apps."
     return page(
         ask,
         "History",
+        _comparing(other) if other else None,
         _filters(ask, found.items, kinds),
         table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
         pieces(ask, found.next),
         here="/exchanges",
         heading=_ways(ask, bool(found.items)),
     )
+
+
+def _comparing(other: str) -> Html:
+    """That one is looked for to be compared with ``other``."""
+    it = link(url("/exchanges/{}", other), tag("code", other))
+    words = ("Choose what to compare ", it, " with.")
+    return tag("p", *words, class_="choosing")
 
 
 def _ways(ask: Ask, found: bool) -> Html:
@@ -93,6 +102,7 @@ def _filters(ask: Ask, found: Sequence[ExchangeBrief], kinds: Iterable[str]) -> 
             ask, "replay", "Replays", (("", "all"), ("false", "originals"), ("true", "replays"))
         ),
         when(ask),
+        _kept(ask, "compare"),
         more=(
             field(ask, "route", "Route", known=routes),
             choice(
@@ -107,11 +117,18 @@ def _filters(ask: Ask, found: Sequence[ExchangeBrief], kinds: Iterable[str]) -> 
     )
 
 
+def _kept(ask: Ask, name: str) -> Html:
+    """What the address says, for the next one."""
+    value = ask.query(name)
+    return tag("input", type="hidden", name=name, value=value) if value else Html()
+
+
 def _options(*words: str) -> list[tuple[str, str]]:
     return [("", "all"), *((word, word) for word in words)]
 
 
-def _row(one: ExchangeBrief, kind: str) -> tuple[Child, ...]:
+def _row(one: ExchangeBrief, kind: str, other: str) -> tuple[Child, ...]:
+    """With the way to the comparison with ``other``, where there is one."""
     return (
         stamp(one.started_at),
         link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
@@ -119,14 +136,17 @@ def _row(one: ExchangeBrief, kind: str) -> tuple[Child, ...]:
         environment(one.environment, kind),
         badge(one.status),
         tag("span", duration(one.duration), class_="number"),
-        _notes(one),
+        _notes(one, other),
     )
 
 
-def _notes(one: ExchangeBrief) -> Html:
+def _notes(one: ExchangeBrief, other: str) -> Html:
     error = one.error_message or one.error_type
     return tag(
         "div",
+        link(url("/exchanges/{}/compare/{}", other, one.exchange_id), "side by side")
+        if other not in ("", one.exchange_id)
+        else None,
         badge("replay", tone="busy") if one.replay_id else None,
         badge("not replayable", title=one.not_replayable) if one.not_replayable else None,
         tag("span", error[:120], class_="wrong", title=one.error_type) if error else None,

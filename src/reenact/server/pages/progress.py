@@ -134,13 +134,16 @@ def _actions(ask: Ask, found: ReplayView, over: bool) -> Html:
         method="post",
         action=url("/replays/{}/cancel", found.replay_id),
     )
-    again = link(
-        url("/exchanges/{}/replay", found.source_exchange_id), "Replay again", class_="button"
-    )
+    form = "/exchanges/{}/replay"
+    again = link(url(form, found.source_exchange_id), "Replay again", class_="button")
+    like = url(form, found.source_exchange_id, like=found.replay_id)
+    further = link(like, "Edit further …", class_="button")
+    edited = bool(found.patch and found.exchange_id)
+    acts: Child = (further if edited else None, again) if over else cancel
     prove = _may_audit(ask)
     return tag(
         "div",
-        (again if over else cancel) if may_replay(ask) else None,
+        acts if may_replay(ask) else None,
         link(
             url("/api/v1/replays/{}/proof", found.replay_id),
             "Proof",
@@ -174,6 +177,7 @@ async def show_comparison(ask: Ask) -> Response:
     found = await diff_exchanges(ask)
     before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
     beside = hiding(ask, before.app, before.exchange_id, after.exchange_id)
-    shown = comparison(found, exchange_of(before), exchange_of(after), beside)
+    names = ("first", "second")
+    shown = comparison(found, exchange_of(before), exchange_of(after), beside, names)
     way = noise_way(before.app, before.route_id)
     return page(ask, f"{before.route_id}, side by side", shown, way, here="/exchanges")

@@ -14,6 +14,7 @@ from reenact.server.agents.listing import AgentView, read_agents
 from reenact.server.asking import Ask
 from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.history import get_exchange
+from reenact.server.exchanges.replays import read_replay
 from reenact.server.exchanges.requesting import request_replay
 from reenact.server.exchanges.shapes import ReplayView
 from reenact.server.exchanges.wanting import ReplayRequest
@@ -71,24 +72,44 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def edit_replay(ask: Ask) -> Response:
-    """``GET …/{id}/replay``: the form, with what was recorded in it. The address has its key."""
-    key = ask.query("form")
+    """``GET …/{id}/replay``: the form, with what was recorded in it, or what the replay ``like`` was
+    given. The address has its key."""
+    key, like = ask.query("form"), ask.query("like")
     row = await get_exchange(ask, ask.path("id"))
     if not is_key(key):
-        return RedirectResponse(
-            url("/exchanges/{}/replay", row.exchange_id, form=new_key(ask)), 303
-        )
+        there = url("/exchanges/{}/replay", row.exchange_id, like=like, form=new_key(ask))
+        return RedirectResponse(there, 303)
     exchange = exchange_of(row)
+    start, options = exchange.start, Options()
+    if like:
+        start, options = await _as_before(ask, exchange, like)
+    draft = draft_of(start)
+    made, mistakes = payload_of(draft, exchange.start)
     sheet = _Sheet(
         row=row,
         exchange=exchange,
-        draft=draft_of(exchange.start),
-        options=Options(),
-        made=exchange.start,
-        mistakes=(),
+        draft=draft,
+        options=options,
+        made=made,
+        mistakes=mistakes,
         key=key,
     )
     return await _show(ask, sheet)
+
+
+async def _as_before(ask: Ask, exchange: Exchange, like: str) -> tuple[Payload, Options]:
+    """What the replay ``like`` of ``exchange`` was given, and how it ran. Raises :class:`Problem`."""
+    before = await read_replay(Filled(ask, path={"id": like}))
+    if before.source_exchange_id != exchange.exchange_id or not before.exchange_id:
+        raise Problem("not_found", "this exchange has no such replay")
+    ran = exchange_of(await get_exchange(ask, before.exchange_id))
+    options = Options(
+        boundaries=before.boundaries,
+        strict=before.strict,
+        revision=before.revision,
+        reason=before.reason,
+    )
+    return ran.start, options
 
 
 async def preview_replay(ask: Ask) -> Response:
