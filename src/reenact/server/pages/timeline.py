@@ -70,9 +70,10 @@ def _place(one: Processor | Told) -> tuple[int, int]:
 
 
 def _moment(one: Processor | Told) -> tuple[int, int]:
+    """What has no time, such as a call that was refused, comes last."""
     if isinstance(one, Processor):
-        return one.started_at, one.seq
-    return one.began, one.call.seq
+        return one.started_at or sys.maxsize, one.seq
+    return one.began or sys.maxsize, one.call.seq
 
 
 def _entry(exchange: Exchange, depth: int, one: Processor | Told) -> Entry:
