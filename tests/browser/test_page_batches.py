@@ -87,3 +87,17 @@ def test_what_happened_before_the_page_listened_is_shown(ada: Desk) -> None:
     page.get_by_role("button", name="Replay 2 exchanges").click()
     page.get_by_text("2 under way").wait_for()
     assert len(ada.house.records("replay.requested")) == 2
+
+
+def test_a_plan_says_first_what_would_be_refused(ada: Desk) -> None:
+    page = ada.page.page
+    ada.live.ingest(exchange("in-live", status="failed"))
+    ada.agent.ingest(exchange("part", status="failed", not_replayable="it was clipped"))
+    ada.go("/batches/new?status=failed")
+    page.get_by_role("button", name="Plan it").click()
+    page.wait_for_url(re.compile("/batches/bat"))
+    said = page.locator(".doubts").inner_text()
+    assert said.startswith("1 of 3 exchanges would be refused now: reason required 1")
+    row = page.locator("tr", has_text="skipped")
+    assert "not replayable" in row.inner_text()
+    assert page.locator(".doubts .badge").get_attribute("title") == "reason_required"

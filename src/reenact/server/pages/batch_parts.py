@@ -10,17 +10,33 @@ from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, environment, whole
 from reenact.server.pages.values import facts
 
-__all__ = ["counted", "plan_of", "progress_of"]
+__all__ = ["code", "counted", "doubts", "plan_of", "progress_of"]
 
 
 def counted(tally: dict[str, int], way: Callable[[str], str] | None = None) -> Html:
-    """Words with how often each is; the most frequent first. ``way`` is where a word leads to."""
+    """Words and codes with how often each is; the most frequent first. ``way`` is where a word leads
+    to."""
     order = sorted(tally.items(), key=lambda one: (-one[1], one[0]))
 
     def said(word: str) -> Html:
-        return badge(word) if way is None else link(way(word), badge(word))
+        return code(word) if way is None else link(way(word), badge(word))
 
     return tag("span", *((said(word), f" {number:,} ") for word, number in order))
+
+
+def code(name: str, tone: str = "") -> Html:
+    """A code in words."""
+    words = name.replace("_", " ")
+    return badge(words, tone=tone, title=name if words != name else "")
+
+
+def doubts(found: BatchView) -> Html | None:
+    """What of a plan would come to nothing as things are."""
+    refused = sum(found.plan.refused.values())
+    if not refused:
+        return None
+    which = f"{refused:,} of {count(found.plan.replayable, 'exchange')} would be refused now: "
+    return tag("p", which, counted(found.plan.refused), class_="doubts")
 
 
 def plan_of(found: BatchView) -> Html:
@@ -35,7 +51,7 @@ def plan_of(found: BatchView) -> Html:
             f"{one.exchanges:,}",
             f"{one.replayable:,}",
             f"{one.agents:,} online",
-            badge(one.refused, tone="bad") if one.refused else "",
+            code(one.refused, tone="bad") if one.refused else "",
         )
         for one in plan.groups
     ]

@@ -12,7 +12,7 @@ from reenact.server.batches.confirming import cancel_batch, confirm_batch
 from reenact.server.batches.reading import read_batch, read_batches, read_items
 from reenact.server.batches.shapes import BatchView, ItemView
 from reenact.server.pages.acting import confirmed, form, may_replay
-from reenact.server.pages.batch_parts import counted, plan_of, progress_of
+from reenact.server.pages.batch_parts import counted, doubts, plan_of, progress_of
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import pieces, table
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _SHORT: Final = 8
+_SENTENCE: Final = 120
 
 
 async def show_batches(ask: Ask) -> Response:
@@ -151,6 +152,9 @@ def _item_query(ask: Ask) -> dict[str, str]:
 def _actions(ask: Ask, found: BatchView, over: bool) -> Iterator[Html]:
     if found.state == "planned":
         number = count(found.plan.replayable, "exchange")
+        refused = doubts(found)
+        if refused is not None:
+            yield refused
         yield tag(
             "div",
             form(
@@ -183,13 +187,18 @@ def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
                 link(url("/replays/{}", one.replay_id), one.outcome or "replay")
                 if one.replay_id
                 else None,
-                tag("span", f" {one.code}", class_="dim", title=one.message) if one.code else None,
+                tag("span", f" {_why(one)}", class_="dim", title=one.code) if one.code else None,
             ),
             badge(one.verdict) if one.verdict else "",
         )
         for one in items
     ]
     return table(heads, rows, none="None.", caption="Exchanges of this batch", brief=True)
+
+
+def _why(one: ItemView) -> str:
+    """In a sentence where there is one."""
+    return one.message[:_SENTENCE] or one.code.replace("_", " ")
 
 
 def _end(exchange_id: str) -> str:
