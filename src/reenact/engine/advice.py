@@ -17,7 +17,6 @@ from reenact.policy.structure import is_pair, pair_name
 from reenact.policy.volatile import KINDS, settles
 
 __all__ = [
-    "AGAIN",
     "Ignore",
     "about_differences",
     "about_files",
@@ -25,7 +24,6 @@ __all__ = [
     "rule_for",
 ]
 
-AGAIN = "If the change is intended, mode='update' makes again what differs, and nothing else."
 _FEW = 3
 _ESSENCE = frozenset("args key model name op provider request source type".split())
 """Fields of a request without which it would be any call at all."""

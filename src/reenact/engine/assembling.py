@@ -12,6 +12,7 @@ from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened
 from reenact.engine.script import Events, Script
 from reenact.engine.settings import READS, Settings
+from reenact.engine.ways import Ways
 from reenact.format.event import Data, Event
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN
@@ -81,19 +82,19 @@ def make_machine(
         settings.policy,
         Access(settings.pinned, KNOWN),
         comparer,
-        _late_diagnosis(comparer, parts.redactor),
+        _late_diagnosis(comparer, parts.redactor, settings.ways),
         script=script,
         strict=settings.strict or parts.branch is not None,
         only=settings.only,
     )
 
 
-def _late_diagnosis(comparer: Comparer, redactor: Redactor) -> Diagnosis:
+def _late_diagnosis(comparer: Comparer, redactor: Redactor, ways: Ways) -> Diagnosis:
     """Few replays diverge: what explains a divergence is loaded with the first one."""
 
     def make() -> Diagnosis:
         from reenact.engine.diagnosis import Diagnosis
 
-        return Diagnosis(comparer, redactor)
+        return Diagnosis(comparer, redactor, ways)
 
     return cast("Diagnosis", Late(make))

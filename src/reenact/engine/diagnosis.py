@@ -13,6 +13,7 @@ from reenact.engine.divergence import Code, Divergence
 from reenact.engine.nearest import Likeness, nearest
 from reenact.engine.requests import Ask, kind_of, operation_of, request_of
 from reenact.engine.showing import Showing, is_withheld
+from reenact.engine.ways import SESSION, Ways
 from reenact.format.event import Data, Event
 from reenact.policy.matching import Comparer
 from reenact.policy.redaction import Redactor
@@ -31,18 +32,17 @@ _WORDS = {
     "nondeterministic": "call",
 }
 _PATH_ROOM = 200
-_LATER = (
-    "If the program is right, mode='update' drops what it does not ask for, and keeps the rest."
-)
 
 
 class Diagnosis:
-    """Makes divergences. Pure: nothing is remembered between two of them."""
+    """Makes divergences. Pure: nothing is remembered between two of them. ``ways`` are there for
+    whoever reads them."""
 
-    def __init__(self, comparer: Comparer, redactor: Redactor) -> None:
+    def __init__(self, comparer: Comparer, redactor: Redactor, ways: Ways = SESSION) -> None:
         self._comparer = comparer
         self._bounds = Bounds(redactor)
-        self._showing = Showing(redactor)
+        self._showing = Showing(redactor, ways)
+        self._ways = ways
 
     def type_mismatch(self, event: Event, ask: Ask, candidates: Candidates) -> Divergence:
         """Another type, or another kind of draw, stands at this place."""
@@ -50,7 +50,7 @@ class Diagnosis:
         return self._showing.divergence(
             "event_type_mismatch",
             f"The program asks for {_asked(ask)} where the recording has {_recorded(event)}.",
-            [*advice.about_nearest(found, ask.lane, event.seq), advice.AGAIN],
+            [*advice.about_nearest(found, ask.lane, event.seq), self._ways.again],
             event=event,
             ask=ask,
             found=found,
@@ -90,7 +90,7 @@ class Diagnosis:
             return [*hints, *advice.about_files("response" in event.data)]
         volatile = self._comparer.rules.volatile
         hints += advice.about_differences(differing, expected, volatile, self._bounds)
-        return [*hints, advice.AGAIN]
+        return [*hints, self._ways.again]
 
     def unexpected(self, ask: Ask, candidates: Candidates, *, draws: bool) -> Divergence:
         """Nothing is recorded for this call; ``draws``: for this draw of the clock, chance …"""
@@ -99,14 +99,11 @@ class Diagnosis:
         if draws:
             code: Code = "nondeterministic_underflow"
             detail = f"The program makes {_asked(ask)} more often than it did in the recording."
-            hints += [advice.AGAIN]
+            hints += [self._ways.again]
         else:
             code = "event_unexpected"
             detail = f"The recording has nothing left for {_asked(ask)}."
-            hints += [
-                "If the new call is intended, add it with mode='record_missing', "
-                "or let mode='update' make again whatever differs."
-            ]
+            hints += [self._ways.more]
         return self._showing.divergence(code, detail, hints, ask=ask, found=found)
 
     def missing(self, event: Event, *, why: str) -> Divergence:
@@ -114,7 +111,10 @@ class Diagnosis:
         return self._showing.divergence(
             "event_missing",
             f"Nothing asked for {_recorded(event)}: {why}.",
-            [_LATER, 'If it may stay unused, let the policy say "unused": "warn" or "allow".'],
+            [
+                self._ways.fewer,
+                'If it may stay unused, let the policy say "unused": "warn" or "allow".',
+            ],
             event=event,
         )
 
@@ -128,7 +128,7 @@ class Diagnosis:
         return self._showing.divergence(
             "event_missing",
             f"The replay stands still: {head}{waits}; {why}.",
-            [*hints, _LATER],
+            [*hints, self._ways.fewer],
             event=event,
             ask=waiting,
             flags=["stalled"],
@@ -142,7 +142,7 @@ class Diagnosis:
             f"The recording has an answer for {_recorded(event)}, and the program cancelled it.",
             [
                 "Look for a time-out or a cancel() that comes earlier than it did.",
-                advice.AGAIN,
+                self._ways.again,
             ],
             event=event,
             ask=ask,

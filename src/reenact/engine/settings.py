@@ -15,6 +15,7 @@ from reenact.engine.branch_point import At
 from reenact.engine.call import CAPABILITIES
 from reenact.engine.ledger import Ledger
 from reenact.engine.patches import Patches
+from reenact.engine.ways import SESSION, Ways
 from reenact.errors import UsageError
 from reenact.policy.access import check_mode
 from reenact.policy.capabilities import KNOWN
@@ -121,6 +122,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Files and folders that belong to what is recorded: where each is, and what it is called."""
     files_apart: frozenset[str] = frozenset()
     """What is ours, and not looked at wherever it is: recordings and policies."""
+    ways: Ways = SESSION
+    """What whoever reads of a divergence can do about it."""
     tell: Tell = _nobody
     """Hears of what ends a strict replay, and of recordings that cannot be read, at once."""
 

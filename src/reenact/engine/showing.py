@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from reenact.diff.values import Difference
-from reenact.engine.advice import AGAIN
 from reenact.engine.bounding import Bounds, cost
 from reenact.engine.divergence import MOST_PATHS, Code, Divergence, Gap, Nearest, Seen
 from reenact.engine.nearest import Likeness
 from reenact.engine.requests import Ask, operation_of, request_of
+from reenact.engine.ways import SESSION, Ways
 from reenact.format.canonical import canonical, digest
 from reenact.format.event import Data, Event
 from reenact.format.lane import ROOT
@@ -41,9 +41,10 @@ _NEAREST_PATH = 200
 class Showing:
     """Immutable; safe to share between threads."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, ways: Ways = SESSION) -> None:
         self._redactor = redactor
         self._bounds = Bounds(redactor)
+        self._ways = ways
 
     def divergence(
         self,
@@ -152,7 +153,7 @@ class Showing:
             paths=[],
             more_paths=len(divergence.paths) + divergence.more_paths,
             nearest=[],
-            hint=AGAIN,
+            hint=self._ways.again,
             flags=[f"not shown: {names}"],
             stack=None,
         )

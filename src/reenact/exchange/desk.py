@@ -13,6 +13,7 @@ import msgspec
 from reenact._system import Now
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings
+from reenact.engine.ways import Ways
 from reenact.errors import UsageError
 from reenact.exchange.bodies import clipped
 from reenact.exchange.flow import here
@@ -165,7 +166,9 @@ class Desk:
         return open_session
 
     def _session(self, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
-        return self._entered(self._made(notes, cleaner, **how))
+        """Of a replay."""
+        usual = self._made(notes, cleaner, **how).settings
+        return self._entered(Session(msgspec.structs.replace(usual, ways=_WAYS)))
 
     def _made(self, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
         return session(
@@ -251,6 +254,17 @@ class Desk:
         return self._session(
             notes, cleaner, capture=into, mode="record_missing", strict=command.strict
         )
+
+
+_LIVE = (
+    "replay with the boundaries recorded_then_live: it goes out, the rest is answered as recorded."
+)
+_WAYS: Final = Ways(
+    again=f"If the call may be made for real as it is now, {_LIVE}",
+    more=f"If the new call may be made for real, {_LIVE}",
+    fewer="If the edit or the code is why, nothing is to be done: the original needed this call.",
+)
+"""For operators, who have no mode to choose."""
 
 
 def _undurable(settings: Settings) -> Settings:

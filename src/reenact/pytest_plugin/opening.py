@@ -12,6 +12,7 @@ from reenact.boundaries.table import PATCHES
 from reenact.engine.call import CAPABILITIES
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
+from reenact.engine.ways import Ways
 from reenact.errors import UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.pytest_plugin.asking import wanted_of
@@ -45,6 +46,13 @@ def open_session(item: pytest.Item, choice: Choice, tape: Path, stage: Stage) ->
     return session
 
 
+_WAYS = Ways(
+    again="If the change is intended, --reenact-update makes again what differs, and nothing else.",
+    more="If the new call is intended, --reenact-update makes it, and whatever else differs.",
+    fewer="If the test is right, --reenact-update drops what it does not ask for, and keeps the rest.",
+)
+
+
 def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: Stage) -> Settings:
     config, wanted, part = item.config, wanted_of(item), choice.part
     strict = said_strict(config, wanted.strict)
@@ -60,6 +68,7 @@ def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: Stage) -> Se
         root=root_of(config),
         warn=stage.notes.append,
         tell=stage.heard,
+        ways=_WAYS,
         only=_only(said_only(config, wanted.only)),
         own_servers=setting(config, "reenact_own_servers") != "record",
         keeps_failed=False,

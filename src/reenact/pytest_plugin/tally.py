@@ -99,11 +99,12 @@ class Tally:
         terminalreporter.line(f"reenact: {line}", yellow=bad, bold=bad)
 
     def _notes(self) -> list[str]:
-        """What is to be said of tests; once, of those of which it is the same, unless all is wanted."""
+        """What is to be said of tests; once, of those that were replayed and of which it is the same,
+        unless all is wanted."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, told in sorted(self._told.items()):
-            key = (*told["notes"], name) if self._config.option.verbose > 0 else (*told["notes"],)
-            alike.setdefault(key, []).append(name)
+            apart = told["did"] != "replayed" or self._config.option.verbose > 0
+            alike.setdefault((*told["notes"], name if apart else ""), []).append(name)
         return [
             f"{first} and {len(others)} more: {note}" if others else f"{first}: {note}"
             for first, *others in alike.values()

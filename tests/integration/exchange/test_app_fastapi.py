@@ -148,6 +148,7 @@ def test_an_edited_replay_takes_another_way_and_says_what_differs(shop, agent, u
     assert found.processors[-1].branch == "big"
     assert found.replay is not None
     assert [one["code"] for one in found.replay.divergences] == ["event_payload_mismatch"] * 2
+    assert all("boundaries recorded_then_live" in one["hint"] for one in found.replay.divergences)
 
 
 def test_a_call_that_was_not_recorded_is_refused(shop, agent, upstream, tmp_path):
@@ -158,6 +159,7 @@ def test_a_call_that_was_not_recorded_is_refused(shop, agent, upstream, tmp_path
     assert found.status == "failed"
     assert found.replay is not None
     assert found.replay.divergences[-1]["code"] == "event_unexpected"
+    assert "mode=" not in found.replay.divergences[-1]["hint"]
 
 
 def test_a_call_that_is_not_made_is_counted(shop, agent, tmp_path):
