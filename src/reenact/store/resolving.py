@@ -55,11 +55,14 @@ _read_delta = msgspec.json.Decoder(_DeltaData)
 class Resolver:
     """Gives payloads back whole.
 
-    ``fetch(seq)`` returns what is stored as the data of event ``seq``. A few recent payloads are
-    remembered, so that reading in order applies one delta per event.
+    ``fetch(seq)`` returns what is stored as the data of event ``seq``. Recent payloads are remembered,
+    so that reading in order applies one delta per event: each lane goes on where it was itself, so
+    there have to be as many as there are lanes, and more where they are not read in step. Long ones
+    are few.
     """
 
     REMEMBERED = 16
+    REMEMBERED_BYTES = 8 << 20
 
     def __init__(self, blobs: Blobs, fetch: Callable[[int], bytes], *, shown: bool = False) -> None:
         """``shown``: the log is a tape, on which bodies of answers may stand as JSON."""
@@ -67,6 +70,7 @@ class Resolver:
         self._shown = shown
         self._fetch = fetch
         self._recent: OrderedDict[int, bytes] = OrderedDict()
+        self._size = 0
 
     def whole(self, seq: int, data: bytes) -> bytes:
         """The whole payload of event ``seq``, whose stored data is ``data``."""
@@ -131,10 +135,13 @@ class Resolver:
         return chain
 
     def _remember(self, seq: int, payload: bytes) -> None:
+        if seq in self._recent:
+            self._recent.move_to_end(seq)
+            return
         self._recent[seq] = payload
-        self._recent.move_to_end(seq)
-        while len(self._recent) > self.REMEMBERED:
-            self._recent.popitem(last=False)
+        self._size += len(payload)
+        while self._size > self.REMEMBERED_BYTES and len(self._recent) > self.REMEMBERED:
+            self._size -= len(self._recent.popitem(last=False)[1])
 
     def _inline(self, seq: int, data: bytes) -> bytes:
         try:

@@ -147,6 +147,50 @@ def test_a_chain_is_never_deeper_than_the_limit(tmp_path: Path) -> None:
     assert desk.read(20) == exact({"text": LONG, "turn": 19})
 
 
+@pytest.mark.parametrize("lanes", [1, 17, 60])
+def test_read_in_order_nothing_is_rebuilt_twice_however_many_lanes_there_are(
+    lanes: int, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path)
+    for turn in range(12):
+        for lane in range(lanes):
+            desk.add({"text": LONG, "turn": turn}, lane=f"0.{lane}")
+    fetched: list[int] = []
+
+    def fetch(seq: int) -> bytes:
+        fetched.append(seq)
+        return desk.stored[seq]
+
+    resolver = Resolver(desk.blobs, fetch)
+    for seq, data in desk.stored.items():
+        assert decode(resolver.whole(seq, data))["turn"] == (seq - 1) // lanes
+    # A payload that is stored whole is looked for when the first delta is made of it.
+    assert sorted(fetched) == [*range(1, lanes + 1)]
+
+
+def test_of_long_payloads_only_a_few_are_remembered(tmp_path: Path) -> None:
+    class Forgetful(Resolver):
+        REMEMBERED_BYTES = 10_000
+
+    desk = Desk(tmp_path)
+    for turn in range(100):
+        desk.add({"text": LONG, "turn": turn})
+    fetched: list[int] = []
+
+    def fetch(seq: int) -> bytes:
+        fetched.append(seq)
+        return desk.stored[seq]
+
+    resolver = Forgetful(desk.blobs, fetch)
+    for seq, data in desk.stored.items():
+        resolver.whole(seq, data)
+    fetched.clear()
+    resolver.whole(100 - Forgetful.REMEMBERED + 1, desk.stored[100 - Forgetful.REMEMBERED + 1])
+    assert fetched == []
+    resolver.whole(20, desk.stored[20])
+    assert len(fetched) == 19
+
+
 def test_a_side_does_not_make_a_chain_deeper_than_the_limit(tmp_path: Path) -> None:
     desk = Desk(tmp_path, Shallow)
     for turn in range(30):
