@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,14 @@ from sqlalchemy.dialects import sqlite
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_paging import Page
 from reenact.server.storage.exchange_rows import Filters, listing
+from reenact.server.storage.exchange_tables import TEXTS
 from reenact.server.storage.migrating import migrate
 from reenact.server.storage.sqlite import open_file
 
 pytestmark = pytest.mark.sqlite_file
 
 FILTERS = [
-    (Filters(), "exchanges_by_time"),
+    (Filters(), "exchanges_with_texts"),
     (Filters(app="shop"), "exchanges_by_app"),
     (Filters(environment="staging"), "exchanges_by_environment"),
     (Filters(route="orders"), "exchanges_by_route"),
@@ -26,7 +29,7 @@ FILTERS = [
     (Filters(correlation_id="order-1"), "exchanges_by_correlation"),
     (Filters(status="failed"), "exchanges_failed"),
     (Filters(replay=True), "exchanges_replayed"),
-    (Filters(text="timeout", since=5), "exchanges_by_time"),
+    (Filters(text="timeout", since=5), "exchanges_with_texts"),
 ]
 
 
@@ -58,3 +61,14 @@ def test_a_list_follows_an_index_in_its_order(tmp_path: Path, filters: Filters, 
         assert "TEMP B-TREE" not in plan, "it would have to be sorted"
         if page.id:
             assert "(started_at,exchange_id)<" in plan, "it would begin at the newest again"
+
+
+def test_a_text_is_looked_for_without_reading_rows(tmp_path: Path) -> None:
+    """A row that is not found is left where it is: what decides is in the index."""
+    file = tmp_path / "reenact.db"
+    asyncio.run(plan_of(file, Filters(), Page(50)))
+    words = " OR ".join(f"{name} LIKE '%timeout%'" for name in TEXTS)
+    plan = "EXPLAIN QUERY PLAN SELECT count(*) FROM exchanges WHERE tenant = 'default' AND"
+    with closing(sqlite3.connect(file)) as raw:
+        (row,) = raw.execute(f"{plan} ({words})").fetchall()
+    assert "USING COVERING INDEX exchanges_with_texts (tenant=?)" in row[-1]

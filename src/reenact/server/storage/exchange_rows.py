@@ -13,7 +13,7 @@ from reenact.server.access import Place
 from reenact.server.storage.containing import any_contains
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_paging import Page, newest, within
-from reenact.server.storage.exchange_tables import EXCHANGES, FAILED, REPLAYED, WITH_SOURCE
+from reenact.server.storage.exchange_tables import EXCHANGES, FAILED, REPLAYED, TEXTS, WITH_SOURCE
 
 __all__ = [
     "BRIEF",
@@ -151,7 +151,6 @@ _EQUAL: Final = {
     "trace_id": "trace_id",
     "correlation_id": "correlation_id",
 }
-_TEXTS: Final = ("exchange_id", "route_id", "error_type", "error_message", "correlation_id")
 
 
 def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
@@ -173,5 +172,5 @@ def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
     if filters.until:
         chosen = chosen.where(columns.started_at < filters.until)
     if filters.text:
-        chosen = chosen.where(any_contains([columns[name] for name in _TEXTS], filters.text))
+        chosen = chosen.where(any_contains([columns[name] for name in TEXTS], filters.text))
     return chosen

@@ -19,6 +19,7 @@ __all__ = [
     "NOISE",
     "REPLAYED",
     "REPLAYS",
+    "TEXTS",
     "UNSENT",
     "WITH_RECORDING",
     "WITH_SOURCE",
@@ -28,6 +29,8 @@ FAILED: Final = "status = 'failed'"
 REPLAYED: Final = "replay_id <> ''"
 WITH_SOURCE: Final = "source_exchange_id <> ''"
 """Few exchanges are like this, and have indexes of their own."""
+TEXTS: Final = ("exchange_id", "route_id", "error_type", "error_message", "correlation_id")
+"""In which a text is looked for."""
 WITH_RECORDING: Final = "recording_digest <> ''"
 UNSENT: Final = "sent_at = 0 AND done_at = 0"
 """Of commands."""
@@ -86,7 +89,12 @@ EXCHANGES: Final = of_tenant(
     Column("document", LargeBinary, nullable=False),
     key=("exchange_id",),
     extra=(
-        Index("exchanges_by_time", "tenant", "started_at", "exchange_id"),
+        Index("exchanges_by_time", "tenant", "started_at", "exchange_id").ddl_if("postgresql"),
+        Index(
+            "exchanges_with_texts",
+            *("tenant", "started_at", "exchange_id"),
+            *(one for one in TEXTS if one != "exchange_id"),
+        ).ddl_if("sqlite"),
         *(
             Index(f"exchanges_by_{name}", "tenant", column, "started_at", "exchange_id")
             for name, column in (
@@ -107,7 +115,9 @@ EXCHANGES: Final = of_tenant(
 never changed.
 
 Lists are in the order of ``started_at`` and ``exchange_id``, and so every index that a filter uses ends
-with these: SQLite, which keeps no statistics, would otherwise walk through all of them in order."""
+with these: SQLite, which keeps no statistics, would otherwise walk through all of them in order. There
+the index of all has the texts in it, and those who look for one read no rows but what they find;
+PostgreSQL has no room for texts of this length in an index."""
 
 REPLAYS: Final = of_tenant(
     "replays",
