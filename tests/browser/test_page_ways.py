@@ -14,7 +14,7 @@ from reenact.server.ports import Timings
 from tests.browser.conftest import Page
 from tests.browser.desk import Desk, desk
 from tests.server.house import START
-from tests.server.traffic.puppet import Puppet, exchange
+from tests.server.traffic.puppet import Puppet, exchange, start
 
 DAY = 86_400_000
 
@@ -251,6 +251,10 @@ def test_any_two_exchanges_are_compared(ada: Desk) -> None:
     page.get_by_role("link", name="side by side").click()
     page.wait_for_url("**/exchanges/ex-1/compare/ex-2")
     assert "The first went well; the second did not." in ada.text()
+    ada.agent.ingest(exchange("edited", start=start(7)))
+    ada.go("/exchanges/ex-1/compare/edited")
+    assert "Only the start payload differs." in ada.page.texts(".verdict.equivalent")[0]
+    ada.go("/exchanges/ex-1/compare/ex-2")
     assert ada.page.texts(".pairs.both thead th") == ["First", "Second"]
 
 

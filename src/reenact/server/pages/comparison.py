@@ -62,10 +62,18 @@ def comparison(
 def _verdict(found: Comparison, names: tuple[str, str]) -> Html:
     return tag(
         "div",
-        tag("p", badge(found.verdict), " ", _VERDICTS[found.verdict].format(*names)),
+        tag("p", badge(found.verdict), " ", _words(found).format(*names)),
         tag("p", tag("b", "First difference: "), found.first) if found.first else None,
         class_=f"verdict {found.verdict}",
     )
+
+
+def _words(found: Comparison) -> str:
+    """An edit is no noise, and does not count either."""
+    if found.verdict != "equivalent" or all(one.noise for one in found.start):
+        return _VERDICTS[found.verdict]
+    noise = " and noise differ" if found.counts.noise else " differs"
+    return f"Only the start payload{noise}."
 
 
 def _summary(found: Comparison, before: Exchange, after: Exchange, names: tuple[str, str]) -> Html:
