@@ -92,3 +92,17 @@ def test_what_is_printed_is_not_cut_off(ada: Desk) -> None:
     tall = "[...document.querySelectorAll('pre')].map((one) => one.scrollHeight - one.clientHeight)"
     assert set(page.evaluate(tall)) == {0}
     assert not page.locator("header").is_visible()
+
+
+def test_what_has_the_focus_is_not_behind_the_buttons(ada: Desk) -> None:
+    page = ada.page.page
+    ada.go("/exchanges/ex-1/replay")
+    page.locator("#properties").fill('{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}')
+    patch = page.locator("#plan summary")
+    patch.wait_for()
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    height = int(patch.bounding_box()["y"]) + 45  # there it would be just behind them
+    page.set_viewport_size({"width": 1280, "height": height})
+    patch.focus()
+    one, bar = patch.bounding_box(), box(page, ".editor .actions")
+    assert one["y"] + one["height"] <= bar["y"]
