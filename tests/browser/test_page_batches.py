@@ -99,5 +99,5 @@ def test_a_plan_says_first_what_would_be_refused(ada: Desk) -> None:
     said = page.locator(".doubts").inner_text()
     assert said.startswith("1 of 3 exchanges would be refused now: reason required 1")
     row = page.locator("tr", has_text="skipped")
-    assert "not replayable" in row.inner_text()
+    assert "it was clipped" in row.inner_text()
     assert page.locator(".doubts .badge").get_attribute("title") == "reason_required"
