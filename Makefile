@@ -87,6 +87,7 @@ check: .venv/.dev ## fast checks: lint, format, types, floors
 soak: .venv/.dev .cache/.postgres .cache/.deploying .cache/.containers ## the tests that repeat, with large counts (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)
 	@REENACT_TEST_DATABASE=postgresql $(PYTEST) tests/server $(ARGS)
+	@REENACT_TEST_DATABASE=postgresql REENACT_SOAK=1 $(PYTEST) -m soak tests/server/fire $(ARGS)
 
 bench: .venv/.bench ## the promised speeds, as ratios measured in one run
 	@$(PY) -m bench $(ARGS)

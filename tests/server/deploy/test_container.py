@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(not SOAK, reason="builds an image, which takes a minute: make soak"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a container without root needs more set up"),
 ]
-BASE = "docker.io/library/python:3.13-slim"
+BASE = "python:3.13-slim"
 WHEELS = "/wheels"
 
 
@@ -104,7 +104,9 @@ class Image(msgspec.Struct, rename="pascal"):
 
 def build(engine: Engine) -> Image:
     file = engine.folder / "Containerfile"
-    file.write_text(blocks("In a container")[0], "utf-8")
+    text = blocks("In a container")[0]
+    assert text.startswith(f"FROM {BASE}\n")
+    file.write_text(text, "utf-8")
     built = ("--isolation", "chroot", "--pull-never", "--format", "docker", "-t", "reenact")
     engine.do("bud", *built, *engine.mounts(), "-f", str(file), str(engine.folder / "machine"))
     shown = msgspec.json.decode(engine.do("inspect", "--type", "image", "reenact"))
