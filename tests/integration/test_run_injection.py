@@ -241,3 +241,35 @@ def test_a_boundary_that_is_not_on_the_path_is_an_error_and_nothing_runs(
     assert "hint: the folder it lies in has to be on the path" in ran.err
     assert "live" not in ran.err
     assert not (theatre.folder / "c").exists()
+
+
+@pytest.mark.parametrize("words", [["PYTHONPATH=own"], ["-i"], ["-u", "PYTHONPATH"]], ids=str)
+def test_a_program_that_env_gives_other_variables(words: list[str], theatre: Theatre) -> None:
+    """It went to the server in a replay."""
+    theatre.write("own/mine.py", "WORD = 'mine'")
+    theatre.write(
+        "program.py",
+        """
+        import os
+        from importlib.util import find_spec
+        from ask import ask
+        print(find_spec("mine") is not None, ask("/json"))
+        """,
+    )
+    server = f"SERVER={theatre.server.url}"
+    command = ("env", *words, server, sys.executable, "program.py")
+    recorded = theatre.check(*command)
+    assert recorded.out.startswith(b"True" if words == ["PYTHONPATH=own"] else b"False")
+    assert [lane for lane, _ in theatre.asked()] == ["0"]
+
+
+@pytest.mark.parametrize("words", [["env"], ["nice", "-n", "5"], ["env", "-S"]], ids=str)
+def test_a_launcher_of_another_program_is_refused_in_a_replay(
+    words: list[str], theatre: Theatre
+) -> None:
+    theatre.write("program.py", "from ask import ask; print(ask('/json'))")
+    theatre.record("program.py")
+    replayed = theatre.replay(*words, "sh", "-c", f"{sys.executable} program.py")
+    assert replayed.code == 2
+    assert "is not a Python program" in replayed.err
+    assert replayed.out == b""

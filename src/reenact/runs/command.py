@@ -11,18 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from reenact.errors import UsageError
+from reenact.runs.launchers import LAUNCHERS, started
 
 __all__ = ["Kind", "arguments_of", "check_command", "kind_of"]
 
 Kind = Literal["python", "launcher", "other"]
 
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*(?:w|d|t)?(?:\.exe)?")
-_LAUNCHERS = frozenset(
-    "uv poetry pdm hatch pipenv pipx rye pixi conda mamba micromamba tox nox env nice ionice nohup "
-    "time timeout setsid stdbuf taskset chrt xvfb-run coverage".split()
-)
-"""Programs that do little but start the one that is named after them."""
-
 _DEAF = {
     "I": "ignores the environment and the user's folders",
     "E": "ignores the environment",
@@ -35,7 +30,7 @@ def kind_of(argv: Sequence[str]) -> Kind:
     if _options(argv) is not None:
         return "python"
     name = os.path.basename(argv[0])
-    return "launcher" if name.removesuffix(".exe") in _LAUNCHERS else "other"
+    return "launcher" if name.removesuffix(".exe") in LAUNCHERS else "other"
 
 
 def _options(argv: Sequence[str]) -> list[str] | None:
@@ -79,12 +74,15 @@ def _first_line(place: Path) -> list[str]:
 def check_command(argv: Sequence[str], *, replays: bool, isolated: bool) -> None:
     """Refuse what Reenact cannot be in. Raises :class:`UsageError`."""
     _found(argv[0])
-    options = _options(argv)
+    inside = started(argv)
+    if inside and not _is_python(inside[0]) and shutil.which(inside[0]) is None:
+        inside = []  # a launcher may know where it is
+    options = _options(inside) if inside else None
     if options is not None:
         _check_options(options)
-    elif kind_of(argv) == "other" and replays and not isolated:
+    elif replays and not isolated and (not inside or kind_of(inside) == "other"):
         raise UsageError(
-            f"{argv[0]} is not a Python program: nothing would keep it from the network",
+            f"{(inside or argv)[0]} is not a Python program: nothing would keep it from the network",
             hint="name the Python program itself, or add --isolate, which covers any program",
         )
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from reenact.errors import UsageError
 from reenact.policy.places import find_root
 from reenact.runs.children import with_injection
 from reenact.runs.command import check_command
+from reenact.runs.launchers import through_env
 from reenact.runs.lending import lend
 from reenact.runs.options import Options
 from reenact.runs.plan import Plan, write_plan
@@ -59,15 +61,18 @@ def run(options: Options) -> int:
     check_command(options.command, replays=replays, isolated=options.isolate)
     _check_isolation(options)
     root = find_root(Path.cwd(), os.environ)
-    return perform(_work(options, root), _argv(options))
+    return perform(_work(options, root), options.command, _before(options))
 
 
-def perform(work: Work, argv: Sequence[str]) -> int:
-    """Run ``argv`` from the start of ``work`` to its end. Returns the exit code."""
+def perform(work: Work, command: Sequence[str], before: Sequence[str] = ()) -> int:
+    """Run ``command`` from the start of ``work`` to its end; ``before`` starts it. Returns the exit
+    code."""
     try:
         with _folder(work.plan()) as folder:
             work.begin(folder)
             environ = with_injection(_changed(work.environ), str(folder))
+            inject = partial(with_injection, folder=str(folder))
+            argv = [*before, *through_env(command, environ["PYTHONPATH"], inject)]
             flush()
             returned = run_program(argv, environ, lambda: work.doomed(folder))
             if (folder / _REFUSED).exists():
@@ -105,13 +110,13 @@ def _check_isolation(options: Options) -> None:
         raise UsageError(why, hint=HINT)
 
 
-def _argv(options: Options) -> list[str]:
-    """The command; isolated, it is started by a launcher that becomes it."""
+def _before(options: Options) -> list[str]:
+    """Isolated, the command is started by a launcher that becomes it."""
     if not options.isolate:
-        return list(options.command)
+        return []
     from reenact.hermetic import isolate
 
-    return [sys.executable, "-I", isolate.__file__, "--", *options.command]
+    return [sys.executable, "-I", isolate.__file__, "--"]
 
 
 @contextmanager
