@@ -140,7 +140,15 @@ def test_a_program_that_is_not_python_is_recorded_with_a_warning(theatre: Theatr
 
 def test_a_replay_in_which_nobody_took_part_is_an_error(recorded: Ran, stage: Theatre) -> None:
     """The environment that would have brought us in does not get through."""
-    ran = stage.run("--replay", "c", "--lenient", "--", "env", "-i", sys.executable, "-c", "1")
+    launcher = stage.write(
+        "uv",
+        f"""\
+        #!/bin/sh
+        exec env -i {sys.executable} "$@"
+        """,
+    )
+    launcher.chmod(0o755)
+    ran = stage.run("--replay", "c", "--lenient", "--", launcher, "-c", "1")
     assert ran.code == 2
     assert "no Python process took part in this replay" in ran.err
     assert "--isolate" in ran.err
