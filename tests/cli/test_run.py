@@ -68,6 +68,7 @@ MISUSE: dict[str, tuple[list[str], str]] = {
     "isolate while recording": (["--capture", "c", "--isolate"], "--isolate goes with a replay"),
     "an empty place to record": (["--capture", ""], "--capture names no place"),
     "an empty place to replay": (["--replay", ""], "--replay names no place"),
+    "a capture as a tape": (["--replay-net-from", "."], "is a folder, and no net tape"),
     "unknown mode": (["--capture", "c", "--mode", "rerecord"], "invalid choice: 'rerecord'"),
     "unknown flag": (["--replai", "c"], "unrecognized arguments: --replai"),
     "unknown boundary": (["--capture", "c", "--allow", "proces.exec"], "no boundary 'proces.exec'"),

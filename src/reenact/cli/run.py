@@ -84,7 +84,13 @@ def _what(args: argparse.Namespace) -> tuple[Job, Path | None, bool]:
     # An unset variable of a shell must not turn a replay into a recording.
     if not getattr(args, name):
         raise UsageError(f"{_flag(name)} names no place", hint=f"{_flag(name)} PATH")
-    return job, Path(getattr(args, name)), net
+    place = Path(getattr(args, name))
+    if net and job == "replay" and place.is_dir():
+        raise UsageError(
+            f"{place} is a folder, and no net tape",
+            hint=f"reenact run --replay {place} re-enacts a capture, with all that is in it",
+        )
+    return job, place, net
 
 
 def _flag(name: str) -> str:
