@@ -144,7 +144,7 @@ def _leads_inside(path: Path, base: Path) -> bool:
     try:
         try:
             found = path.resolve(strict=True)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             found = path.resolve()
         return found.is_relative_to(base.resolve())
     except (OSError, RuntimeError):  # a loop of symlinks leads nowhere
