@@ -304,5 +304,6 @@ def test_what_is_there_is_had_and_what_is_not_is_not(data: st.DataObject) -> Non
         "\ud800",
     ]
     text = "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=8)))
+    text += data.draw(st.sampled_from(["", " and so on" * 300]))
     need = data.draw(st.sampled_from(["sk-", "1//0", ":aa", "token", "form-data", "_live_", "0"]))
     assert Searched(text).has(need) == (need in text.lower())

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 __all__ = ["Searched", "matches_at", "probe", "words_in"]
 
+_LONG = 2_000
+"""Characters from which on it pays to have the set of words."""
 _WORDS = bytes(ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 32 for c in range(256))
 
 
@@ -36,10 +38,14 @@ class Searched:
         self.low = text.lower()
         self.aligned = len(self.low) == len(text)
         """Do the places of both agree? There is a capital letter that becomes two small ones."""
-        self._words = words_in(self.low.encode("utf-8", "surrogatepass"))
+        self._words = ""
+        if len(text) > _LONG:
+            self._words = words_in(self.low.encode("utf-8", "surrogatepass"))
 
     def has(self, need: str) -> bool:
         """Is ``need``, which is in lower case, in the text in some case?"""
+        if not self._words:
+            return need in self.low
         word = probe(need.encode())
         return word in self._words and (word == need or need in self.low)
 
