@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import Page
 from tests.frameworks.environments import IN_CI
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "flaws_of",
     "look_at",
     "unfold",
+    "violations_at",
     "violations_of",
 ]
 
@@ -115,3 +117,11 @@ def look_at(page: Any, screen: Screen) -> None:
     scheme, width = screen
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
+
+
+def violations_at(page: Page, address: str, screen: Screen) -> list[str]:
+    """The same, of what is at ``address``, with all of it unfolded."""
+    look_at(page.page, screen)
+    page.open(address)
+    unfold(page.page)
+    return violations_of(page.page)

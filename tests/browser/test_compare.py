@@ -13,7 +13,7 @@ import pytest
 import reenact
 from reenact.cli.main import main
 from tests.browser.conftest import Page
-from tests.browser.reading import SCREENS, Screen, look_at, unfold, violations_of
+from tests.browser.reading import SCREENS, Screen, violations_at
 from tests.browser.recording import CHAT, HOSTILE, PIXEL
 
 OTHER_PIXEL = PIXEL[:41] + b"\x61" + PIXEL[42:]
@@ -109,10 +109,7 @@ def test_both_runs_are_shown_and_nothing_is_loaded_or_run(page: Page, address: s
 
 @pytest.mark.parametrize("screen", SCREENS, ids=["-".join(map(str, one)) for one in SCREENS])
 def test_everybody_can_read_it(page: Page, address: str, screen: Screen) -> None:
-    look_at(page.page, screen)
-    page.open(address)
-    unfold(page.page)
-    assert violations_of(page.page) == []
+    assert violations_at(page, address, screen) == []
 
 
 def test_words_paths_and_pictures_stand_side_by_side(page: Page, address: str) -> None:

@@ -14,7 +14,7 @@ from reenact.runs.regression.outcome import Outcome, diverged
 from reenact.runs.regression.page import page as document
 from reenact.runs.regression.tally import Tally
 from tests.browser.conftest import Page
-from tests.browser.reading import SCREENS, Screen, look_at, unfold, violations_of
+from tests.browser.reading import SCREENS, Screen, violations_at
 
 HOSTILE = [
     "<script>document.title='owned'</script>",
@@ -89,10 +89,7 @@ def test_a_thousand_failures_with_one_cause_are_one(page: Page, address: str) ->
 
 @pytest.mark.parametrize("screen", SCREENS, ids=["-".join(map(str, one)) for one in SCREENS])
 def test_everybody_can_read_it(page: Page, address: str, screen: Screen) -> None:
-    look_at(page.page, screen)
-    page.open(address)
-    unfold(page.page)
-    assert violations_of(page.page) == []
+    assert violations_at(page, address, screen) == []
 
 
 def test_finding_choosing_and_linking(page: Page, address: str) -> None:
