@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
+from aiosqlite import Connection
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -40,9 +43,9 @@ def _engine(path: Path, begin: str, size: int) -> AsyncEngine:
     @event.listens_for(engine.sync_engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say so
+        connection.run_async(_into_wal)
         cursor = connection.cursor()
         for pragma in (
-            "journal_mode=WAL",
             "synchronous=FULL",
             f"busy_timeout={_BUSY}",
             f"cache_size=-{_CACHE[begin]}",
@@ -58,3 +61,19 @@ def _engine(path: Path, begin: str, size: int) -> AsyncEngine:
         connection.exec_driver_sql(f"BEGIN {begin}")
 
     return engine
+
+
+async def _into_wal(connection: Connection) -> None:
+    """Readers do not wait for the writer, from here on and for ever. While others do the same to a new
+    file SQLite refuses at once: this is the one statement for which ``busy_timeout`` does not wait."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + _BUSY / 1000
+    while True:
+        try:
+            await connection.execute_fetchall("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or clock() > until:
+                raise
+            await asyncio.sleep(0.01)
+        else:
+            return
