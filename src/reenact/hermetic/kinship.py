@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from reenact.hermetic.addresses import text
@@ -78,12 +79,15 @@ def _is_open(inodes: set[str]) -> bool:
 
 
 def _links(pid: int) -> Iterator[str]:
+    """What its descriptors are, of those that stay open meanwhile."""
     folder = f"/proc/{pid}/fd"
     try:
-        for name in os.listdir(folder):
-            yield os.readlink(f"{folder}/{name}")
+        names = os.listdir(folder)
     except OSError:
         return  # it has ended, or belongs to somebody else
+    for name in names:
+        with suppress(OSError):  # closed since it was listed
+            yield os.readlink(f"{folder}/{name}")
 
 
 def _kin() -> set[int]:
