@@ -2,7 +2,8 @@
 # Another interpreter: make PYTHON=python3.13 test
 
 PYTHON ?= python3
-JOBS ?= 2
+# One more than there are cores on the smallest machine: many tests wait for a process or a server.
+JOBS ?= 3
 ARGS ?=
 
 SHELL := /bin/sh
@@ -12,6 +13,8 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 # An interpreter elsewhere must not leak into ours.
 unexport PYTHONHOME PYTHONPATH
+# Bytecode that nobody may keep is made anew by each of the thousands of interpreters that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -14,6 +14,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 SOAK = os.environ.get("REENACT_SOAK", "") not in ("", "0")
+_OF_THE_MACHINE = {"CI", "PYTHONDONTWRITEBYTECODE"}
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH", re.IGNORECASE)
 
 set_hypothesis_home_dir(ROOT / ".cache" / "hypothesis")
@@ -35,13 +36,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def _foreign(name: str) -> bool:
     ours = name.startswith("REENACT_") and name != "REENACT_SOAK"
-    return ours or name == "CI" or _SECRET_NAME.search(name) is not None
+    return ours or name in _OF_THE_MACHINE or _SECRET_NAME.search(name) is not None
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test, nor any process it starts, sees the user's Reenact settings or secrets, or whether
-    it runs in CI, where recordings are redacted more strictly.
+    it runs in CI, where recordings are redacted more strictly. Each keeps the bytecode that it made.
 
     Secrets matter because redaction looks for the values of variables with secret names: a short
     one in somebody's shell would change what the tests record.

@@ -51,10 +51,12 @@ def _python(*tops: str) -> list[Path]:
 
 
 def _hits(pattern: str, paths: list[Path], flags: int = 0) -> list[str]:
+    """No pattern looks for the ends of a line: where the whole text has none, no line has one."""
     wanted = re.compile(pattern, flags)
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
         for path in paths
+        if wanted.search(_text(path))
         for number, line in enumerate(_text(path).splitlines(), 1)
         if wanted.search(line)
     ]
@@ -142,9 +144,14 @@ def test_every_test_checks_something() -> None:
         f"{path.relative_to(ROOT)}:{test.lineno} {test.name}"
         for path in _python("tests")
         for test in _tests(path)
-        if not _CHECKS.search(ast.unparse(test).replace(test.name, ""))
+        if not _asserts(test) and not _CHECKS.search(ast.unparse(test).replace(test.name, ""))
     ]
     assert idle == []
+
+
+def _asserts(test: ast.AST) -> bool:
+    """Most do, and are not written out to be searched."""
+    return any(isinstance(node, ast.Assert) for node in ast.walk(test))
 
 
 def test_no_test_patches_our_own_code_or_sleeps() -> None:
