@@ -192,7 +192,7 @@ def test_every_problem_of_a_server_has_a_way_out(code: str, status: int) -> None
     "path, words",
     [
         ("exchanges/x-1/replays", "reenact exchange ls"),
-        ("replays/rpl_1", "reenact exchange ls --replays only"),
+        ("replays/rpl_1", "reenact exchange replays"),
         ("captures/c", "reenact push"),
         ("users/u/grants/g", "reenact user ls"),
         ("keys/k", "reenact key ls"),

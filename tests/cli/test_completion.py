@@ -34,6 +34,7 @@ def _bash() -> str:
         (["show", "--fo"], {"--follow"}),
         (["redact", "--profile", ""], {"default", "strict"}),
         (["completion", "z"], {"zsh"}),
+        (["exchange", "replays", "--verdict", "f"], {"fixed"}),
     ],
 )
 def test_bash_completes(typed: list[str], expected: set[str], run: Run) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from reenact.audit.replay_proof import parse_replay_proof
-from reenact.exchange.model import Change, ErrorFacts, Processor
+from reenact.cli.for_servers import ARGUMENTS
+from reenact.cli.parsing import Parser
+from reenact.exchange.model import STATES, VERDICTS, Change, ErrorFacts, Processor
 from tests.cli.conftest import Run
 from tests.cli.samples import record_run
 from tests.server.house import House, running
@@ -233,6 +235,58 @@ def test_diff_of_two_and_of_a_replay_with_its_source(agent: Puppet, run: Run) ->
         assert "  status  completed -> failed\n" in ran.out
     ran = run("exchange", "diff", "ex-1")
     assert (ran.code, ran.hint) == (2, "reenact exchange diff ex-1 OTHER")
+
+
+def test_replays_are_listed_and_found_by_what_came_of_them(agent: Puppet, run: Run) -> None:
+    agent.ingest(exchange("ex-2", started_at=2_000_000_000_000, processors=STEPS))
+    with obeying(agent, _run(), _run(result=result(14)), _refuse):
+        same = run("exchange", "replay", "ex-1", "--json").json()["replayId"]
+        changed = run("exchange", "replay", "ex-2", "--reason", "a try", "--json").json()[
+            "replayId"
+        ]
+        run("exchange", "replay", "ex-2")
+    ran = run("exchange", "replays", "--verdict", "diverged")
+    assert (ran.code, ran.err) == (0, "")
+    heading, line = ran.out.splitlines()
+    assert heading.split() == (
+        "requested replay exchange app environment route state verdict by reason".split()
+    )
+    assert line.split()[3:] == [
+        *(changed, "ex-2", "shop", "staging", "orders", "completed", "diverged"),
+        *("user", "a", "try"),
+    ]
+
+    def found(*words: object) -> set[str]:
+        lines = run("exchange", "replays", *words, "--json").json_lines()
+        return {one["replayId"] if one["verdict"] else one["state"] for one in lines}
+
+    assert found() == {same, changed, "refused"}
+    assert found("ex-1") == {same}
+    assert found("last") == {changed, "refused"}
+    assert found("--state", "refused") == {"refused"}
+    assert found("--route", "orders", "--verdict", "identical") == {same}
+    everything = ("--app", "shop", "--environment", "staging", "--route", "orders")
+    assert found(*everything, "--by", "user ", "--since", "2026-01-01") == {
+        same,
+        changed,
+        "refused",
+    }
+    for words in (
+        *(("--app", "other"), ("--environment", "live"), ("--route", "others")),
+        *(("--by", "somebody"), ("--until", "2026-01-01"), ("--verdict", "fixed")),
+    ):
+        ran = run("exchange", "replays", *words)
+        assert (ran.out, ran.err) == ("", "reenact: no such replay\n"), words
+    ran = run("exchange", "replays", "--verdict", "better")
+    assert ran.code == 2
+    assert "better" in ran.err
+
+
+def test_the_command_line_knows_every_state_and_verdict() -> None:
+    parser = Parser()
+    ARGUMENTS["exchange replays"](parser)
+    options = {one.dest: one.choices for one in parser._actions}
+    assert (options["state"], options["verdict"]) == (STATES, VERDICTS)
 
 
 def test_learn_makes_rules_of_what_differs_by_itself(agent: Puppet, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""``exchange ls``, ``show``, ``diff``, ``cancel``, ``learn`` and ``prove``."""
+"""``exchange ls``, ``show``, ``replays``, ``diff``, ``cancel``, ``learn`` and ``prove``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
 from reenact.errors import UsageError
 from reenact.exchange.model import TERMINAL
 
-__all__ = ["cancel", "diff", "learn", "ls", "prove", "show"]
+__all__ = ["cancel", "diff", "learn", "ls", "prove", "replays", "show"]
 
 _TABLE: tuple[Column, ...] = (
     ("started", when("startedAt")),
@@ -31,6 +31,19 @@ _TABLE: tuple[Column, ...] = (
     ("status", told("status")),
     ("ms", lambda one: f"{one.get('duration') or 0:,.1f}"),
     ("", lambda one: _remark(one)),
+)
+
+_REPLAYS: tuple[Column, ...] = (
+    ("requested", when("requestedAt")),
+    ("replay", told("replayId")),
+    ("exchange", told("sourceExchangeId")),
+    ("app", told("app")),
+    ("environment", told("environment")),
+    ("route", told("routeId")),
+    ("state", told("state")),
+    ("verdict", told("verdict")),
+    ("by", told("requestedBy")),
+    ("reason", told("reason")),
 )
 
 
@@ -80,6 +93,24 @@ def show(args: argparse.Namespace) -> int:
         print(json_line({**found, "calls": calls} if args.calls else found))
     else:
         ExchangePrinter(_width(args)).print(found, calls)
+    return 0
+
+
+def replays(args: argparse.Namespace) -> int:
+    """The command ``exchange replays``."""
+    client = signed_in_client()
+    query = {
+        "exchange": None if args.id is None else exchange_id(client, args.id),
+        "app": args.app,
+        "environment": args.environment,
+        "route": args.route,
+        "state": args.state,
+        "verdict": args.verdict,
+        "by": args.by,
+        **since_and_until(args),
+    }
+    found = client.items("/api/v1/replays", query, args.limit)
+    print_table(args, found, _REPLAYS, "no such replay")
     return 0
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from reenact.cli.parsing import Parser, json_flag, positive, table, times
 
-__all__ = ["ARGUMENTS", "filters"]
+__all__ = ["ARGUMENTS", "VERDICTS", "filters"]
+
+VERDICTS = ("identical", "equivalent", "fixed", "regressed", "diverged")
 
 
 def filters(parser: Parser) -> None:
@@ -68,7 +70,7 @@ def _show(parser: Parser) -> None:
     add("--items", action="store_true", help="its exchanges and replays, too")
     add(
         "--verdict",
-        choices=("identical", "equivalent", "fixed", "regressed", "diverged"),
+        choices=VERDICTS,
         help="of these only those with this verdict",
     )
     json_flag(parser, "the batch as JSON; with --items these, one line each")

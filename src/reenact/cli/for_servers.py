@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.cli.for_batches import filters
-from reenact.cli.parsing import RECORDING, Parser, json_flag, number, table
+from reenact.cli.for_batches import VERDICTS, filters
+from reenact.cli.parsing import RECORDING, Parser, json_flag, number, table, times
 
 __all__ = ["ARGUMENTS"]
 
 
-_EXCHANGE = "the exchange; `last` is the newest one that is no replay"
+_LAST = "`last` is the newest one that is no replay"
+_EXCHANGE = f"the exchange; {_LAST}"
 _REPLAY = "the replay; `last` is the newest one"
+_STATES = (
+    *("requested", "delivered", "running"),
+    *("completed", "failed", "refused", "cancelled", "expired"),
+)
 
 
 def _width(parser: Parser) -> None:
@@ -205,6 +210,19 @@ def _exchange_replay(parser: Parser) -> None:
     json_flag(parser, "the comparison as JSON")
 
 
+def _exchange_replays(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", nargs="?", metavar="ID", help=f"only those of this exchange; {_LAST}")
+    add("--app", metavar="APP", help="only in this app")
+    add("--environment", metavar="NAME", help="only in this environment")
+    add("--route", metavar="ROUTE", help="only through this route")
+    add("--state", choices=_STATES, help="only those that are so far")
+    add("--verdict", choices=VERDICTS, help="only those with this verdict")
+    add("--by", metavar="WHO", help="only those that this person or key asked for")
+    times(parser)
+    table(parser, "the replays")
+
+
 def _exchange_diff(parser: Parser) -> None:
     add = parser.add_argument
     add(
@@ -266,6 +284,7 @@ ARGUMENTS: dict[str, Callable[[Parser], None]] = {
     "exchange ls": _exchange_ls,
     "exchange show": _exchange_show,
     "exchange replay": _exchange_replay,
+    "exchange replays": _exchange_replays,
     "exchange diff": _exchange_diff,
     "exchange cancel": _exchange_cancel,
     "exchange learn": _exchange_learn,

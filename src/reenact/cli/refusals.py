@@ -73,7 +73,7 @@ _OTHERWISE: Final = {
 _LISTS: Final = (
     (
         "/api/v1/replays",
-        "see what there is: reenact exchange ls --replays only, reenact exchange show ID",
+        "see what there is: reenact exchange replays",
     ),
     ("/api/v1/exchanges", "see what there is: reenact exchange ls"),
     ("/api/v1/captures", "send it first: reenact push RUN"),

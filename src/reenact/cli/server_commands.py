@@ -33,6 +33,13 @@ _EXCHANGE = (
         "reenact exchange replay last --set body.amount=5 --reason rounding",
     ),
     Command(
+        "replays",
+        "exchange:replays",
+        "find replays",
+        "Lists replays, newest first: of what, where, by whom, how far each is, and its verdict.",
+        "reenact exchange replays --app shop --verdict regressed --since 1d",
+    ),
+    Command(
         "diff",
         "exchange:diff",
         "what differs between two exchanges",

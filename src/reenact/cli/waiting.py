@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from reenact.cli.render import safe
 from reenact.errors import ReenactError, ServerRefused, ServerUnusable
 from reenact.exchange.model import TERMINAL
 
-__all__ = ["ask_for_replay", "exit_code", "not_completed", "wait_for"]
+__all__ = ["WAYS_OUT", "ask_for_replay", "exit_code", "not_completed", "wait_for"]
 
 _AGAIN = 1.0
 _TRIES = 5
@@ -107,13 +107,13 @@ def not_completed(replay: dict[str, Any]) -> ReenactError:
     )
     return kind(
         ": ".join(filter(None, (words, code, message))),
-        hint=_WAYS_OUT.get(code, "see the agents: reenact agents"),
+        hint=WAYS_OUT.get(code, "see the agents: reenact agents"),
         problem=code or state,
         replayId=replay["replayId"],
     )
 
 
-_WAYS_OUT = {
+WAYS_OUT: Final = {
     "signature_invalid": "the agent has registered with another server: restart the app",
     "expired": "compare the clocks of server and app, and ask for it again",
     "nonce_reused": "ask for it again",
@@ -131,3 +131,4 @@ _WAYS_OUT = {
     "not_started": "the app took it and did not begin: look at its log",
     "not_finished": "the app did not end in time: look at its log",
 }
+"""By the code of a replay that came to no end of its own."""

@@ -16,7 +16,9 @@ __all__ = [
     "MAX_ID",
     "PROTOCOL",
     "STATES",
+    "STATUSES",
     "TERMINAL",
+    "VERDICTS",
     "Body",
     "BodyType",
     "Boundaries",
@@ -59,6 +61,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 BodyType = Literal["none", "text", "json", "bytes"]
 Kind = Literal["http", "route", "task"]
 ExchangeStatus = Literal["completed", "failed"]
+STATUSES: Final[tuple[ExchangeStatus, ...]] = ("completed", "failed")
 ProcessorKind = Literal["step", "loop", "split", "choice", "handler"]
 ProcessorStatus = Literal["completed", "failed", "handled"]
 Boundaries = Literal["recorded", "recorded_then_live", "live"]
@@ -81,6 +84,13 @@ TERMINAL: Final[frozenset[State]] = frozenset(
     {"completed", "failed", "refused", "cancelled", "expired"}
 )
 Verdict = Literal["identical", "equivalent", "fixed", "regressed", "diverged"]
+VERDICTS: Final[tuple[Verdict, ...]] = (
+    "identical",
+    "equivalent",
+    "fixed",
+    "regressed",
+    "diverged",
+)
 
 Header = tuple[str, str]
 

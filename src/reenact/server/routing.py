@@ -29,7 +29,8 @@ PAGED: Final = ("limit", "cursor")
 class Says(msgspec.Struct, frozen=True):
     """What a route of the API is for, takes and answers: its description is made of this.
 
-    ``takes`` is the type of a JSON body, or the media types of another one. ``answers`` is the type of
+    ``takes`` is the type of a JSON body, or the media types of another one; ``words`` are those that a
+    field of the query may be, where it is not any text. ``answers`` is the type of
     the JSON answer, ``lists`` that of the items of a list; with neither the answer has ``media``, or
     no content when there is none. ``codes`` are those of problems beyond what follows from the rest.
     """
@@ -37,6 +38,7 @@ class Says(msgspec.Struct, frozen=True):
     summary: str
     takes: Any = None
     query: tuple[str, ...] = ()
+    words: dict[str, tuple[str, ...]] = {}
     answers: Any = None
     lists: Any = None
     media: tuple[str, ...] = ()

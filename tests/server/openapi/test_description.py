@@ -9,6 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from reenact.exchange.model import STATES, VERDICTS
 from reenact.server.openapi.describing import describe, in_api
 from reenact.server.openapi.page import to_page
 from reenact.server.problems import STATUS
@@ -51,6 +52,23 @@ def test_codes_of_problems_exist() -> None:
     for endpoint in ENDPOINTS:
         if endpoint.says is not None:
             assert set(endpoint.says.codes) <= set(STATUS), endpoint.path
+
+
+def test_filters_say_what_they_may_be() -> None:
+    fields = {
+        path: {
+            one["name"]: one["schema"].get("enum")
+            for one in DESCRIPTION["paths"][f"/api/v1/{path}"]["get"]["parameters"]
+        }
+        for path in ("replays", "agents")
+    }
+    assert fields["replays"]["verdict"] == list(VERDICTS)
+    assert fields["replays"]["state"] == list(STATES)
+    assert fields["replays"]["by"] is None
+    assert fields["agents"]["state"] == ["online", "offline", "gone"]
+    for endpoint in ENDPOINTS:
+        if endpoint.says is not None:
+            assert set(endpoint.says.words) <= set(endpoint.says.query), endpoint.path
 
 
 def test_permissions_are_told() -> None:

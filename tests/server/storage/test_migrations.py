@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, Table, inspect, text
+from sqlalchemy import Connection, MetaData, Table, inspect, text
 
 from reenact.errors import UsageError
 from reenact.server.opening import OpenServer, World, open_server
 from reenact.server.signing_keys import make_seed
 from reenact.server.storage.column_types import Words
 from reenact.server.storage.database import Database
+from reenact.server.storage.exchange_paging import Page
+from reenact.server.storage.exchange_replays import ReplayFilters, due_replays, list_replays
 from reenact.server.storage.migrating import migrate, newest
 from reenact.server.storage.postgres import open_postgres
 from reenact.server.storage.sqlite import open_file
@@ -129,6 +131,46 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(
     assert rows[1].startswith("a.example/audit+")
     assert step == (f"{newest():04}",)
     assert on(tmp_path, differences) == [[]]
+
+
+EMPTY: dict[type, Any] = {int: 0, str: "", bytes: b""}
+
+
+def add_replays(connection: Connection, *rows: dict[str, Any]) -> None:
+    """Into the table as it is now; what is not said is empty."""
+    table = Table("replays", MetaData(), autoload_with=connection)
+    empty = {one.name: EMPTY[one.type.python_type] for one in table.c}
+    connection.execute(table.insert(), [{**empty, "tenant": "default", **row} for row in rows])
+
+
+def test_replays_of_before_their_filters_are_found_by_them(tmp_path: Path) -> None:
+    def sixth(connection: Connection) -> None:
+        migrate(connection, 6)
+        deployment = "INSERT INTO deployment VALUES (1, 'a.example', 6, 5, '', '', '')"
+        say(deployment, first_rows()[1])(connection)
+        add_replays(
+            connection,
+            {"replay_id": "rpl_1", "app": "shop", "state": "completed", "verdict": "regressed"},
+            {"replay_id": "rpl_2", "app": "shop", "state": "running", "due_at": 7},
+            {"replay_id": "rpl_3", "app": "shop", "state": "completed", "verdict": "identical"},
+        )
+
+    async def look() -> tuple[list[str], list[str]]:
+        database = database_of(tmp_path)
+        try:
+            async with database.reading("default") as scope:
+                wanted = ReplayFilters(app="shop", verdict="regressed")
+                found = await list_replays(scope, wanted, None, Page(50))
+            async with database.platform() as platform:
+                due = await due_replays(platform, 7, 50)
+            return [one.replay_id for one in found], [one.replay_id for one in due]
+        finally:
+            await database.close()
+
+    on(tmp_path, sixth)
+    assert on(tmp_path, migrate, differences) == [None, []]
+    assert on(tmp_path, migrate, differences) == [None, []]
+    assert asyncio.run(look()) == (["rpl_1"], ["rpl_2"])
 
 
 def migrate_first(connection: Connection) -> None:

@@ -18,7 +18,7 @@ from reenact.engine.requests import kind_of
 from reenact.errors import UsageError
 from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.operations import name_operation, request_in
-from reenact.exchange.model import ReplayOf
+from reenact.exchange.model import Processor, ReplayOf
 from reenact.exchange.patch import Op, Verb, apply
 from reenact.exchange.pointer import spell_pointer
 from reenact.format.canonical import digest
@@ -43,12 +43,15 @@ class Asked(msgspec.Struct, frozen=True):
     answers: tuple[Answer, ...] = ()
 
 
-def as_asked(calls: Sequence[Call], replay: ReplayOf | None) -> Asked:
+def as_asked(
+    calls: Sequence[Call], replay: ReplayOf | None, processors: Sequence[Processor] = ()
+) -> Asked:
     """``calls`` of an exchange, with what was asked where it is not what is recorded, and with the
-    calls that were refused. What cannot be read of the divergences is left alone."""
+    calls that were refused, each in the one of ``processors`` that failed with it. What cannot be
+    read of the divergences is left alone."""
     if replay is None or not replay.divergences:
         return Asked(tuple(calls))
-    work = _Work(calls, strict=replay.strict)
+    work = _Work(calls, processors, strict=replay.strict)
     answers = [work.take(_read(one)) for one in replay.divergences]
     return Asked((*work.calls, *work.refused), tuple(answers))
 
@@ -61,8 +64,11 @@ def _read(document: dict[str, Any]) -> Divergence | None:
 
 
 class _Work:
-    def __init__(self, calls: Sequence[Call], *, strict: bool) -> None:
+    def __init__(
+        self, calls: Sequence[Call], processors: Sequence[Processor], *, strict: bool
+    ) -> None:
         self.calls = list(calls)
+        self._failed = [one for one in processors if one.status in ("failed", "handled")]
         self.refused: list[Call] = []
         self._strict = strict
         self._lanes: dict[str, list[int]] = {}
@@ -77,7 +83,8 @@ class _Work:
         lane = self._lanes.get(told.lane, [])
         served = self._served(told, seen, lane)
         if served is None:
-            self.refused.append(_refused(seen, self._place(told, lane)))
+            place = self._place(told, lane)
+            self.refused.append(_refused(seen, place, self._owner(told.lane, place)))
             return "refused"
         lane.remove(served)  # a recorded call answers one call
         call = self.calls[served]
@@ -112,6 +119,17 @@ class _Work:
         inside = [call.position for call in self.calls if call.lane == told.lane]
         return max(inside, default=0) + 1
 
+    def _owner(self, lane: str, position: int) -> int:
+        """The seq of the innermost processor that failed with the call at ``position``; 0 for none.
+        A refused call counts in the ranges of processors, but stands nowhere, and one that was not
+        hurt by it cannot be told from its neighbours."""
+        around = (
+            one.seq
+            for one in self._failed
+            if one.lane == lane and one.first_call <= position < one.end_call
+        )
+        return max(around, default=0)
+
     def _distance(self, index: int, told: Divergence) -> tuple[bool, int]:
         """From the recorded call that answered it, or that it was compared with. Events are numbered
         anew in the recording of a replay: the request tells more than the number."""
@@ -135,7 +153,7 @@ def _label(call: Call) -> str:
     return call.name if plain else f"{call.type} {call.name}"
 
 
-def _refused(seen: Seen, position: int) -> Call:
+def _refused(seen: Seen, position: int, owner: int) -> Call:
     data = seen.data if isinstance(seen.data, dict) else {}
     request = request_in(data)
     kind = kind_of(seen.type, data)
@@ -148,6 +166,7 @@ def _refused(seen: Seen, position: int) -> Call:
         name=name,
         operation=name_operation(name, request),
         request=request,
+        processor_seq=owner,
         refused=True,
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from reenact.exchange.model import Heartbeat, Registered, Registration, ReplaySource, StateReport
 from reenact.server.agents.listing import AgentView, read_agents
+from reenact.server.agents.presence import STATES
 from reenact.server.agents.registering import heartbeat, register, say_goodbye
 from reenact.server.agents.reporting import read_source, read_source_recording, report_state
 from reenact.server.agents.streaming import stream_commands
@@ -23,7 +24,12 @@ ENDPOINTS: Final = (
         "/api/v1/agents",
         "agent:read",
         read_agents,
-        says=Says("Agents", query=(*PAGED, "app", "environment", "state", "all"), lists=AgentView),
+        says=Says(
+            "Agents",
+            query=(*PAGED, "app", "environment", "state", "all"),
+            words={"state": STATES},
+            lists=AgentView,
+        ),
     ),
     Endpoint(
         "POST",

@@ -13,8 +13,7 @@ from reenact.server.agents.presence import STATES, forgotten_since, heard_since,
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import places_of
-from reenact.server.exchanges.paging import listed, page_of, yes_or_no
-from reenact.server.problems import Problem
+from reenact.server.exchanges.paging import listed, one_of, page_of, yes_or_no
 from reenact.server.storage.exchange_agents import AgentFilters, list_agents
 from reenact.server.storage.people_rows import environments
 
@@ -72,9 +71,7 @@ async def read_agents(ask: Ask) -> Listed:
 
 def _filters(ask: Ask) -> AgentFilters:
     """Raises :class:`Problem`."""
-    state, now, timings = ask.query("state"), ask.server.now(), ask.server.timings
-    if state not in ("", *STATES):
-        raise Problem("invalid", f"state is one of {', '.join(STATES)}", field="state")
+    state, now, timings = one_of(ask, "state", STATES), ask.server.now(), ask.server.timings
     states = (state,) if state else () if yes_or_no(ask, "all") else ("online", "offline")
     return AgentFilters(
         app=ask.query("app"),

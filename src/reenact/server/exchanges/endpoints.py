@@ -8,6 +8,7 @@ from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.correlating import Graph
 from reenact.exchange.comparison.lineage import Branch
 from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.model import STATES, STATUSES, VERDICTS
 from reenact.server.access import Permission
 from reenact.server.exchanges.comparing import (
     Learning,
@@ -89,6 +90,7 @@ ENDPOINTS: Final = (
                 "correlationId",
                 "text",
             ),
+            words={"status": STATUSES},
             lists=ExchangeBrief,
         ),
     ),
@@ -149,7 +151,21 @@ ENDPOINTS: Final = (
         "exchange:read",
         read_replays,
         says=Says(
-            "Find replays", query=(*PAGED, "exchange", "state", "since", "until"), lists=ReplayView
+            "Find replays",
+            query=(
+                *PAGED,
+                "exchange",
+                "app",
+                "environment",
+                "route",
+                "state",
+                "verdict",
+                "by",
+                "since",
+                "until",
+            ),
+            words={"state": STATES, "verdict": VERDICTS},
+            lists=ReplayView,
         ),
     ),
     Endpoint(

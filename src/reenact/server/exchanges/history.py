@@ -9,11 +9,12 @@ from sqlalchemy import Row
 from starlette.responses import Response
 
 from reenact.exchange.comparison.asking import as_asked
+from reenact.exchange.model import STATUSES
 from reenact.server.access import Permission, Place
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.exchanges.documents import exchange_of
-from reenact.server.exchanges.paging import listed, page_of, yes_or_no
+from reenact.server.exchanges.paging import listed, one_of, page_of, yes_or_no
 from reenact.server.exchanges.recordings import calls_of, recording_of
 from reenact.server.exchanges.rights import readable_places
 from reenact.server.exchanges.shapes import ExchangeBrief, ExchangeView, ReplayBrief
@@ -61,7 +62,7 @@ async def read_exchanges(ask: Ask) -> Listed:
         app=ask.query("app"),
         environment=ask.query("environment"),
         route=ask.query("route"),
-        status=ask.query("status"),
+        status=one_of(ask, "status", STATUSES),
         replay=yes_or_no(ask, "replay"),
         replayable=yes_or_no(ask, "replayable"),
         since=ask.number("since", 0),
@@ -88,7 +89,7 @@ async def read_calls(ask: Ask) -> Listed:
     are as they were asked."""
     exchange = exchange_of(await get_exchange(ask, ask.path("id")))
     calls = await calls_of(ask.server, ask.tenant, exchange)
-    made = as_asked(calls, exchange.replay).calls
+    made = as_asked(calls, exchange.replay, exchange.processors).calls
     return Listed(items=[msgspec.to_builtins(call) for call in made])
 
 

@@ -15,7 +15,7 @@ from reenact.server.asking import Ask
 from reenact.server.problems import Problem
 from reenact.server.storage.exchange_paging import Page
 
-__all__ = ["listed", "page_of", "yes_or_no"]
+__all__ = ["listed", "one_of", "page_of", "yes_or_no"]
 
 
 def page_of(ask: Ask) -> Page:
@@ -42,6 +42,14 @@ def listed(
         place = msgspec.json.encode((getattr(last, at), getattr(last, id)))
         cursor = urlsafe_b64encode(place).decode()
     return Listed(items=[show(row) for row in shown], next=cursor)
+
+
+def one_of(ask: Ask, name: str, words: Sequence[str]) -> str:
+    """A filter that is one of ``words``, or empty where it is not there. Raises :class:`Problem`."""
+    text = ask.query(name)
+    if text not in ("", *words):
+        raise Problem("invalid", f"{name} is one of {', '.join(words)}", field=name)
+    return text
 
 
 def yes_or_no(ask: Ask, name: str) -> bool | None:

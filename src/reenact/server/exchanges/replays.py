@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from reenact._system import monotonic
 from reenact.audit.record import Record
-from reenact.exchange.model import TERMINAL, Command
+from reenact.exchange.model import STATES, TERMINAL, VERDICTS, Command
 from reenact.server.access import Place, replay_permission
 from reenact.server.agents.sse import Channel, EventStream
 from reenact.server.agents.waiting import rest
@@ -20,7 +20,7 @@ from reenact.server.audit import actor_of
 from reenact.server.exchanges.finishing import advance, source_of, target_of
 from reenact.server.exchanges.history import may_read, places_of
 from reenact.server.exchanges.issuing import send
-from reenact.server.exchanges.paging import listed, page_of
+from reenact.server.exchanges.paging import listed, one_of, page_of
 from reenact.server.exchanges.shapes import ReplayView
 from reenact.server.exchanges.subjects import agent_subject, replay_subject
 from reenact.server.problems import Problem
@@ -52,7 +52,12 @@ async def read_replays(ask: Ask) -> Listed:
     page = page_of(ask)
     filters = ReplayFilters(
         exchange=ask.query("exchange"),
-        state=ask.query("state"),
+        app=ask.query("app"),
+        environment=ask.query("environment"),
+        route=ask.query("route"),
+        state=one_of(ask, "state", STATES),
+        verdict=one_of(ask, "verdict", VERDICTS),
+        by=ask.query("by"),
         since=ask.number("since", 0),
         until=ask.number("until", 0),
     )

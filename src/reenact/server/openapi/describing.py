@@ -82,7 +82,7 @@ def _operation(endpoint: Endpoint, says: Says, by_type: dict[Any, Any]) -> dict[
         "operationId": _name(endpoint),
         "summary": says.summary,
         "tags": [_tag(endpoint.path)],
-        "parameters": [*_path(endpoint.path), *map(_field, says.query)],
+        "parameters": [*_path(endpoint.path), *_fields(says)],
         "responses": _responses(endpoint, says, by_type),
         "security": [] if endpoint.needs == "open" else [{"key": []}, {"session": []}],
     }
@@ -114,8 +114,11 @@ def _path(path: str) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _field(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "schema": _QUERY.get(name, {"type": "string"})}
+def _fields(says: Says) -> Iterator[dict[str, Any]]:
+    words = {name: {"type": "string", "enum": list(those)} for name, those in says.words.items()}
+    for name in says.query:
+        schema = words.get(name) or _QUERY.get(name, {"type": "string"})
+        yield {"name": name, "in": "query", "schema": schema}
 
 
 def _taken(takes: Any, by_type: dict[Any, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ __all__ = [
     "AgentFilters",
     "add_agent",
     "agent_names",
+    "agent_places",
     "change_agent",
     "find_agent",
     "hear_agent",
@@ -115,6 +116,15 @@ def _is(state: str, filters: AgentFilters) -> ColumnElement[bool]:
     kept = AGENTS.c.last_seen_at > filters.forgotten
     here = and_(kept, AGENTS.c.gone_at == 0, AGENTS.c.last_seen_at > filters.heard)
     return {"online": here, "offline": and_(kept, not_(here)), "gone": not_(kept)}[state]
+
+
+async def agent_places(
+    scope: Scope, places: Sequence[Place] | None, most: int
+) -> Sequence[Row[Any]]:
+    """The ``app`` and ``environment`` of agents in ``places`` (None: everywhere), each pair once."""
+    columns = (AGENTS.c.app, AGENTS.c.environment)
+    chosen = scope.select(AGENTS, *columns).where(within(AGENTS, places)).distinct()
+    return await scope.all(chosen.order_by(*columns).limit(most))
 
 
 async def present_streams(scope: Scope, agent_ids: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, Select, func, select
+from sqlalchemy import Row, Select, func, select, text
 
 from reenact.server.access import Place
 from reenact.server.storage.database import Platform, Scope
 from reenact.server.storage.exchange_paging import Page, newest, within
-from reenact.server.storage.exchange_tables import IDEMPOTENCY, REPLAYS
+from reenact.server.storage.exchange_tables import COMPARED, IDEMPOTENCY, OPEN, REPLAYS
 
 __all__ = [
     "LATELY",
@@ -23,6 +23,7 @@ __all__ = [
     "find_replay",
     "find_request",
     "list_replays",
+    "listing",
     "remember_request",
     "replays_of",
     "verdicts_of",
@@ -39,7 +40,12 @@ class ReplayFilters(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for, times in milliseconds. An empty text and 0 do not limit anything."""
 
     exchange: str = ""
+    app: str = ""
+    environment: str = ""
+    route: str = ""
     state: str = ""
+    verdict: str = ""
+    by: str = ""
     since: int = 0
     until: int = 0
 
@@ -68,8 +74,15 @@ async def list_replays(
     scope: Scope, filters: ReplayFilters, places: Sequence[Place] | None, page: Page
 ) -> Sequence[Row[Any]]:
     """Those in ``places`` (None: everywhere), the newest first; one more than the page."""
+    return await scope.all(listing(scope, filters, places, page))
+
+
+def listing(
+    scope: Scope, filters: ReplayFilters, places: Sequence[Place] | None, page: Page
+) -> Select[Any]:
+    """What :func:`list_replays` asks."""
     chosen = _filtered(scope.select(REPLAYS), filters).where(within(REPLAYS, places))
-    return await scope.all(newest(chosen, REPLAYS.c.requested_at, REPLAYS.c.replay_id, page))
+    return newest(chosen, REPLAYS.c.requested_at, REPLAYS.c.replay_id, page)
 
 
 async def replays_of(scope: Scope, exchange_id: str, most: int) -> Sequence[Row[Any]]:
@@ -108,7 +121,7 @@ async def due_replays(platform: Platform, now: int, most: int) -> Sequence[Row[A
     """Tenants and ids of replays whose state has lasted as long as it may."""
     return await platform.all(
         select(REPLAYS.c.tenant, REPLAYS.c.replay_id)
-        .where(REPLAYS.c.state.in_(("requested", "delivered", "running")), REPLAYS.c.due_at <= now)
+        .where(text(OPEN), REPLAYS.c.due_at <= now)
         .order_by(REPLAYS.c.due_at)
         .limit(most)
     )
@@ -132,12 +145,25 @@ async def remember_request(
     await scope.add(IDEMPOTENCY, row)
 
 
+_EQUAL: Final = {
+    "exchange": "source_exchange_id",
+    "app": "app",
+    "environment": "environment",
+    "route": "route_id",
+    "state": "state",
+    "verdict": "verdict",
+    "by": "requested_by",
+}
+
+
 def _filtered(chosen: Select[Any], filters: ReplayFilters) -> Select[Any]:
     columns = REPLAYS.c
-    if filters.exchange:
-        chosen = chosen.where(columns.source_exchange_id == filters.exchange)
-    if filters.state:
-        chosen = chosen.where(columns.state == filters.state)
+    for name, column in _EQUAL.items():
+        value = getattr(filters, name)
+        if value:
+            chosen = chosen.where(columns[column] == value)
+    if filters.verdict:
+        chosen = chosen.where(text(COMPARED))
     if filters.since:
         chosen = chosen.where(columns.requested_at >= filters.since)
     if filters.until:

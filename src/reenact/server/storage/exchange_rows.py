@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
-from sqlalchemy import Row, Select, TextClause, text
+from sqlalchemy import Row, Select, text
 
 from reenact.server.access import Place
 from reenact.server.storage.containing import any_contains
@@ -27,6 +27,7 @@ __all__ = [
     "of_correlation",
     "of_sources",
     "of_traces",
+    "related",
 ]
 
 BRIEF: Final = tuple(one for one in EXCHANGES.c if one.name not in ("tenant", "document"))
@@ -118,26 +119,35 @@ def listing(
 
 async def of_traces(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
     """Those of any of these traces, the oldest first, without content."""
-    return await _related(scope, EXCHANGES.c.trace_id, ids, most)
+    return await _all(scope, related(scope, "trace_id", ids, most), ids)
 
 
 async def of_correlation(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
     """Those with any of these correlation ids, the oldest first, without content."""
-    return await _related(scope, EXCHANGES.c.correlation_id, ids, most)
+    return await _all(scope, related(scope, "correlation_id", ids, most), ids)
 
 
 async def of_sources(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
     """Replays of any of ``ids``."""
-    return await _related(scope, EXCHANGES.c.source_exchange_id, ids, most, text(WITH_SOURCE))
+    return await _all(scope, related(scope, "source_exchange_id", ids, most), ids)
 
 
-async def _related(
-    scope: Scope, column: Any, ids: Sequence[str], most: int, *more: TextClause
-) -> Sequence[Row[Any]]:
-    if not ids:
-        return ()
-    chosen = _brief(scope).where(column.in_(list(ids)[:_AT_ONCE]), *more)
-    return await scope.all(chosen.order_by(EXCHANGES.c.started_at).limit(most))
+def related(
+    scope: Scope,
+    column: Literal["trace_id", "correlation_id", "source_exchange_id"],
+    ids: Sequence[str],
+    most: int,
+) -> Select[Any]:
+    """What those above ask. The few that an index gives are sorted: by the bare column SQLite would
+    rather walk through all exchanges in their order than sort what it finds for several ids."""
+    chosen = _brief(scope).where(EXCHANGES.c[column].in_(list(ids)[:_AT_ONCE]))
+    if column == "source_exchange_id":
+        chosen = chosen.where(text(WITH_SOURCE))
+    return chosen.order_by(EXCHANGES.c.started_at + 0).limit(most)
+
+
+async def _all(scope: Scope, chosen: Select[Any], ids: Sequence[str]) -> Sequence[Row[Any]]:
+    return await scope.all(chosen) if ids else ()
 
 
 def _brief(scope: Scope) -> Select[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Index, LargeBinary
+from sqlalchemy import Column, Index, LargeBinary, text
 
 from reenact.server.storage.column_types import Real, Whole, Words
 from reenact.server.storage.tables import of_tenant, only
@@ -13,10 +13,12 @@ __all__ = [
     "AGENTS",
     "CAPTURES",
     "COMMANDS",
+    "COMPARED",
     "EXCHANGES",
     "FAILED",
     "IDEMPOTENCY",
     "NOISE",
+    "OPEN",
     "REPLAYED",
     "REPLAYS",
     "TEXTS",
@@ -34,6 +36,9 @@ TEXTS: Final = ("exchange_id", "route_id", "error_type", "error_message", "corre
 WITH_RECORDING: Final = "recording_digest <> ''"
 UNSENT: Final = "sent_at = 0 AND done_at = 0"
 """Of commands."""
+OPEN: Final = "state IN ('requested', 'delivered', 'running')"
+COMPARED: Final = "verdict <> ''"
+"""Of replays: those that have not ended, and those that something came of."""
 
 AGENTS: Final = of_tenant(
     "agents",
@@ -154,13 +159,32 @@ REPLAYS: Final = of_tenant(
     key=("replay_id",),
     extra=(
         Index("replays_by_time", "tenant", "requested_at", "replay_id"),
-        Index("replays_by_source", "tenant", "source_exchange_id", "requested_at", "replay_id"),
-        Index("replays_by_state", "state", "due_at"),
+        *(
+            Index(f"replays_by_{name}", "tenant", column, "requested_at", "replay_id")
+            for name, column in (
+                ("source", "source_exchange_id"),
+                ("app", "app"),
+                ("environment", "environment"),
+                ("route", "route_id"),
+                ("state", "state"),
+                ("person", "requested_by"),
+            )
+        ),
+        only("replays_by_verdict", COMPARED, "verdict", "requested_at", "replay_id"),
+        Index(
+            "replays_open",
+            *("due_at", "state"),
+            sqlite_where=text(OPEN),
+            postgresql_where=text(OPEN),
+        ),
     ),
 )
 """``due_at`` is when the present state ends by itself; ``payload`` what is to be replayed, compressed;
 ``redacted`` the places in it that hold no value; ``actor`` who asked, as JSON, for dispatching;
-``audit_seq`` and ``result_seq`` its two records, the second 0 until there is one."""
+``audit_seq`` and ``result_seq`` its two records, the second 0 until there is one.
+
+Indexes are as those of exchanges; who is looked for by a verdict says also that there is one. What is
+looked for in all tenants is what has not ended, and that is little."""
 
 COMMANDS: Final = of_tenant(
     "commands",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from reenact.server.storage.batch_tables import BATCH_ITEMS, BATCHES
 from reenact.server.storage.database import Platform
-from reenact.server.storage.exchange_tables import AGENTS, COMMANDS, REPLAYS
+from reenact.server.storage.exchange_tables import AGENTS, COMMANDS, OPEN, REPLAYS
 from reenact.server.storage.tables import TENANTS
 
 __all__ = ["Numbers", "read_numbers"]
@@ -50,7 +50,7 @@ async def read_numbers(platform: Platform, heard_since: int, now: int) -> Number
     )
     found = await platform.one(agents)
     return Numbers(
-        replays=await _by_state(platform, REPLAYS, REPLAYS.c.state.in_(_OPEN), _OPEN),
+        replays=await _by_state(platform, REPLAYS, text(OPEN), _OPEN),
         agents=int(found.agents) if found else 0,
         spooled=int(found.spooled) if found else 0,
         commands=await _count(platform, pending.select_from(COMMANDS)),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from reenact.exchange.comparison.asking import as_asked
 from reenact.exchange.comparison.comparing import compare
 from reenact.exchange.model import ReplayOf
-from tests.unit.exchange.comparison.samples import call, exchange
+from tests.unit.exchange.comparison.samples import call, exchange, step
 
 URL = "https://a.example/x"
 CALLS = (
@@ -90,6 +91,26 @@ def test_a_strict_replay_serves_nothing_that_differs() -> None:
 
 def test_one_recorded_call_answers_one_call() -> None:
     assert _asked(_divergence(), _divergence()).answers == ("recorded", "refused")
+
+
+def test_a_refused_call_is_in_the_step_that_failed_with_it() -> None:
+    """Ranges of processors count it, though it is not in the recording."""
+    steps = (
+        step("items", 1, lane="0", first_call=0, end_call=4, status="failed"),
+        step("stock", 2, 1, lane="0", first_call=0, end_call=3),
+        step("reserve", 3, 1, lane="0", first_call=3, end_call=4, status="failed"),
+        step("elsewhere", 4, lane="0.1", first_call=0, end_call=9, status="failed"),
+        step("later", 5, lane="0", first_call=4, end_call=4, status="failed"),
+    )
+    replay = ReplayOf(
+        replay_id="r",
+        source_exchange_id="s",
+        divergences=(_divergence(code="event_unexpected"),),
+    )
+    found = as_asked(CALLS, replay, steps)
+    assert [(one.refused, one.processor_seq) for one in found.calls[2:]] == [(True, 3)]
+    unhurt = [msgspec.structs.replace(one, status="completed") for one in steps]
+    assert as_asked(CALLS, replay, unhurt).calls[2].processor_seq == 0
 
 
 @pytest.mark.parametrize(
