@@ -34,7 +34,7 @@ __all__ = ["count_of", "fill_file", "fill_postgres", "folder_of"]
 
 _CACHE: Final = Path(".cache") / "bench-server"
 _CHUNK: Final = 10_000
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Counted up when what is made here changes."""
 _COLUMNS: Final = tuple(column.name for column in EXCHANGES.c)
 _POOL: Final[list[Exchange]] = []

@@ -23,13 +23,10 @@ from bench.server_exchanges import RARE, START, STEP
 from bench.server_million import count_of, fill_file, fill_postgres, folder_of
 from bench.server_postgres import ABSENT, cluster, make_database
 from bench.server_process import Line, Process, Rights, serving, settle
-from reenact.server.storage.exchange_rows import BRIEF
+from bench.server_shown import BRIEFLY, NEWEST, Page, pages_of
 
 TITLE = "lists and pages of a server with 1,000,000 exchanges"
 
-_BRIEF: Final = ", ".join(column.name for column in BRIEF)
-_LIST: Final = f"SELECT {_BRIEF} FROM exchanges WHERE tenant = 'default'"
-_NEWEST: Final = "ORDER BY started_at DESC, exchange_id DESC LIMIT 51"
 _NOTHING: Final = "correlationId=nobody"
 _TEXTS: Final = ("exchange_id", "route_id", "error_type", "error_message", "correlation_id")
 
@@ -76,63 +73,6 @@ def _contains(text: str, where: str) -> str:
     return f"AND ({' OR '.join(ways)})"
 
 
-class Page(msgspec.Struct, frozen=True):
-    """Another page, and the queries without which it cannot be made."""
-
-    name: str
-    path: str
-    queries: tuple[str, ...]
-
-
-def _pages(exchange_id: str) -> tuple[Page, ...]:
-    return (
-        Page(
-            "an exchange",
-            f"/exchanges/{exchange_id}",
-            (
-                f"SELECT * FROM exchanges WHERE tenant = 'default' AND exchange_id = '{exchange_id}'",
-            ),
-        ),
-        Page(
-            "agents",
-            "/agents",
-            (
-                "SELECT * FROM agents WHERE tenant = 'default' "
-                "ORDER BY registered_at DESC, agent_id DESC LIMIT 51",
-            ),
-        ),
-        Page(
-            "audit",
-            "/audit?cursor=1000000000",
-            (
-                "SELECT seq, line FROM audit_records WHERE tenant = 'default' "
-                "ORDER BY seq DESC LIMIT 51",
-                "SELECT note FROM audit_heads WHERE tenant = 'default' ORDER BY size DESC LIMIT 1",
-            ),
-        ),
-        Page(
-            "recordings",
-            "/recordings",
-            (
-                "SELECT * FROM captures WHERE tenant = 'default' "
-                "ORDER BY created_at DESC, capture_id DESC LIMIT 51",
-            ),
-        ),
-        Page(
-            "batches",
-            "/batches",
-            (
-                "SELECT * FROM batches WHERE tenant = 'default' "
-                "ORDER BY created_at DESC, batch_id DESC LIMIT 51",
-                "SELECT batch_id, state, outcome, verdict, code, count(*) FROM batch_items "
-                "WHERE tenant = 'default' AND batch_id IN (SELECT batch_id FROM batches "
-                "WHERE tenant = 'default' ORDER BY created_at DESC, batch_id DESC LIMIT 51) "
-                "GROUP BY batch_id, state, outcome, verdict, code",
-            ),
-        ),
-    )
-
-
 def run(setting: Setting) -> Iterator[Row]:
     yield from _on_sqlite(setting)
     yield from _on_postgres(setting)
@@ -165,8 +105,9 @@ def _measure(
         pages = stack.enter_context(Line(process.url, cookie=rights.cookie))
         for question in _questions(count_of(setting), where):
             yield from _ask(setting, where, question, bare, api, pages)
-        exchange_id = bare.ask(f"{_LIST} {_NEWEST}")[25][0]
-        for page in _pages(exchange_id):
+        exchange_id = bare.ask(f"{BRIEFLY} {NEWEST}")[25][0]
+        staging = bare.ask(f"{BRIEFLY} AND environment = 'staging' {NEWEST}")[25][0]
+        for page in pages_of(exchange_id, staging):
             yield from _show(setting, where, page, bare, pages)
         yield from _empty(setting, where, pages)
 
@@ -176,7 +117,7 @@ def _ask(
 ) -> Iterator[Row]:
     count = 1 if one.slow else setting.scaled(8)
     query = urlencode(one.query)
-    statement = f"{_LIST} {one.where} {_NEWEST}"
+    statement = f"{BRIEFLY} {one.where} {NEWEST}"
     shown = urlencode(_of_page(one.query))
     cases = {
         "bare": lambda: bare.ask(statement),

@@ -1,4 +1,4 @@
-"""Rows of the other lists of a server: agents, recordings, batches and the audit log."""
+"""Rows of the other lists of a server: agents, replays, recordings, batches, people, the audit log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from bench.server_exchanges import APPS, ENVIRONMENTS, START, STEP
+from bench.server_people import PEOPLE, replay
 from bench.server_process import NAME, TENANT
 from reenact.audit.checkpoint import origin_of
 from reenact.audit.keys import Signer
@@ -26,7 +27,7 @@ Rows = tuple[str, tuple[str, ...], list[tuple[Any, ...]]]
 """A table, its columns, and rows of it."""
 
 TABLES: Final = (
-    *("agents", "captures", "batches", "batch_items"),
+    *("agents", "replays", "captures", "batches", "batch_items", *PEOPLE),
     *("audit_records", "audit_nodes", "audit_heads"),
 )
 _BATCHES, _ITEMS = 200, 100
@@ -35,9 +36,12 @@ _BATCHES, _ITEMS = 200, 100
 def rooms(data: Path, exchanges: int) -> Iterator[Rows]:
     """As many as go with so many ``exchanges``. ``data`` has the key of the audit log."""
     yield _rows("agents", map(_agent, range(200)))
+    yield _rows("replays", map(replay, range(exchanges // 10)))
     yield _rows("captures", map(_capture, range(exchanges // 50)))
     yield _rows("batches", map(_batch, range(_BATCHES)))
     yield _rows("batch_items", (_item(n, k) for n in range(_BATCHES) for k in range(_ITEMS)))
+    for table, make in PEOPLE.items():
+        yield _rows(table, map(make, range(200)))
     yield from audit_log(data, exchanges // 50)
 
 
