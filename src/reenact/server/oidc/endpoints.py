@@ -19,8 +19,9 @@ from reenact.server.oidc.signing_in import (
     sign_in_as,
 )
 from reenact.server.pages.markup import link, tag
-from reenact.server.pages.shell import bare
-from reenact.server.people.sessions import is_secure, set_cookie
+from reenact.server.pages.shell import alert, bare
+from reenact.server.people.accounts import address_here
+from reenact.server.people.sessions import set_cookie
 from reenact.server.problems import Problem
 from reenact.server.routing import Endpoint
 
@@ -29,7 +30,6 @@ __all__ = ["ENDPOINTS"]
 _START: Final = "/signin/oidc"
 _BACK: Final = "/signin/oidc/callback"
 _SCOPE: Final = "openid email"
-_HOST: Final = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]+)?|\[[0-9a-fA-F:.]+\](:[0-9]+)?")
 _TENANT: Final = re.compile(r"[A-Za-z0-9._~:@-]{0,128}")
 _LONGEST: Final = 4_096
 
@@ -119,18 +119,17 @@ def _check_issuer(ask: Ask, metadata: Metadata) -> None:
 
 def _redirect(request: Request) -> str:
     """Where the provider sends browsers back to; it knows our address, and takes no other."""
-    host = request.headers.get("host", "")
-    if not _HOST.fullmatch(host):
+    here = address_here(request)
+    if not here:
         raise Problem("malformed", "the request does not say for which host it is")
-    return f"{'https' if is_secure(request) else 'http'}://{host}{_BACK}"
+    return f"{here}{_BACK}"
 
 
 def _told(problem: Problem) -> Response:
-    words = f"{problem.message}. {problem.hint}".strip()
     headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
     return bare(
         "Not signed in",
-        tag("p", words, role="alert", class_="alert"),
+        alert(problem),
         tag("p", link("/signin", "Back to the sign-in page")),
         status=problem.status,
         headers=headers,

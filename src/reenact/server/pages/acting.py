@@ -6,6 +6,7 @@ from typing import Final
 
 from reenact.server.access import Permission, has_anywhere
 from reenact.server.asking import Ask
+from reenact.server.pages.connecting import copied
 from reenact.server.pages.markup import Child, Html, tag
 from reenact.server.pages.shell import csrf
 from reenact.server.pages.values import folded
@@ -77,13 +78,13 @@ def options(label: str, name: str, words: tuple[str, ...], now: str = "") -> Htm
     return tag("label", tag("span", label), tag("select", *shown, name=name))
 
 
-def secret_once(what: str, text: str, more: str) -> Html:
+def secret_once(what: str, text: str, *more: Child) -> Html:
     """Something that is shown now and never again."""
     return tag(
         "div",
         tag("p", tag("strong", what)),
-        tag("pre", text, tabindex=0),
-        tag("p", more, class_="dim"),
+        copied(text),
+        *more,
         class_="once",
         role="status",
     )

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from reenact.server.asking import Ask
 from reenact.server.pages.ended import MOST, Kept, carried, carry, once_more, shown
-from reenact.server.pages.entrance import EMAIL, PASSWORD, TENANT, issuer_of
+from reenact.server.pages.entrance import issuer_of, who
 from reenact.server.pages.forms import Form, read_form
 from reenact.server.pages.markup import Html, link, tag
 from reenact.server.pages.shell import alert, bare
@@ -24,15 +24,14 @@ _MOST: Final = 4 * MOST
 """A form inside a form is longer than it was."""
 
 
-def sign_in_again(ask: Ask, kept: Kept, problem: Problem | None = None) -> Response:
+def sign_in_again(
+    ask: Ask, kept: Kept, problem: Problem | None = None, email: str = ""
+) -> Response:
     """The answer to a form whose session has ended. It holds what was sent."""
-    several = problem is not None and "tenants" in problem.details
     form = tag(
         "form",
         carry(kept),
-        EMAIL,
-        PASSWORD,
-        TENANT if several else None,
+        who(email, problem),
         tag("button", "Sign in", class_="main"),
         method="post",
         action="/again",
@@ -79,7 +78,7 @@ async def do_again(ask: Ask) -> Response:
         return await _known(ask, form, kept)
     except Problem as problem:
         asked = "email" in dict(form.pairs)
-        return sign_in_again(ask, kept, problem if asked else None)
+        return sign_in_again(ask, kept, problem if asked else None, form.one("email"))
 
 
 async def _known(ask: Ask, form: Form, kept: Kept) -> Response:

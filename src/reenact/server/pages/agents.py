@@ -9,6 +9,7 @@ from starlette.responses import Response
 from reenact.exchange.model import Route
 from reenact.server.agents.listing import AgentView, read_agents
 from reenact.server.asking import Ask
+from reenact.server.pages.connecting import connecting
 from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, environment, stamp
@@ -22,13 +23,22 @@ async def show_agents(ask: Ask) -> Response:
     """``GET /agents``: the agents that one may see, the newest first."""
     found = await read_agents(ask)
     heads = ("Agent", "App", "Environment", "State", "Last heard (UTC)", "Health", "Routes")
-    none = "No agent has registered yet. Give an app a key, and three lines: see the guide."
+    lately = "" if ask.query("all") == "true" else " within a day"
+    none = f"No agent was heard of{lately}."
     routes = cache(_routes)  # those of one app are alike
     rows = (_row(one, routes(one.app, one.routes)) for one in found.items)
     listed = table(heads, rows, none=none, caption="Agents")
     app = ask.query("app")
     title = f"Agents of {app}" if app else "Agents"
-    return page(ask, title, listed, _others(ask), pieces(ask, found.next), here="/agents")
+    return page(
+        ask,
+        title,
+        listed,
+        _others(ask),
+        connecting(ask) if not found.items else None,
+        pieces(ask, found.next),
+        here="/agents",
+    )
 
 
 def _others(ask: Ask) -> Html:

@@ -18,13 +18,11 @@ from reenact.server.people.authenticating import authenticate
 from reenact.server.people.csrf import check_site, check_token
 from reenact.server.people.passwords import LEAST
 from reenact.server.people.sessions import clear_cookie, set_cookie
-from reenact.server.people.signing_in import sign_in, sign_out
+from reenact.server.people.signing_in import SignedIn, sign_in, sign_out
 from reenact.server.problems import Problem
+from reenact.server.storage.people_rows import User
 
 __all__ = [
-    "EMAIL",
-    "PASSWORD",
-    "TENANT",
     "do_invite",
     "do_setup",
     "do_signin",
@@ -34,6 +32,7 @@ __all__ = [
     "show_setup",
     "show_signin",
     "show_start",
+    "who",
 ]
 
 _MOST: Final = 16 << 10
@@ -68,19 +67,32 @@ def _hidden(name: str, value: str) -> Html:
     return tag("input", type="hidden", name=name, value=value)
 
 
-def _field(name: str, label: str, kind: str, complete: str) -> Html:
-    return fragment(
-        tag("label", label, for_=name),
-        tag("input", id=name, name=name, type=kind, required=True, autocomplete=complete, value=""),
+def _field(name: str, label: str, kind: str, complete: str, value: str = "") -> Html:
+    box = tag(
+        "input", id=name, name=name, type=kind, required=True, autocomplete=complete, value=value
     )
+    return fragment(tag("label", label, for_=name), box)
 
 
-EMAIL: Final = _field("email", "E-mail address", "email", "username")
-TENANT: Final = _field("tenant", "Tenant", "text", "organization")
+def who(email: str = "", problem: Problem | None = None) -> Html:
+    """The fields of whoever signs in: ``email`` is what was typed before. In which tenant is asked
+    after a password that is right in several."""
+    tenants = problem.details.get("tenants", ()) if problem is not None else ()
+    shown = (tag("option", one, value=one) for one in tenants)
+    several = fragment(
+        tag("label", "Tenant", for_="tenant"), tag("select", *shown, id="tenant", name="tenant")
+    )
+    return fragment(_email(email), _PASSWORD, several if tenants else None)
+
+
+def _email(value: str = "") -> Html:
+    return _field("email", "E-mail address", "email", "username", value)
+
+
 _NEW: Final = _field(
     "password", f"Password (at least {LEAST} characters)", "password", "new-password"
 )
-PASSWORD: Final = _field("password", "Password", "password", "current-password")
+_PASSWORD: Final = _field("password", "Password", "password", "current-password")
 
 
 async def show_setup(ask: Ask) -> Response:
@@ -92,26 +104,40 @@ async def show_setup(ask: Ask) -> Response:
 
 
 async def do_setup(ask: Ask) -> Response:
-    """``POST /setup``: makes the first account, then ``/signin``; else the form, and why not."""
+    """``POST /setup``: makes the first account and signs it in; else the form, and why not."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)
-    token = form.one("token")
+    token, password = form.one("token"), form.one("password")
     try:
-        await accounts.set_up(
-            ask.server, ask.request, token, form.one("email"), form.one("password")
-        )
+        user = await accounts.set_up(ask.server, ask.request, token, form.one("email"), password)
     except Problem as problem:
-        return _setup_page(token, problem)
-    return RedirectResponse("/signin", 303)
+        return _setup_page(token, problem, form.one("email"))
+    return await _enter(ask, user, password)
 
 
-def _setup_page(token: str, problem: Problem | None = None) -> Response:
+async def _enter(ask: Ask, user: User, password: str) -> Response:
+    """Who has just chosen a password need not type it again; but waits like everybody else after
+    many that were wrong."""
+    try:
+        found = await sign_in(ask.server, ask.request, user.email, password, user.tenant)
+    except Problem as problem:
+        return _signin_page(ask, "", problem, user.email)
+    return _entered(ask, found, "/")
+
+
+def _entered(ask: Ask, found: SignedIn, way: str) -> Response:
+    response = RedirectResponse(way, 303)
+    set_cookie(ask.request, response, found.opened.secret)
+    return response
+
+
+def _setup_page(token: str, problem: Problem | None = None, email: str = "") -> Response:
     return _form(
         "Set up",
         "This makes the first account: it administers the server and its first tenant.",
         "/setup",
         _hidden("token", token),
-        EMAIL,
+        _email(email),
         _NEW,
         button="Make the account",
         problem=problem,
@@ -133,16 +159,16 @@ async def show_invite(ask: Ask) -> Response:
 
 
 async def do_invite(ask: Ask) -> Response:
-    """``POST /invite``: keeps the password and leads to ``/signin``; else the form, and why not."""
+    """``POST /invite``: keeps the password and signs in; else the form, and why not."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)
-    token = form.one("token")
+    token, password = form.one("token"), form.one("password")
     user = await accounts.is_invited(ask.server, token)
     try:
-        await accounts.accept_invite(ask.server, ask.request, token, form.one("password"))
+        user = await accounts.accept_invite(ask.server, ask.request, token, password)
     except Problem as problem:
         return _invite_page(token, "" if user is None else user.email, problem)
-    return RedirectResponse("/signin", 303)
+    return await _enter(ask, user, password)
 
 
 def _invite_page(token: str, email: str, problem: Problem | None = None) -> Response:
@@ -183,15 +209,11 @@ async def do_signin(ask: Ask) -> Response:
     try:
         found = await sign_in(ask.server, ask.request, email, form.one("password"), tenant)
     except Problem as problem:
-        return _signin_page(ask, way, problem, several="tenants" in problem.details)
-    response = RedirectResponse(way if _WAY.fullmatch(way) else "/", 303)
-    set_cookie(ask.request, response, found.opened.secret)
-    return response
+        return _signin_page(ask, way, problem, email)
+    return _entered(ask, found, way if _WAY.fullmatch(way) else "/")
 
 
-def _signin_page(
-    ask: Ask, way: str, problem: Problem | None = None, *, several: bool = False
-) -> Response:
+def _signin_page(ask: Ask, way: str, problem: Problem | None = None, email: str = "") -> Response:
     words = "With the account of this server."
     if way and problem is None:
         words = "Your session has ended, or there was none. After this you go on where you were."
@@ -200,9 +222,7 @@ def _signin_page(
         words,
         "/signin",
         _hidden("next", way) if _WAY.fullmatch(way) else None,
-        EMAIL,
-        PASSWORD,
-        TENANT if several else None,
+        who(email, problem),
         button="Sign in",
         problem=problem,
         below=_other_way(ask),
@@ -232,7 +252,10 @@ async def show_start(ask: Ask) -> Response:
         return RedirectResponse("/exchanges", 303)
     known = Ask(ask.request, ask.server, principal)
     words = f"As {principal.name}, in the tenant {principal.tenant.name}."
-    return page(known, "Signed in", tag("p", words), tag("p", "What you may use is above."))
+    may = "What you may use is above."
+    if not principal.grants:
+        may = "Nothing was granted to you yet: ask an administrator of the tenant."
+    return page(known, "Signed in", tag("p", words), tag("p", may))
 
 
 async def do_signout(ask: Ask) -> Response:

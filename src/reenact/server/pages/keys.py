@@ -9,9 +9,11 @@ from starlette.responses import RedirectResponse, Response
 
 from reenact.server.asking import Ask
 from reenact.server.pages.acting import confirmed, form, labelled, options, secret_once
+from reenact.server.pages.connecting import with_key
 from reenact.server.pages.forms import Filled, read_form
+from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import pieces, table
-from reenact.server.pages.markup import Child, Html, link, tag, url
+from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.people import ROLE_WORDS, grants_of
 from reenact.server.pages.saying import stamp
 from reenact.server.pages.shell import alert, page
@@ -22,10 +24,7 @@ from reenact.server.storage.people_rows import names_of
 
 __all__ = ["do_add_key", "do_revoke_key", "show_keys"]
 
-_USES: Final = {
-    "user": "Commands and programs take it from REENACT_API_KEY.",
-    "agent": "Give it to the agent of the app: Agent(server, key, …).",
-}
+_ONCE: Final = "It is shown now and never again."
 
 
 async def show_keys(ask: Ask) -> Response:
@@ -115,9 +114,15 @@ async def do_add_key(ask: Ask) -> Response:
             raise
         return await _keys(ask, problem=problem)
     made = msgspec.json.decode(answer.body, type=KeyMade)
-    more = f"It is shown now and never again. {_USES.get(made.kind, '')}"
-    said = secret_once(f"The key {made.name}", made.key, more)
-    return await _keys(ask, said)
+    return await _keys(ask, secret_once(f"The key {made.name}", made.key, await _use_of(ask, made)))
+
+
+async def _use_of(ask: Ask, made: KeyMade) -> Html:
+    once = tag("p", _ONCE)
+    if made.kind != "agent":
+        return fragment(once, tag("p", "Commands and programs take it from REENACT_API_KEY."))
+    listed = made.environment in await kinds_of(ask)
+    return fragment(once, with_key(ask, made.app, made.environment, listed=listed))
 
 
 async def do_revoke_key(ask: Ask) -> Response:

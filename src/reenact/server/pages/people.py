@@ -130,7 +130,7 @@ def _more(ask: Ask, user: UserShown) -> Html:
 def _invited(answer: Response) -> Html:
     made = msgspec.json.decode(answer.body, type=Invited)
     until = f"It is for {made.email}, works once, until {clock(made.expires_at)} UTC."
-    return secret_once("Give them this link", made.link, until)
+    return secret_once("Give them this link", made.link, tag("p", until, class_="dim"))
 
 
 async def do_add_user(ask: Ask) -> Response:

@@ -51,7 +51,7 @@ async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
     change = form(
         ask,
         "/environments",
-        labelled("Name", "name", required=True),
+        labelled("Name", "name", required=True, value=ask.query("name")),
         options("Kind", "kind", _KINDS),
         button="Set",
     )
@@ -171,7 +171,8 @@ async def do_add_tenant(ask: Ask) -> Response:
     if invited is None:
         return RedirectResponse("/tenants", 303)
     until = f"It is for {invited.email}, works once, until {clock(invited.expires_at)} UTC."
-    return await _tenants(ask, secret_once("Give them this link", invited.link, until))
+    told = secret_once("Give them this link", invited.link, tag("p", until, class_="dim"))
+    return await _tenants(ask, told)
 
 
 async def do_change_tenant(ask: Ask) -> Response:

@@ -23,19 +23,33 @@ from reenact.server.storage.database import Scope
 from reenact.server.storage.people_rows import User
 from reenact.server.storage.setting_up import FIRST_TENANT
 
-__all__ = ["FIRST_ROLES", "accept_invite", "invite", "is_invited", "is_set_up", "link_to", "set_up"]
+__all__ = [
+    "FIRST_ROLES",
+    "accept_invite",
+    "address_here",
+    "invite",
+    "is_invited",
+    "is_set_up",
+    "link_to",
+    "set_up",
+]
 
 FIRST_ROLES: Final = ("tenant admin", "platform admin", "replayer")
 """Of whoever follows the set-up link. Replaying in production is granted by itself."""
 _HOST: Final = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]+)?|\[[0-9a-fA-F:.]+\](:[0-9]+)?")
 
 
-def link_to(request: Request, page: str, token: str) -> str:
-    """A link for a browser; without the host when the request has none that can be trusted to be
-    one."""
+def address_here(request: Request) -> str:
+    """Where this server is for whoever asks, such as ``https://reenact.example``; empty when the
+    request has no host that can be trusted to be one."""
     host = request.headers.get("host", "")
     scheme = "https" if is_secure(request) else "http"
-    return f"{f'{scheme}://{host}' if _HOST.fullmatch(host) else ''}{page}?token={token}"
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) else ""
+
+
+def link_to(request: Request, page: str, token: str) -> str:
+    """A link for a browser; without the host where :func:`address_here` knows none."""
+    return f"{address_here(request)}{page}?token={token}"
 
 
 async def is_set_up(server: Server, token: str) -> bool:
