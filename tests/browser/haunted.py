@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from reenact.exchange.model import Body, Payload
 from tests.browser.conftest import Page
 from tests.browser.desk import Desk, desk, hostile
 from tests.browser.recording import NAMED, record
@@ -28,9 +29,11 @@ def haunted(browser: Any, folder: Path) -> Iterator[Haunted]:
         route = {"routeId": NAMED, "revision": NAMED, "processors": [NAMED]}
         found.agent.register(name=NAMED, version=NAMED, routes=[route])
         one, data = hostile(folder)
-        other, _ = hostile(folder / "again", "other", processors=())
-        found.agent.ingest(one, blobs=(data,))
-        found.agent.ingest(other, blobs=(data,))
+        differs = Payload(body=Body(type="text", text=f"otherwise {NAMED}"))
+        other, more = hostile(folder / "again", "other", processors=(), result=differs)
+        for made, blob in ((one, data), (other, more)):
+            [kept] = found.agent.ingest(made, blobs=(blob,))
+            assert kept["status"] == "stored"
         found.sign_in()
         replay = found.ask_for_replay()
         found.page.page.get_by_text("Waiting for the agent").wait_for()

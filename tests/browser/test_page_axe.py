@@ -13,6 +13,7 @@ from tests.browser.desk import Desk
 from tests.browser.haunted import Haunted, haunted
 from tests.browser.places import ALL, PLACES, path_of, routes
 from tests.browser.reading import BOTH, SCREENS, Screen, flaws_of, look_at, unfold, violations_of
+from tests.browser.recording import NAMED
 from tests.conftest import SOAK
 
 LOOKS = SCREENS if SOAK else BOTH
@@ -26,6 +27,24 @@ def evil(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hau
 
 def test_no_page_is_forgotten() -> None:
     assert routes() == set(PLACES)
+
+
+def test_every_page_is_the_one_that_is_meant(evil: Haunted) -> None:
+    """One that is not there is easily read, and obeys nothing."""
+    desk, ids = evil
+    found = {}
+    for place in ALL:
+        answer = desk.page.page.goto(f"{desk.house.url}{path_of(place, ids)}")
+        found[place] = answer.status
+    refused = {place: status for place, status in found.items() if status != 200}
+    assert refused == {
+        "/setup?token=used": 410,
+        "/invite?token=used": 410,
+        "/signin/oidc": 404,
+        "/signin/oidc/callback": 404,
+        "/exchanges?from=never": 422,
+        "/exchanges/nothing": 404,
+    }
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=["-".join(map(str, one)) for one in SCREENS])
@@ -80,6 +99,23 @@ def _new_key(ada: Desk) -> None:
     ada.page.page.locator(".once").wait_for()
 
 
+def _new_key_of_an_agent(ada: Desk) -> None:
+    ada.go("/keys")
+    form = ada.page.page.locator("section", has_text="A key for an agent")
+    for label, text in (("Name", "till"), ("App", "bank"), ("Environment", "elsewhere")):
+        form.get_by_label(label, exact=True).fill(text)
+    form.get_by_role("button").click()
+    ada.page.page.get_by_role("link", name="it is said what it is").wait_for()
+
+
+def _refused_replay(ada: Desk) -> None:
+    replay = ada.ask_for_replay()
+    with ada.agent.stream() as stream:
+        ada.agent.read_command(stream.next()["data"])
+    ada.agent.say(replay, "refused", code="route_unknown", message=NAMED)
+    ada.page.page.get_by_role("link", name="To the form").wait_for()
+
+
 def _new_link(ada: Desk) -> None:
     ada.go("/people")
     ada.page.page.get_by_label("E-mail address").fill("bob@example.com")
@@ -100,6 +136,8 @@ STATES: tuple[Callable[[Desk], None], ...] = (
     _mistake,
     _production,
     _new_key,
+    _new_key_of_an_agent,
+    _refused_replay,
     _new_link,
     _running_batch,
 )

@@ -123,8 +123,8 @@ def test_the_form_says_where_it_goes_and_by_which_right(ada: Desk) -> None:
     page.locator(".environment.production").wait_for()
     said = page.locator("#plan").inner_text()
     assert "replay:execute:production" in said
-    assert "a replay in production needs a reason" in said
-    page.get_by_role("link", name="To the reason").click()
+    assert "A replay in production needs a reason" in said
+    page.get_by_role("link", name="Give a reason").click()
     assert page.evaluate("document.activeElement.id") == "reason"
     page.get_by_label(re.compile("^Reason")).fill("it was asked for")
     page.locator("#plan .alert").wait_for(state="detached")

@@ -69,10 +69,13 @@ def test_many_headers_do_not_hide_the_body(ada: Desk) -> None:
 def test_names_in_a_graph_stay_in_their_boxes(ada: Desk) -> None:
     ada.go("/exchanges/long/related")
     page = ada.page.page
-    inner, outer = page.locator(".graph a svg"), page.locator(".graph a rect")
-    assert inner.evaluate("(one) => getComputedStyle(one).overflow") == "hidden"
+    inner, outer = page.locator(".graph a > svg"), page.locator(".graph a rect")
+    name, took = page.locator(".graph a > svg > svg"), page.locator(".graph text[text-anchor=end]")
+    for one in (inner, name):
+        assert one.evaluate("(one) => getComputedStyle(one).overflow") == "hidden"
     right = "(one) => one.x.baseVal.value + one.width.baseVal.value"
     assert inner.evaluate(right) < outer.evaluate(right)
+    assert name.evaluate(right) < took.evaluate("(one) => one.getBBox().x")
 
 
 @pytest.mark.parametrize("width", [320, 640])

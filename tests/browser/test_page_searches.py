@@ -39,7 +39,7 @@ def test_a_search_is_saved_opened_renamed_and_deleted(ada: Desk) -> None:
     page = ada.page.page
     save(ada, "/exchanges?status=failed&app=shop&replay=false", "failed orders", "86400000")
     row = page.locator("tr", has_text="failed orders")
-    assert "app shop, status failed, replays no, the last 1 day" in row.inner_text()
+    assert "app shop, status failed, originals only, the last 1 day" in row.inner_text()
     assert EMAIL in row.inner_text()
     row.get_by_role("link", name="failed orders").click()
     page.wait_for_url(re.compile("/exchanges"))

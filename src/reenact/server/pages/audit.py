@@ -17,6 +17,7 @@ from reenact.server.access import has_anywhere
 from reenact.server.asking import Ask
 from reenact.server.auditing.endpoints import list_records, show_head, show_proof
 from reenact.server.pages.forms import Filled
+from reenact.server.pages.kinds import Known, known_to
 from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table, when
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, stamp
@@ -52,7 +53,7 @@ async def show_audit(ask: Ask) -> Response:
         ask,
         "Audit",
         await _status(ask),
-        _filters(ask),
+        _filters(ask, await known_to(ask)),
         listed,
         pieces(ask, found.next),
         here="/audit",
@@ -60,7 +61,7 @@ async def show_audit(ask: Ask) -> Response:
     )
 
 
-def _filters(ask: Ask) -> Html:
+def _filters(ask: Ask, known: Known) -> Html:
     return filters(
         ask,
         "/audit",
@@ -72,7 +73,7 @@ def _filters(ask: Ask) -> Html:
             [("", "all"), *((one, one) for one in sorted(OUTCOMES) if one)],
         ),
         field(ask, "actor", "Who", hint="e-mail, key or id"),
-        field(ask, "environment", "Environment"),
+        field(ask, "environment", "Environment", known=known.environments),
         when(ask),
         more=(
             field(ask, "exchange", "Exchange"),

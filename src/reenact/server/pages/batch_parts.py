@@ -21,7 +21,10 @@ def counted(tally: dict[str, int], way: Callable[[str], str] | None = None) -> H
     def said(word: str) -> Html:
         return code(word) if way is None else link(way(word), badge(word))
 
-    return tag("span", *((said(word), f" {number:,} ") for word, number in order))
+    return tag(
+        "span",
+        *((tag("span", said(word), f" {number:,}", class_="tally"), " ") for word, number in order),
+    )
 
 
 def code(name: str, tone: str = "") -> Html:
@@ -86,10 +89,12 @@ def progress_of(found: BatchView) -> Html:
     def of_verdict(word: str) -> str:
         return url("/batches/{}", found.batch_id, verdict=word)
 
-    waits = f"It waits: {found.hindered.replace('_', ' ')}." if found.hindered else ""
+    said = f"{done:,} of {count(whole, 'exchange')}"
+    said += f", {progress.asked:,} under way." if progress.asked else "."
+    waits = f" It waits: {found.hindered.replace('_', ' ')}." if found.hindered else ""
     return fragment(
         tag("progress", max=max(whole, 1), value=done, aria_label="How far it is"),
-        tag("p", f"{done:,} of {count(whole, 'exchange')}, {progress.asked:,} under way. {waits}"),
+        tag("p", said, waits),
         facts(
             (
                 ("Verdicts", counted(progress.verdicts, of_verdict) if progress.verdicts else ""),

@@ -18,7 +18,7 @@ from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, environment, stamp, whole
-from reenact.server.pages.searching import filters_said, place_of
+from reenact.server.pages.searching import place_of, search_said
 from reenact.server.pages.shell import alert, page
 from reenact.server.problems import Problem
 
@@ -38,7 +38,13 @@ async def show_batches(ask: Ask) -> Response:
     found = await read_batches(ask)
     heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
     none = "There are no batches. Search in the history, and replay all that is found."
-    listed = table(heads, map(_row, found.items), none=none, caption="Batches, newest first")
+    listed = table(
+        heads,
+        map(_row, found.items),
+        none=none,
+        caption="Batches, newest first",
+        brief=True,
+    )
     return page(
         ask,
         "Batches",
@@ -63,8 +69,7 @@ def _row(one: BatchView) -> tuple[Child, ...]:
 
 def _named(one: BatchView) -> str:
     """By the saved search, or by what was looked for."""
-    said = filters_said(one.search) if one.search is not None else []
-    words = ", ".join(f"{name} {value}" for name, value in said)
+    words = search_said(one.search) if one.search is not None else ""
     return one.saved or words or one.batch_id
 
 
@@ -108,7 +113,7 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
 
 
 def _ways(ask: Ask, found: BatchView) -> Html | None:
-    """To what was looked for; from one that is not only planned, also to a new plan of it."""
+    """To what was looked for, and to a new plan of it."""
     if found.search is None:
         return None
     here = place_of(found.search)
@@ -116,9 +121,7 @@ def _ways(ask: Ask, found: BatchView) -> Html | None:
     return tag(
         "div",
         link(here, "In the history", class_="button"),
-        link(again, "Plan it again …", class_="button")
-        if may_replay(ask) and found.state != "planned"
-        else None,
+        link(again, "Plan it again …", class_="button") if may_replay(ask) else None,
         class_="actions",
     )
 

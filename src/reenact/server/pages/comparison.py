@@ -43,14 +43,15 @@ def comparison(
     after: Exchange,
     beside: Beside = _nothing,
     names: tuple[str, str] = REPLAYED,
+    places: tuple[Child, Child] = ("", ""),
 ) -> Html:
     """What a page says of ``found``, the comparison of ``before`` and ``after``, which are called by
-    ``names``."""
+    ``names`` and were at ``places``."""
     result = partial(beside, ("result",))
     given = (names[0], "edited" if names == REPLAYED else names[1])
     return fragment(
         _verdict(found, names),
-        _summary(found, before, after, names),
+        _summary(found, before, after, names, places),
         _part("Start payload", found.start, before.start, after.start, given, None),
         _part("Result", found.result, before.result, after.result, names, result),
         _processors(found.processors, beside),
@@ -64,8 +65,19 @@ def _verdict(found: Comparison, names: tuple[str, str]) -> Html:
         "div",
         tag("p", badge(found.verdict), " ", _words(found).format(*names)),
         tag("p", tag("b", "First difference: "), found.first) if found.first else None,
+        _refusals(found),
         class_=f"verdict {found.verdict}",
     )
+
+
+def _refusals(found: Comparison) -> Html | None:
+    """Often the cause of all else."""
+    refused = sum(one.answer == "refused" for one in found.calls)
+    if not refused:
+        return None
+    was = "was" if refused == 1 else "were"
+    said = f"{count(refused, 'call')} that the recording does not have {was} refused."
+    return tag("p", said)
 
 
 def _words(found: Comparison) -> str:
@@ -76,11 +88,18 @@ def _words(found: Comparison) -> str:
     return f"Only the start payload{noise}."
 
 
-def _summary(found: Comparison, before: Exchange, after: Exchange, names: tuple[str, str]) -> Html:
+def _summary(
+    found: Comparison,
+    before: Exchange,
+    after: Exchange,
+    names: tuple[str, str],
+    places: tuple[Child, Child],
+) -> Html:
     one, other = (name.capitalize() for name in names)
     counts = found.counts
     rows: list[tuple[str, Child, Child]] = [
         ("Started (UTC)", _to(before), _to(after)),
+        *([("Where", *places)] if any(places) else []),
         ("Status", badge(found.status.before), badge(found.status.after)),
         ("Duration", duration(found.duration.before), duration(found.duration.after)),
         ("Revision", revision(found.revision.before), revision(found.revision.after)),

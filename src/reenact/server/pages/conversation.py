@@ -2,33 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from reenact.server.pages.markup import Child, Html, breakable, tag
+from reenact.server.pages.markup import Child, Html, breakable, fragment, tag
+from reenact.server.pages.saying import count
 from reenact.server.pages.told import Told
-from reenact.server.pages.values import block, folded, value
+from reenact.server.pages.values import block, folded, pretty, value
 
-__all__ = ["conversation"]
+__all__ = ["called", "conversations"]
+
+Said = dict[str, Any]
+Shown = dict[tuple[int, str], int]
+"""A tree of messages: from the number of one, and what follows it, to the number of that."""
+_SHORT: Final = 200
 
 
-def conversation(told: Told) -> Html:
-    """One model call, as its messages."""
+def conversations(found: Sequence[Told]) -> list[Html]:
+    """Model calls as their messages. What a call was told that an earlier one has shown already is
+    folded: an agent tells everything again each time."""
+    shown: Shown = {}
+    return [_article(told, told.talk or [], _known(shown, told.talk or [])) for told in found]
+
+
+def _article(told: Told, said: Sequence[Said], known: int) -> Html:
+    before = count(known, "message")
     return tag(
         "article",
-        tag("h3", breakable(told.call.operation)),
-        *(_message(one) for one in told.talk or ()),
+        tag("h3", called(told)),
+        folded(f"{before} as above", *map(_message, said[:known])) if known else None,
+        *map(_message, said[known:]),
         class_="talk",
     )
 
 
-def _message(said: dict[str, Any]) -> Html:
+def _known(shown: Shown, said: Sequence[Said]) -> int:
+    """How many messages ``said`` begins with that were shown, one after the other, before; its own
+    answer, the last, is none of them. From now on all of it was."""
+    known = at = 0
+    for number, one in enumerate(said):
+        step = at, _content(one)
+        if step in shown and known == number < len(said) - 1:
+            known += 1
+        at = shown.setdefault(step, len(shown) + 1)
+    return known
+
+
+def _content(said: Said) -> str:
+    """An answer is what the assistant has said; what it cost was not said."""
+    role = "assistant" if said.get("role") == "answer" else said.get("role")
+    kept = ("text", "calls", "results", "attached", "refusal")
+    return pretty([role, {name: said[name] for name in kept if said.get(name)}])
+
+
+def called(told: Told) -> Html:
+    """What was called: a model, and where it was asked; or whatever else it was."""
+    operation = breakable(told.call.operation)
+    if not told.model or told.model == told.call.operation:
+        return tag("b", operation)
+    return fragment(tag("b", breakable(told.model)), " ", tag("span", operation, class_="dim"))
+
+
+def _message(said: Said) -> Html:
     role = str(said.get("role", ""))
     known = role if role in ("user", "assistant", "system", "tool", "answer") else "other"
     return tag("div", tag("p", role, class_="role"), *_parts(said), class_=f"said {known}")
 
 
-def _parts(said: dict[str, Any]) -> Iterator[Child]:
+def _parts(said: Said) -> Iterator[Child]:
     if said.get("reasoning"):
         yield folded("Reasoning", block(str(said["reasoning"])))
     if said.get("text"):
@@ -36,12 +77,19 @@ def _parts(said: dict[str, Any]) -> Iterator[Child]:
     for name, arguments in said.get("calls", ()):
         yield tag("div", tag("b", f"calls {name}"), " ", value(arguments))
     for name, result in said.get("results", ()):
-        yield tag("div", tag("b", f"{name or 'a tool'} gave"), " ", value(result))
+        yield tag("div", tag("b", f"{name or 'a tool'} gave"), " ", _given(result))
     for one in said.get("attached", ()):
         yield tag("div", value(one))
     for name in ("refusal", "error", "stopped", "usage"):
         if said.get(name):
             yield tag("div", f"{name}: ", _plainly(said[name]), class_="dim")
+
+
+def _given(result: Any) -> Html:
+    """A text as it is: it is often JSON, which would be escaped once more."""
+    if not isinstance(result, str):
+        return value(result)
+    return tag("code", result, class_="value") if len(result) <= _SHORT else block(result)
 
 
 def _plainly(item: Any) -> Child:

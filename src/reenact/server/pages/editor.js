@@ -12,6 +12,7 @@ export function watch(form) {
     if (place) { event.preventDefault(); go(form, place); }
   });
   form.querySelector(".check-now")?.remove();
+  layOut(form);
   more(form);
 
   async function check() {
@@ -60,6 +61,42 @@ function go(form, place) {
   const lines = field.value.split("\n");
   const at = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0) + Number(place.dataset.column) - 1;
   field.setSelectionRange(at, Math.min(at + 1, field.value.length));
+}
+
+// JSON in lines, for those who would like to read what they edit. Nothing but the white space between
+// its parts is touched: numbers stay as they are written.
+function layOut(form) {
+  const body = form.querySelector("textarea#body");
+  const type = form.querySelector("select[name=body-type]");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet lay-out";
+  button.textContent = "Lay it out";
+  button.addEventListener("click", () => {
+    body.focus();
+    body.select();
+    document.execCommand("insertText", false, inLines(body.value)); // as if it was typed, so that it can be undone
+    body.setSelectionRange(0, 0);
+    body.scrollTop = 0;
+  });
+  const fit = () => { button.hidden = type.value !== "json"; };
+  type.addEventListener("change", fit);
+  fit();
+  body.closest("label").after(button);
+}
+
+function inLines(text) {
+  try { JSON.parse(text); } catch { return text; } // what is wrong with it is told beside it
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  return text.replace(/("(?:[^"\\]|\\.)*")|([{[])\s*([}\]])?|([}\]])|(,)|(:)|\s+/g, (found, string, open, shut, close, comma, colon) => {
+    if (string) return string;
+    if (open && shut) return open + shut;
+    if (open) { depth += 1; return open + line(); }
+    if (close) { depth -= 1; return line() + close; }
+    if (comma) return comma + line();
+    return colon ? ": " : "";
+  });
 }
 
 // Another header, when the last empty row is used.

@@ -97,8 +97,8 @@ def _payload(exchange: Exchange, draft: Draft, mistakes: Sequence[Mistake]) -> H
         _wrong("properties", mistakes),
         tag(
             "p",
-            f"Removed before it was stored: {redacted}. What you leave as it is, the app puts "
-            "in again.",
+            f"Removed before it was stored: {redacted}. What you leave as it is, the agent puts in "
+            "again, if it was given credentials.",
             class_="dim",
         )
         if redacted

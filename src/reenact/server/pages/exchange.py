@@ -14,7 +14,7 @@ from reenact.server.exchanges.replays import read_replays
 from reenact.server.exchanges.shapes import ExchangeView, ReplayView
 from reenact.server.pages.acting import may_replay
 from reenact.server.pages.agent_names import agent_named
-from reenact.server.pages.conversation import conversation
+from reenact.server.pages.conversation import conversations
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.happening import happening
 from reenact.server.pages.kinds import kinds_of
@@ -44,7 +44,7 @@ async def show_exchange(ask: Ask) -> Response:
         _not_replayable(found.not_replayable) if found.not_replayable else None,
         _wrong(found),
         _section("What happened", happening(found, told)),
-        _section("Conversation", *map(conversation, talks)) if talks else None,
+        _section("Conversation", *conversations(talks)) if talks else None,
         tag(
             "div",
             _section("What came in", payload(found.start, found.redacted)),

@@ -9,6 +9,7 @@ from typing import Final
 from reenact.exchange.comparison.correlating import Edge, Graph, Node
 from reenact.server.pages.markup import Html, fragment, link, tag, url
 from reenact.server.pages.saying import clock, duration
+from reenact.server.pages.waterfall import waterfall
 
 __all__ = ["drawing", "rows_of"]
 
@@ -19,6 +20,8 @@ _WIDE: Final = 290
 _LEFT: Final = 24
 _DEEPEST: Final = 12
 _LETTERS: Final = 44
+_TOOK: Final = 74
+"""Room for how long it took."""
 _TIE: Final = 20
 
 Placed = dict[str, tuple[int, int]]
@@ -48,12 +51,19 @@ def rows_of(found: Graph) -> list[tuple[int, Node]]:
 
 
 def drawing(found: Graph, here: str) -> Html:
-    """An SVG with links."""
+    """An SVG with links, and beside it when each of them was."""
     rows = rows_of(found)
+    tops = [8 + row * (_HIGH + _GAP) for row in range(len(rows))]
     places: Placed = {
-        node.exchange_id: (_LEFT + depth * _IN, 8 + row * (_HIGH + _GAP))
-        for row, (depth, node) in enumerate(rows)
+        node.exchange_id: (_LEFT + depth * _IN, top)
+        for top, (depth, node) in zip(tops, rows, strict=True)
     }
+    boxes = _boxes(found, rows, places, here)
+    beside = waterfall(found, [node for _, node in rows], tops, _HIGH)
+    return tag("div", boxes, beside, class_="drawing")
+
+
+def _boxes(found: Graph, rows: list[tuple[int, Node]], places: Placed, here: str) -> Html:
     width = max((x for x, _ in places.values()), default=0) + _WIDE + 8
     height = len(rows) * (_HIGH + _GAP) + 8
     return tag(
@@ -74,7 +84,8 @@ def _edge(edge: Edge, places: Placed) -> Html | None:
     if edge.source not in places or edge.target not in places:
         return None
     (x, y), (to_x, to_y) = places[edge.source], places[edge.target]
-    way = f"M{x + 14} {y + _HIGH} V{to_y + _HIGH // 2} H{to_x}"
+    down = x + (24 if edge.kind == "replay_of" else 14)  # one beside the other
+    way = f"M{down} {y + _HIGH} V{to_y + _HIGH // 2} H{to_x}"
     return tag("path", d=way, class_=f"edge {edge.kind}")
 
 
@@ -104,22 +115,31 @@ def _tie(one: str, other: str, places: Placed) -> Html:
 
 def _node(node: Node, place: tuple[int, int], here: bool) -> Html:
     x, y = place
-    where = f"{node.app} · {node.environment} · {duration(node.duration)}"
+    where = f"{node.app} · {node.environment}"
+    took = duration(node.duration)
     what = f"replay: {node.verdict or node.status}" if node.replay_id else node.status
     kind = "here" if here else ""
+    inner = _WIDE - 18
     box = tag(
         "rect", x=x, y=y, width=_WIDE, height=_HIGH, rx=6, class_=f"node {kind} {node.status}"
     )
     inside = fragment(
-        tag("title", f"{node.route_id}, {where}, {what}, {clock(node.started_at)} UTC"),
+        tag("title", f"{node.route_id}, {where}, {took}, {what}, {clock(node.started_at)} UTC"),
         box,
         tag(
             "svg",
-            tag("text", _cut(node.route_id), y=19, class_="name"),
-            tag("text", _cut(f"{where} · {what}"), y=36, class_="dim"),
+            tag(
+                "svg",
+                tag("text", _cut(node.route_id, _LETTERS), y=19, class_="name"),
+                width=inner - _TOOK,
+                height=_HIGH,
+                aria_hidden="true",
+            ),
+            tag("text", took, x=inner - 6, y=19, text_anchor="end", class_="dim"),
+            tag("text", _cut(f"{where} · {what}", _LETTERS), y=36, class_="dim"),
             x=x + 12,
             y=y,
-            width=_WIDE - 18,
+            width=inner,
             height=_HIGH,
             aria_hidden="true",
         ),
@@ -127,5 +147,5 @@ def _node(node: Node, place: tuple[int, int], here: bool) -> Html:
     return link(url("/exchanges/{}", node.exchange_id), inside)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+def _cut(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

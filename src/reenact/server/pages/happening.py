@@ -10,10 +10,11 @@ import msgspec
 
 from reenact.server.exchanges.shapes import ExchangeView
 from reenact.server.pages.calls import spoken
+from reenact.server.pages.conversation import called
 from reenact.server.pages.documents import Passage, passages
 from reenact.server.pages.gaps import changes
 from reenact.server.pages.lines import side_by_side
-from reenact.server.pages.markup import Child, Html, breakable, fragment, tag
+from reenact.server.pages.markup import Child, Html, fragment, tag
 from reenact.server.pages.saying import badge, count, duration
 from reenact.server.pages.timeline import Entry, bar, entries
 from reenact.server.pages.told import Told
@@ -52,9 +53,7 @@ def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Ht
     else:
         assert entry.told is not None  # a row is one or the other
         call = entry.told.call
-        name = fragment(
-            tag("span", call.type, class_="dim"), " ", tag("b", breakable(call.operation))
-        )
+        name = fragment(tag("span", call.type, class_="dim"), " ", called(entry.told))
         state = _state(entry.told)
         inside, tone = [*_call(entry.told)], f"call {_known(call.type)}"
     head = fragment(

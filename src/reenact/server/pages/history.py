@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.responses import Response
 
-from reenact.exchange.model import STATES
+from reenact.exchange.model import STATES, VERDICTS
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import read_exchanges
 from reenact.server.exchanges.replays import read_replays
 from reenact.server.exchanges.shapes import ExchangeBrief, ReplayView
 from reenact.server.pages.acting import may_replay
+from reenact.server.pages.connecting import connecting
 from reenact.server.pages.forms import Filled
-from reenact.server.pages.kinds import kinds_of
+from reenact.server.pages.kinds import Known, known_to
 from reenact.server.pages.lists import (
     choice,
     field,
@@ -33,7 +34,7 @@ __all__ = ["show_history", "show_replays"]
 
 _NAMES: Final = (
     *("app", "environment", "route", "status", "replay", "replayable", "traceId"),
-    *("correlationId", "text", "cursor", "limit", "exchange", "state"),
+    *("correlationId", "text", "cursor", "limit", "exchange", "state", "verdict", "by"),
 )
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
 
@@ -46,23 +47,29 @@ def _asked(ask: Ask) -> Filled:
 async def show_history(ask: Ask) -> Response:
     """``GET /exchanges``: what the filters in the address find, the newest first."""
     found = await read_exchanges(_asked(ask))
-    kinds = await kinds_of(ask)
+    known = await known_to(ask)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
     other = ask.query("compare")
+    kinds = known.kinds
     rows = (_row(one, kinds.get(one.environment, "production"), other) for one in found.items)
     none = "No exchange is like this. Fewer filters find more."
-    if not ask.request.query_params:
-        none = "There are no exchanges yet. They come from the agents of your apps."
+    if not found.items and not ask.request.query_params:
+        return page(ask, "History", _nothing(), connecting(ask), here="/exchanges")
     return page(
         ask,
         "History",
         _comparing(other) if other else None,
-        _filters(ask, found.items, kinds),
+        _filters(ask, found.items, known),
         table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
         pieces(ask, found.next),
         here="/exchanges",
         heading=_ways(ask, bool(found.items)),
     )
+
+
+def _nothing() -> Html:
+    """Nobody has sent anything, or not to where one may look."""
+    return tag("p", "There are no exchanges yet that you may read.", class_="none")
 
 
 def _comparing(other: str) -> Html:
@@ -87,10 +94,11 @@ def _ways(ask: Ask, found: bool) -> Html:
     )
 
 
-def _filters(ask: Ask, found: Sequence[ExchangeBrief], kinds: Iterable[str]) -> Html:
-    """What was found last is offered."""
-    apps, routes = ({getattr(one, name) for one in found} for name in ("app", "route_id"))
-    environments = {*kinds, *(one.environment for one in found)}
+def _filters(ask: Ask, found: Sequence[ExchangeBrief], known: Known) -> Html:
+    """What agents have named is offered, and what was found last."""
+    apps = known.apps.union(one.app for one in found)
+    environments = known.environments.union(one.environment for one in found)
+    routes = {one.route_id for one in found}
     return filters(
         ask,
         "/exchanges",
@@ -164,33 +172,48 @@ def _correlated(name: str) -> Html:
 async def show_replays(ask: Ask) -> Response:
     """``GET /replays``: what the filters in the address find, the newest first."""
     found = await read_replays(_asked(ask))
-    kinds = await kinds_of(ask)
+    known = await known_to(ask)
+    kinds = known.kinds
     heads = (
         *("Requested (UTC)", "Replay of", "App", "Environment", "State", "Verdict", "By", "Reason"),
     )
     rows = (_replay(one, kinds.get(one.environment, "production")) for one in found.items)
-    form = filters(
-        ask,
-        "/replays",
-        field(ask, "exchange", "Exchange", hint="id of the original"),
-        choice(ask, "state", "State", _options(*STATES)),
-        when(ask),
-        more=(
-            field(ask, "from", "From (UTC)", kind="datetime-local"),
-            field(ask, "to", "To (UTC)", kind="datetime-local"),
-        ),
-        open_=bool(ask.query("from") or ask.query("to")),
-    )
     none = "There are no such replays. Choose an exchange in the history, and replay it."
     listed = table(heads, rows, none=none, caption="Replays, newest first", brief=True)
     return page(
         ask,
         "Replays",
-        form,
+        _replay_filters(ask, found.items, known),
         listed,
         pieces(ask, found.next),
         here="/replays",
         heading=tag("div", link("/noise", "Noise rules", class_="button"), class_="actions"),
+    )
+
+
+def _replay_filters(ask: Ask, found: Sequence[ReplayView], known: Known) -> Html:
+    """What agents have named is offered, and what was found last."""
+    apps = known.apps.union(one.app for one in found)
+    environments = known.environments.union(one.environment for one in found)
+    routes, people = (
+        {getattr(one, name) for one in found} for name in ("route_id", "requested_by")
+    )
+    return filters(
+        ask,
+        "/replays",
+        field(ask, "exchange", "Exchange", hint="original's id"),
+        field(ask, "app", "App", known=apps),
+        field(ask, "environment", "Environment", known=environments),
+        choice(ask, "state", "State", _options(*STATES)),
+        choice(ask, "verdict", "Verdict", _options(*VERDICTS)),
+        when(ask),
+        more=(
+            field(ask, "route", "Route", known=routes),
+            field(ask, "by", "By", known=people, hint="who asked"),
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=any(ask.query(name) for name in ("route", "by", "from", "to")),
     )
 
 
@@ -201,7 +224,7 @@ def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:
         whole(one.app),
         environment(one.environment, kind),
         badge(one.state),
-        badge(one.verdict) if one.verdict else "–",
+        badge(one.verdict) if one.verdict else "",
         whole(one.requested_by),
         one.reason,
     )

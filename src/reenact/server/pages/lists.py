@@ -67,12 +67,13 @@ def _head(words: str) -> Html:
 def filters(
     ask: Ask, action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False
 ) -> Html:
-    """A form whose state is the address. ``more`` are the fields that are seldom used."""
+    """A form whose state is the address. ``more`` are the fields that are seldom used. On a narrow
+    screen it is folded while nothing is asked for (``page.js``)."""
     asked = any(value for name, value in ask.request.query_params.items() if name != "limit")
     folded = tag(
         "details", tag("summary", "More filters"), tag("div", *more, class_="fields"), open=open_
     )
-    return tag(
+    form = tag(
         "form",
         tag(
             "div",
@@ -85,7 +86,14 @@ def filters(
         method="get",
         action=action,
         role="search",
+    )
+    return tag(
+        "details",
+        tag("summary", "Search and filter"),
+        form,
+        open=True,
         class_="filters",
+        data_folds=not asked,
     )
 
 

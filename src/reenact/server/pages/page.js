@@ -29,9 +29,10 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   if (here.getTimezoneOffset()) time.title += `, ${here.toLocaleString()} here`;
 }
 
-// What is shown once is copied with one click, where a browser lets a page do that.
-for (const secret of navigator.clipboard ? document.querySelectorAll(".once pre") : []) {
+// What is to be copied is copied with one click, where a browser lets a page do that.
+for (const secret of navigator.clipboard ? document.querySelectorAll("pre[data-copy]") : []) {
   const copy = document.createElement("button");
+  copy.type = "button";
   copy.textContent = "Copy";
   copy.addEventListener("click", async () => {
     await navigator.clipboard.writeText(secret.textContent);
@@ -40,10 +41,18 @@ for (const secret of navigator.clipboard ? document.querySelectorAll(".once pre"
   secret.after(copy);
 }
 
+// On a narrow screen what was found is what one came for: filters are folded until one is set.
+const narrow = matchMedia("(max-width: 720px)");
+for (const filters of document.querySelectorAll("details.filters[data-folds]")) {
+  const fit = () => { filters.open = !narrow.matches; };
+  narrow.addEventListener("change", fit);
+  fit();
+}
+
 // "/" goes to the search.
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select");
   if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
   const search = document.querySelector("input[type=search]");
-  if (search) { event.preventDefault(); search.focus(); }
+  if (search) { event.preventDefault(); search.closest("details")?.setAttribute("open", ""); search.focus(); }
 });

@@ -34,6 +34,11 @@ _WORDS: Final = {
     "live": "Every outbound call goes out for real, and does what it did the first time once more.",
 }
 _LISTED: Final = 30
+_MISSING: Final = {
+    "reason_required": ("#reason", "Give a reason"),
+    "agent_offline": ("/agents", "Look at the agents, and start the app"),
+}
+"""Where that is which a problem is about, and what to do there."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +102,10 @@ def _place(one: Mistake) -> str:
 
 def _problem(problem: Problem) -> Html:
     """With the way to what is missing."""
-    if problem.code != "reason_required":
+    if problem.code not in _MISSING:
         return alert(problem)
-    return fragment(alert(problem), tag("p", link("#reason", "To the reason"), class_="ways"))
+    place, words = _MISSING[problem.code]
+    return alert(problem, hint=link(place, words))
 
 
 def _where(outlook: Outlook) -> Html | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
 from reenact.exchange.model import TERMINAL
@@ -17,6 +18,7 @@ from reenact.server.exchanges.shapes import ReplayView
 from reenact.server.pages.acting import may_replay
 from reenact.server.pages.agent_names import agent_named
 from reenact.server.pages.comparison import comparison
+from reenact.server.pages.endings import ending
 from reenact.server.pages.hiding import hiding, noise_way
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
@@ -68,11 +70,10 @@ def _progress(found: ReplayView) -> Html:
     ]
     last = found.state.capitalize() if over else "Ended"
     steps.append(_step(last, found.ended_at, False, max(before)))
-    said = " ".join(filter(None, (found.code, found.message)))
     return tag(
         "div",
         tag("ol", *steps, class_="way"),
-        tag("p", said, class_="wrong") if said else None,
+        ending(found),
         tag("p", role="status", id="live", class_="dim"),
         class_="progress",
         data_events=None if over else url("/api/v1/replays/{}/events", found.replay_id),
@@ -161,9 +162,26 @@ async def _compared(ask: Ask, found: ReplayView) -> Html:
     after = await get_exchange(ask, found.exchange_id)
     beside = hiding(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
     return fragment(
-        comparison(await diff_replay(ask), exchange_of(before), exchange_of(after), beside),
+        comparison(
+            await diff_replay(ask),
+            exchange_of(before),
+            exchange_of(after),
+            beside,
+            places=await _places(ask, before, after),
+        ),
         noise_way(before.app, before.route_id),
     )
+
+
+async def _places(ask: Ask, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
+    """Where two exchanges were: environments in their colours, and apps."""
+    kinds = await kinds_of(ask)
+
+    def place(one: Row[Any]) -> Html:
+        kind = kinds.get(one.environment, "production")
+        return fragment(environment(one.environment, kind), " ", one.app)
+
+    return place(before), place(after)
 
 
 async def do_cancel(ask: Ask) -> Response:
@@ -178,6 +196,7 @@ async def show_comparison(ask: Ask) -> Response:
     before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
     beside = hiding(ask, before.app, before.exchange_id, after.exchange_id)
     names = ("first", "second")
-    shown = comparison(found, exchange_of(before), exchange_of(after), beside, names)
+    places = await _places(ask, before, after)
+    shown = comparison(found, exchange_of(before), exchange_of(after), beside, names, places)
     way = noise_way(before.app, before.route_id)
     return page(ask, f"{before.route_id}, side by side", shown, way, here="/exchanges")

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from reenact.server.asking import Ask
 from reenact.server.pages.again import sign_in_again
 from reenact.server.pages.ended import Kept, form_again, keep, shown
-from reenact.server.pages.markup import Html, link, tag, url
+from reenact.server.pages.markup import Child, Html, link, tag, url
 from reenact.server.pages.shell import alert, bare, page
 from reenact.server.people.authenticating import authenticate
 from reenact.server.people.csrf import SAFE
@@ -59,16 +59,27 @@ async def answer_browser(
         ask,
         _title(problem),
         alert(problem),
-        tag("p", link("/", "To the start"), class_="ways"),
+        tag("p", *_ways(request, problem), class_="ways"),
         _of_another_session(ask, old) if old is not None else None,
         tag("p", f"Request {request_id}", class_="dim"),
         status=problem.status,
     )
 
 
+def _ways(request: Request, problem: Problem) -> tuple[Child, ...]:
+    """Out of it; from an address that asks for what cannot be, also to the page itself."""
+    start, path = link("/", "To the start"), request.url.path
+    asks = request.method in SAFE and request.url.query and problem.status in _MISTAKES
+    if not asks or path.startswith("//"):  # which would lead to another host
+        return (start,)
+    return link(path, "Show it without these filters"), " · ", start
+
+
+_MISTAKES: Final = (400, 422)
 _TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
+    410: "Not any more",
     429: "Too much at once",
     500: "Something broke",
     503: "Not now",

@@ -51,6 +51,7 @@ async def show_related(ask: Ask) -> Response:
                 "p",
                 "A line leads from what called to what was called, and from an original to its replays. "
                 "Dashed: the same correlation id.",
+                tag("span", " Bars: when each was, from the first call on.", class_="of-bars"),
                 class_="dim",
             ),
             folded("As a table", listed),

@@ -194,7 +194,8 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
             link(url("/exchanges/{}", exchange.exchange_id), "The exchange"),
             " of ",
             stamp(exchange.started_at),
-            " UTC",
+            " UTC, recorded in ",
+            environment(sheet.row.environment, kinds.get(sheet.row.environment, "production")),
         ),
         was_sent(exchange.exchange_id, _OTHERWISE if otherwise else _AGAIN, before)
         if before
@@ -202,7 +203,6 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
         alert(problem) if problem is not None and not otherwise else None,
         form,
         here="/exchanges",
-        heading=environment(sheet.row.environment, kinds.get(sheet.row.environment, "production")),
         status=200 if problem is None else problem.status,
     )
 

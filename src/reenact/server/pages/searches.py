@@ -20,6 +20,7 @@ from reenact.server.pages.searching import (
     from_text,
     place_of,
     search_in,
+    search_said,
     to_text,
 )
 from reenact.server.pages.shell import alert, page
@@ -53,7 +54,7 @@ async def _list(ask: Ask, problem: Problem | None = None) -> Response:
 
 
 def _row(ask: Ask, one: SavedSearch) -> tuple[Child, ...]:
-    said = ", ".join(f"{name} {value}" for name, value in filters_said(one.filters))
+    said = search_said(one.filters)
     place = place_of(one.filters)
     return (
         link(place, one.name, class_="route"),
@@ -117,6 +118,7 @@ def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> R
             labelled("Name", "name", required=True),
             choice(ask, "within", "Exchanges of", spans(ask)),
             button="Save it",
+            main=True,
         ),
         tag(
             "p",

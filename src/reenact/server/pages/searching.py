@@ -21,15 +21,22 @@ __all__ = [
     "kept_query",
     "place_of",
     "search_in",
+    "search_said",
     "to_text",
 ]
 
 _WORDS: Final = ("app", "environment", "route", "status", "traceId", "correlationId", "text")
 _FLAGS: Final = ("replay", "replayable")
+_CHOSEN: Final = {
+    "replay": ("replays only", "originals only"),
+    "replayable": ("replayable only", "not replayable only"),
+}
+"""What a flag that is set chooses, and one that is not."""
 _SAID: Final = {
+    "replay": "which",
+    "replayable": "which",
     "traceId": "trace",
     "correlationId": "correlation",
-    "replay": "replays",
     "since": "from",
     "until": "to",
     "within": "the last",
@@ -91,13 +98,23 @@ def filters_said(search: Search) -> list[tuple[str, str]]:
     return [(_SAID.get(name, name), _said(name, value)) for name, value in found.items()]
 
 
+def search_said(search: Search) -> str:
+    """The same in a line."""
+    found: dict[str, Any] = msgspec.to_builtins(search)
+    words = (
+        _said(name, value) if name in _FLAGS else f"{_SAID.get(name, name)} {_said(name, value)}"
+        for name, value in found.items()
+    )
+    return ", ".join(words)
+
+
 def _said(name: str, value: Any) -> str:
+    if name in _CHOSEN:
+        return _CHOSEN[name][not value]
     if name in ("since", "until"):
         return f"{clock(value)} UTC"
     if name == "within":
         return _span(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     return str(value)
 
 

@@ -125,12 +125,13 @@ def csrf(ask: Ask) -> Html:
     return tag("input", type="hidden", name="csrf", value=ask.principal.csrf)
 
 
-def alert(problem: Problem) -> Html:
-    """What went wrong, and a way out."""
+def alert(problem: Problem, *, hint: Child = None) -> Html:
+    """What went wrong, and a way out: ``hint``, or what the problem says itself."""
+    way = hint or problem.hint
     return tag(
         "div",
         tag("p", tag("strong", problem.message), " ", tag("code", problem.code, class_="dim")),
-        tag("p", problem.hint) if problem.hint else None,
+        tag("p", way) if way else None,
         role="alert",
         class_="alert",
     )

@@ -24,13 +24,14 @@ __all__ = ["Told", "run_view", "tell"]
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """A call. Times are in milliseconds since the epoch; ``talk`` is what was said in a model
-    call, the answer last, or None. ``served``: a replay got its answer from the recording, which is
-    where its times are from."""
+    call, the answer last, or None, and ``model`` which one that was. ``served``: a replay got its
+    answer from the recording, which is where its times are from."""
 
     call: Call
     began: int
     ended: int
     talk: list[dict[str, Any]] | None = None
+    model: str = ""
     served: bool = False
 
 
@@ -41,7 +42,8 @@ async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, .
         return ()
 
     def read(source: SeekableSource) -> tuple[Told, ...]:
-        calls = as_asked(read_calls(source, exchange.processors), exchange.replay).calls
+        steps_of = exchange.processors
+        calls = as_asked(read_calls(source, steps_of), exchange.replay, steps_of).calls
         with closing(source.reopen()) as again:
             lanes = read_steps(again).lanes.values()
             steps = {step.seq: step for lane in lanes for step in lane}
@@ -58,6 +60,7 @@ def _told(call: Call, step: Step | None, exchange: Exchange) -> Told:
         began=step.began,
         ended=step.ended,
         talk=conversation(step),
+        model=step.name if step.kind == "llm" else "",
         served=exchange.replay is not None and step.began < exchange.started_at,
     )
     step.let_go()
