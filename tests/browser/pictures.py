@@ -11,11 +11,13 @@ from typing import Any, Final
 from tests.browser.reading import flaws_of
 from tests.conftest import ROOT
 
-__all__ = ["SIZES", "picture"]
+__all__ = ["MOST", "SIZES", "picture"]
 
 SIZES: Final = {
     "page-history": (1200, 600),
     "page-exchange": (1200, 860),
+    "page-talk": (1200, 910),
+    "page-related": (1200, 800),
     "page-edit": (1200, 1040),
     "page-replay": (1200, 1000),
     "page-batch": (1200, 760),
@@ -23,16 +25,23 @@ SIZES: Final = {
 }
 """By name, in pixels."""
 
+MOST: Final = 150_000
+"""Bytes of a picture."""
+
 _KEEPS: Final = os.environ.get("REENACT_KEEP_PICTURES", "") not in ("", "0")
 _FOLDER: Final = ROOT / "docs" / "pictures"
 
 
-def picture(page: Any, name: str, *, dark: bool = False) -> None:
-    """Looks at what ``page`` shows, as large as the picture ``name``, from its top."""
+def picture(page: Any, name: str, *, dark: bool = False, top: str = "h1") -> None:
+    """Looks at what ``page`` shows, as large as the picture ``name``, from the heading ``top`` on: the
+    first is that of the page, and what is above it is shown as well."""
     width, height = SIZES[name]
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme="dark" if dark else "light")
     page.evaluate("scrollTo(0, 0); document.activeElement.blur()")
+    if top != "h1":
+        page.locator(top).first.evaluate("one => one.scrollIntoView()")
     assert flaws_of(page) == []
     if _KEEPS:
-        page.screenshot(path=_FOLDER / f"{name}.png")
+        shot = page.screenshot(path=_FOLDER / f"{name}.png")
+        assert len(shot) <= MOST, f"{name}.png is too large for the repo: show less"

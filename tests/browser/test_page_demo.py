@@ -15,7 +15,17 @@ import pytest
 from tests.browser.conftest import Page
 from tests.browser.pictures import picture
 
-FILLED = ("/exchanges", "/replays", "/agents", "/recordings", "/audit", "/people", "/keys")
+FILLED = (
+    *(
+        "/exchanges",
+        "/replays",
+        "/batches",
+        "/searches",
+        "/noise",
+        "/noise?app=shop&route=POST+/orders",
+    ),
+    *("/agents", "/recordings", "/audit", "/people", "/keys", "/environments", "/tenants"),
+)
 FAILED = "/exchanges?app=shop&environment=staging&status=failed&replay=false"
 EDITED = '{"id": "o-003", "items": [{"sku": "cup", "quantity": 4}]}'
 
@@ -44,9 +54,7 @@ def test_a_newcomer_sees_everything_with_one_command(page: Page, tmp_path: Path)
         for place in FILLED:
             page.open(f"{url}{place}")
             assert page.count("table.list tbody tr") > 0, place
-        page.open(f"{url}/exchanges?text=advice")
-        page.page.get_by_role("link", name="POST /advice").click()
-        page.page.locator(".talk .said.answer").wait_for()
+        look_around(page, url)
         mend_an_order(page, url)
         replay_them_all(page, url)
         page.open(f"{url}/exchanges?app=shop")
@@ -54,7 +62,23 @@ def test_a_newcomer_sees_everything_with_one_command(page: Page, tmp_path: Path)
         picture(page.page, "page-history")
         page.page.context.clear_cookies()
         page.open(link)
-        assert "this link was used" in page.page.locator("main").inner_text()
+        assert "This link was used" in page.page.locator("main").inner_text()
+
+
+def look_around(page: Page, url: str) -> None:
+    """What an agent said to a model, and what an order led to."""
+    form = page.page
+    page.open(f"{url}/exchanges?text=advice")
+    form.get_by_role("link", name="POST /advice").click()
+    form.locator(".talk .said.answer").first.wait_for()
+    assert page.texts(".talk summary") == ["3 messages as above"]
+    picture(form, "page-talk", dark=True, top="h2")
+    page.open(f"{url}/exchanges?app=shop&environment=staging&replay=false&text=o-002")
+    form.get_by_role("link", name="POST /orders").click()
+    form.get_by_role("link", name="Related").click()
+    form.get_by_role("heading", name="Who called whom").wait_for()
+    assert page.count(".waterfall .went") > 10
+    picture(form, "page-related")
 
 
 def mend_an_order(page: Page, url: str) -> None:

@@ -9,12 +9,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from tests.browser.pictures import SIZES
+from tests.browser.pictures import MOST, SIZES
 from tests.meta.tree import ROOT, files
 
 FOLDER = ROOT / "docs" / "pictures"
 _SHOWN = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"\s]+)\"")
-_MOST = 150_000
 
 
 def _script() -> Any:
@@ -50,7 +49,7 @@ def test_every_picture_is_shown_and_is_drawn_or_taken() -> None:
 
 
 def test_pictures_are_small_and_tell_nothing_of_the_machine() -> None:
-    assert [path.name for path in FOLDER.iterdir() if path.stat().st_size > _MOST] == []
+    assert [path.name for path in FOLDER.iterdir() if path.stat().st_size > MOST] == []
     drawn = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.svg")]
     assert drawn
     for text in drawn:

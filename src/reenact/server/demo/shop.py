@@ -1,9 +1,10 @@
-"""The shop: orders are checked, looked up and reserved at the warehouse, and invoiced. It also asks a
-model for advice."""
+"""The shop: orders are checked, looked up and reserved at the warehouse, and invoiced. It also gives
+advice: a model that asks for what it needs to know."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Final
 
 import httpx
 from fastapi import FastAPI, HTTPException
@@ -13,6 +14,21 @@ from reenact.exchange import Agent, Message, choice, correlation, loop, step
 __all__ = ["make_shop"]
 
 Values = dict[str, Any]
+
+_TOOLS: Final = [
+    {
+        "type": "function",
+        "function": {
+            "name": "stock",
+            "description": "What something costs, and how much there is of it.",
+            "parameters": {
+                "type": "object",
+                "properties": {"sku": {"type": "string"}},
+                "required": ["sku"],
+            },
+        },
+    }
+]
 
 
 def make_shop(agent: Agent, warehouse: str) -> FastAPI:
@@ -66,17 +82,26 @@ def make_shop(agent: Agent, warehouse: str) -> FastAPI:
             total += found["price"] * item["quantity"]
         return {"lines": lines, "invoice": invoice({"order": order["id"], "total": total})}
 
+    @step("ask")
+    def ask(messages: list[Values]) -> Values:
+        asked = {"model": "small-1", "messages": messages, "tools": _TOOLS}
+        answer = client.post("/v1/chat/completions", json=asked).json()
+        said: Values = answer["choices"][0]["message"]
+        return said
+
     @app.post("/advice")
     def advise(question: Values) -> Values:
-        asked = {
-            "model": "small-1",
-            "messages": [
-                {"role": "system", "content": "You know all about tea."},
-                {"role": "user", "content": question["question"]},
-            ],
-        }
-        answer = client.post("/v1/chat/completions", json=asked).json()
-        return {"advice": answer["choices"][0]["message"]["content"]}
+        messages: list[Values] = [
+            {"role": "system", "content": "You know all about tea, and sell it."},
+            {"role": "user", "content": question["question"]},
+        ]
+        while calls := (said := ask(messages)).get("tool_calls"):
+            messages.append(said)
+            for call in calls:
+                found = stock(json.loads(call["function"]["arguments"])["sku"])
+                told = {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(found)}
+                messages.append(told)
+        return {"advice": said["content"]}
 
     app.add_middleware(agent.asgi)
     return app

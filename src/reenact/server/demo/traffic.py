@@ -1,4 +1,5 @@
-"""What happens in a demo: orders, mistakes, replays of some of them, and a run that is pushed.
+"""What happens in a demo: orders, mistakes, replays of some of them and of all, and a run that is
+pushed.
 
 Everything goes over HTTP, as anybody else's would.
 """
@@ -22,6 +23,7 @@ __all__ = ["Traffic"]
 
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.2
+_ROUTE: Final = "POST /orders"
 _ORDERS: Final[tuple[list[dict[str, Any]], ...]] = (
     [{"sku": "tea", "quantity": 2}],
     [{"sku": "pot", "quantity": 3}, {"sku": "cup", "quantity": 6}],
@@ -54,6 +56,7 @@ class Traffic:
             self._orders()
             self._run_to_look_at()
             self._replays()
+            self._what_people_did()
         except (Gone, OSError):
             return False
         return True
@@ -80,6 +83,21 @@ class Traffic:
         )
         for exchange, body in wanted:
             self._ask(f"/api/v1/exchanges/{exchange}/replays", body)
+
+    def _what_people_did(self) -> None:
+        """A colleague is invited, a search saved and a noise rule written, and all orders of a place
+        are replayed."""
+        user = self._ask("/api/v1/users", {"email": "vera@example.com"})
+        grant = {"role": "viewer", "environment": "staging"}
+        self._ask(f"/api/v1/users/{user['id']}/grants", grant)
+        orders = {"app": "shop", "route": _ROUTE, "replay": False}
+        self._ask("/api/v1/searches/failed%20orders", {**orders, "status": "failed"}, "PUT")
+        rule = {"path": "/calls/*/response/body/reservation", "kind": "ignore", "note": "a counter"}
+        self._ask("/api/v1/noise", {"app": "shop", "route": _ROUTE, "rules": [rule]}, "PUT")
+        wanted = {"search": {**orders, "environment": "staging"}, "reason": "before the release"}
+        batch = f"/api/v1/batches/{self._ask('/api/v1/batches', wanted)['batchId']}"
+        self._ask(f"{batch}/confirm", {})
+        self._wait(lambda: "ended" if self._ask(batch)["state"] == "completed" else "")
 
     def _found(self, query: str) -> str:
         """The exchange of an order at the shop that is like this; empty while there is none."""
@@ -116,7 +134,7 @@ class Traffic:
         except urllib.error.HTTPError as refused:  # some orders are mistakes, and meant to be
             refused.close()
 
-    def _ask(self, path: str, body: Any = None) -> Any:
+    def _ask(self, path: str, body: Any = None, method: str | None = None) -> Any:
         """What the server answers. Raises :class:`OSError`."""
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         data = (
@@ -124,7 +142,7 @@ class Traffic:
         )
         if isinstance(body, bytes):
             headers["Content-Type"] = "application/octet-stream"
-        request = urllib.request.Request(f"{self._server}{path}", data, headers)
+        request = urllib.request.Request(f"{self._server}{path}", data, headers, method=method)
         with _open(request) as answer:
             return json.load(answer)
 

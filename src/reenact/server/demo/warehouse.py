@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from fastapi import FastAPI, HTTPException
@@ -19,6 +20,18 @@ _STOCK: Final[dict[str, Values]] = {
 _ADVICE: Final = (
     "Green tea wants water of eighty degrees, and three minutes. Boiling makes it bitter."
 )
+
+
+def _next_of(asked: Values) -> tuple[Values, str]:
+    """What the model says next, and why it stops: it looks up the price first, if it can."""
+    told = [one for one in asked["messages"] if one["role"] == "tool"]
+    if asked.get("tools") and not told:
+        function = {"name": "stock", "arguments": json.dumps({"sku": "tea"})}
+        call = {"id": "call_1", "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+    price = json.loads(told[-1]["content"])["price"] if told else None
+    offer = f" We have some at {price:.2f}." if price is not None else ""
+    return {"role": "assistant", "content": f"{_ADVICE}{offer}"}, "stop"
 
 
 def make_warehouse(agent: Agent) -> FastAPI:
@@ -43,11 +56,11 @@ def make_warehouse(agent: Agent) -> FastAPI:
 
     @app.post("/v1/chat/completions")
     def answer(asked: Values) -> Values:
-        message = {"role": "assistant", "content": _ADVICE}
+        message, reason = _next_of(asked)
         return {
             "model": asked["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 31, "completion_tokens": 19},
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            "usage": {"prompt_tokens": 31 * len(asked["messages"]), "completion_tokens": 19},
         }
 
     app.add_middleware(agent.asgi)
