@@ -69,6 +69,24 @@ def test_what_is_no_json_stays_as_it_is(ada: Desk) -> None:
     assert not page.get_by_role("button", name="Lay it out").is_visible()
 
 
+def test_a_mistake_leads_to_its_place(ada: Desk) -> None:
+    page = ada.page.page
+    page.locator("#body").fill('{"a": "😀",\n "😀": NaN}')
+    page.get_by_role("link", name="body, line 2, column 7").click()
+    selected = "document.activeElement.value.slice(document.activeElement.selectionStart)"
+    assert page.evaluate(selected) == "NaN}"
+    page.locator("#body").fill(TEXT)
+    names, values = (page.locator(f"input[name=header-{one}]") for one in ("name", "value"))
+    values.nth(1).fill("nobody's")
+    page.get_by_role("link", name="headers, number 1").click()
+    assert page.evaluate("document.activeElement.ariaLabel") == "Name of header 2"
+    assert names.nth(1).get_attribute("aria-invalid") == "true"
+    page.keyboard.type("X-Whose")
+    page.locator(".mistakes").wait_for(state="detached")
+    assert names.nth(1).get_attribute("aria-invalid") is None
+    assert page.get_by_text("What is changed").is_visible()
+
+
 def test_filters_are_folded_on_a_narrow_screen_until_one_is_set(ada: Desk) -> None:
     page = ada.page.page
     ada.go("/exchanges")

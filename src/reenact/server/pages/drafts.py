@@ -7,7 +7,7 @@ recorded one, to the byte: browsers change line breaks, and that is no edit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,9 +15,11 @@ import msgspec
 from reenact.errors import ReenactError
 from reenact.exchange.changes import diff
 from reenact.exchange.document import check_payload, to_document
+from reenact.exchange.headers import check_headers
 from reenact.exchange.model import Body, BodyType, Payload
 from reenact.exchange.patch import Op, edit, to_patch
 from reenact.server.pages.forms import Form
+from reenact.server.pages.mistakes import Slip, base64_slip, json_slip
 from reenact.server.pages.values import pretty
 
 __all__ = [
@@ -45,7 +47,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """What cannot be sent. ``line`` and ``column`` are from 1; 0 where it is no place in a text."""
+    """What cannot be sent. ``line`` and ``column`` are from 1; 0 where it is no place in a text.
+    Headers have no columns, and are counted without those that are empty."""
 
     field: Field
     message: str
@@ -54,7 +57,9 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 def place_in(one: Mistake) -> str:
-    """Where in its text it is; empty where it is no place in a text."""
+    """Where in its field it is; empty where that cannot be said."""
+    if one.line and not one.column:
+        return f"number {one.line}"
     return f"line {one.line}, column {one.column}" if one.line else ""
 
 
@@ -92,12 +97,14 @@ def payload_of(draft: Draft, start: Payload) -> tuple[Payload | None, tuple[Mist
     mistakes: list[Mistake] = []
     sections: dict[str, Any] = {}
     if draft.headers != recorded.headers:
+        mistakes += _check_headers(draft.headers)
         sections["headers"] = draft.headers
     if (draft.body_type, draft.body) != (recorded.body_type, recorded.body):
-        mistakes += _check_json("body", draft.body) if draft.body_type == "json" else ()
+        if draft.body_type in _SLIPS:
+            mistakes += _check("body", draft.body, _SLIPS[draft.body_type])
         sections["body"] = _body(draft, start.body)
     if draft.properties != recorded.properties:
-        found = [*_check_json("properties", draft.properties)]
+        found = [*_check("properties", draft.properties, json_slip)]
         mistakes += found
         if not found:
             sections["properties"] = json.loads(draft.properties)
@@ -120,13 +127,24 @@ def _made(start: Payload, sections: dict[str, Any]) -> tuple[Payload | None, tup
     return made, ()
 
 
-def _check_json(field: Field, text: str) -> Iterator[Mistake]:
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        yield Mistake(field, f"not JSON: {error.msg}", error.lineno, error.colno)
-    except (ValueError, RecursionError):
-        yield Mistake(field, "not JSON that can be kept")
+def _check_headers(headers: Sequence[tuple[str, str]]) -> Iterator[Mistake]:
+    for number, header in enumerate(headers, 1):
+        try:
+            check_headers([header])
+        except ReenactError as error:
+            message = error.message if header[0] else "this value has no name"
+            yield Mistake("headers", message, number)
+
+
+_SLIPS: Final = {"json": json_slip, "bytes": base64_slip}
+
+
+def _check(field: Field, text: str, slip_in: Callable[[str], Slip | None]) -> Iterator[Mistake]:
+    slip = slip_in(text)
+    if slip is not None:
+        before = text[: slip.at].rpartition("\n")
+        line = text.count("\n", 0, slip.at) + 1
+        yield Mistake(field, slip.message, line, len(before[2]) + 1)
 
 
 def _body(draft: Draft, before: Body) -> Body:

@@ -37,9 +37,11 @@ function show(form, html) {
   for (const name of ["headers", "body", "properties"]) {
     const wrong = [...made.querySelectorAll(`.mistakes a[href="#${name}"]`)].map((place) => place.parentElement.textContent);
     form.querySelector(`#${name}-wrong`).textContent = wrong.map((words) => words.replace(/^\w+(, |: )/, "")).join("; ");
-    const field = form.querySelector(`textarea#${name}`);
-    if (wrong.length) field?.setAttribute("aria-invalid", "true");
-    else field?.removeAttribute("aria-invalid");
+  }
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  for (const place of made.querySelectorAll(".mistakes a")) {
+    const field = fieldOf(form, place);
+    if (field.matches("input, textarea")) field.setAttribute("aria-invalid", "true");
   }
 }
 
@@ -54,13 +56,21 @@ function tell(form, words) {
 
 // To the place of a mistake.
 function go(form, place) {
-  const field = form.querySelector(place.getAttribute("href"));
-  field.focus();
   const line = Number(place.dataset.line);
-  if (!line || !field.setSelectionRange) return;
+  const field = fieldOf(form, place);
+  field.focus();
+  if (!line || field.tagName !== "TEXTAREA") return;
   const lines = field.value.split("\n");
-  const at = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0) + Number(place.dataset.column) - 1;
-  field.setSelectionRange(at, Math.min(at + 1, field.value.length));
+  const before = [...lines[line - 1] ?? ""].slice(0, Number(place.dataset.column) - 1).join(""); // columns count characters
+  const at = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0) + before.length;
+  field.setSelectionRange(at, at + String.fromCodePoint(field.value.codePointAt(at) ?? 10).length);
+}
+
+// What a mistake is in. Headers are counted as the server does: without those that are empty.
+function fieldOf(form, place) {
+  const filled = [...form.querySelectorAll(".header")].filter((row) => [...row.children].some((one) => one.value));
+  const header = place.hash === "#headers" && filled[Number(place.dataset.line) - 1]?.firstElementChild;
+  return header || form.querySelector(place.hash);
 }
 
 // JSON in lines, for those who would like to read what they edit. Nothing but the white space between

@@ -78,7 +78,13 @@ def _payload(exchange: Exchange, draft: Draft, mistakes: Sequence[Mistake]) -> H
     redacted = ", ".join(exchange.redacted[:20])
     return fragment(
         tag("h2", "Headers", id="headers", tabindex="-1"),
-        tag("div", *_headers(draft), class_="rows", role="group", aria_labelledby="headers"),
+        tag(
+            "div",
+            *_headers(draft, mistakes),
+            class_="rows",
+            role="group",
+            aria_labelledby="headers",
+        ),
         _wrong("headers", mistakes),
         tag("h2", "Body"),
         tag("label", tag("span", "Type"), _select("body-type", TYPES, draft.body_type)),
@@ -129,7 +135,8 @@ def _wrong(name: str, mistakes: Sequence[Mistake]) -> Html:
     return tag("p", "; ".join(told), class_="wrong", id=f"{name}-wrong")
 
 
-def _headers(draft: Draft) -> Iterator[Html]:
+def _headers(draft: Draft, mistakes: Sequence[Mistake]) -> Iterator[Html]:
+    wrong = {one.line for one in mistakes if one.field == "headers"}
     for number, (name, value) in enumerate((*draft.headers, *[("", "")] * _BLANK), 1):
         yield tag(
             "div",
@@ -140,6 +147,8 @@ def _headers(draft: Draft) -> Iterator[Html]:
                 aria_label=f"Name of header {number}",
                 placeholder="name",
                 spellcheck="false",
+                aria_invalid="true" if number in wrong else None,
+                aria_describedby="headers-wrong",
             ),
             tag(
                 "input",
