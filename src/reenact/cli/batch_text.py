@@ -27,12 +27,19 @@ def print_plan(batch: dict[str, Any]) -> None:
                 str(one["exchanges"]),
                 str(one["replayable"]),
                 str(one["agents"]),
-                f"refused: {safe(one['refused'])}" if one["refused"] else "",
+                _refused(one),
             )
         )
     for line in rows(table):
         print(f"  {line}")
     _remarks(batch, plan)
+
+
+def _refused(one: dict[str, Any]) -> str:
+    if not one["refused"]:
+        return ""
+    some = f"{one['refusals']} " if 0 < one["refusals"] < one["replayable"] else ""
+    return safe(f"{some}refused: {one['refused']}, {one['message']}")
 
 
 def _remarks(batch: dict[str, Any], plan: dict[str, Any]) -> None:

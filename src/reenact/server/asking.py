@@ -150,7 +150,8 @@ def deny(
     return Problem(
         code,
         f"the permission {permission} is missing{where}",
-        hint="ask a tenant administrator: reenact user grant",
+        hint="ask a tenant administrator",
+        command="reenact user grant",
         **details,
     )
 

@@ -68,8 +68,9 @@ class ProblemBody(msgspec.Struct, frozen=True):
 
 
 class Problem(Exception):
-    """An answer that is not what was asked for. ``retry_after`` is in seconds. ``audited`` says that
-    the denial is in the audit log already, in words of its own."""
+    """An answer that is not what was asked for. ``hint`` is a way out, and ``command`` the same for
+    those who are not on a page. ``retry_after`` is in seconds. ``audited`` says that the denial is in
+    the audit log already, in words of its own."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class Problem(Exception):
         message: str,
         *,
         hint: str = "",
+        command: str = "",
         retry_after: int | None = None,
         audited: bool = False,
         **details: Any,
@@ -86,11 +88,13 @@ class Problem(Exception):
         self.status = STATUS[code]
         self.message = message
         self.hint = hint
+        self.command = command
         self.retry_after = retry_after
         self.audited = audited
         self.details = details
 
     def body(self, request_id: str) -> ProblemBody:
         """What is sent."""
-        facts = ProblemFacts(self.code, self.message, self.hint, self.details, request_id)
+        hint = ": ".join(filter(None, (self.hint, self.command)))
+        facts = ProblemFacts(self.code, self.message, hint, self.details, request_id)
         return ProblemBody(facts)

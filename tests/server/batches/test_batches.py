@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 from reenact.server.access import Grant
 from reenact.server.ports import Limits
@@ -22,7 +23,7 @@ from tests.server.batches.following import (
 )
 from tests.server.batches.worker import Worker
 from tests.server.house import START, House, running
-from tests.server.traffic.puppet import Puppet, code_of, exchange, result
+from tests.server.traffic.puppet import ROUTE, Puppet, code_of, exchange, result
 
 
 def test_a_plan_counts_and_runs_nothing(
@@ -41,7 +42,7 @@ def test_a_plan_counts_and_runs_nothing(
     assert sizing["environments"] == {"staging": 9}
     assert sizing["apps"] == {"shop": 9}
     assert sizing["routes"] == {"orders": 8, "other": 1}
-    assert sizing["refused"] == {}
+    assert sizing["refused"] == {"not_replayable": 1}  # no agent has the other route
     assert (sizing["live"], sizing["withoutRecording"]) == (0, 1)
     assert sizing["groups"][0] == {
         "app": "shop",
@@ -52,6 +53,8 @@ def test_a_plan_counts_and_runs_nothing(
         "replayable": 6,
         "agents": 1,
         "refused": "",
+        "refusals": 0,
+        "message": "",
     }
     assert batch["progress"]["waiting"] == 7
     assert operator.get("/api/v1/replays").json()["items"] == []
@@ -71,6 +74,44 @@ def test_what_would_be_refused_and_what_would_run_live_is_in_the_plan(
     }
     reasoned = planned(allowed, search={}, environment="production", reason="because")["plan"]
     assert reasoned["refused"] == {"agent_offline": 6}
+
+
+def test_what_its_agents_would_refuse_is_in_the_plan(
+    house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    """As they refuse it when a batch runs: here are the same codes."""
+    agent.ingest(
+        exchange("ex-7", redacted=("/headers/x-user",)),
+        exchange("ex-8", redacted=("/headers/content-type", "/result/body/token")),
+        exchange("ex-9", route_id="other"),
+        exchange("ex-10", revision="r0"),
+    )
+    assert agent.register(capabilities=["replay"]).status_code == 200  # later than what came
+    sizing = planned(operator, search={}, revision="same")["plan"]
+    assert sizing["refused"] == {"not_replayable": 3, "revision_mismatch": 1}
+    orders, other = sizing["groups"]
+    assert (orders["replayable"], orders["refused"], orders["refusals"]) == (9, "not_replayable", 2)
+    assert orders["message"].endswith(("stored: /headers/x-user", "stored: /headers/content-type"))
+    assert (other["refusals"], other["message"]) == (1, "the agent has no route 'other' any more")
+
+    another = Puppet(house, agent_id="agent-2")
+    routes = [msgspec.to_builtins(ROUTE), {"routeId": "other", "revision": "r1"}]
+    assert (
+        another.register(routes=routes, capabilities=["replay", "credentials"]).status_code == 200
+    )
+    sizing = planned(operator, search={})["plan"]
+    assert sizing["refused"] == {}, "one of them can do it"
+
+
+def test_a_batch_refuses_what_its_plan_said(
+    agent: Puppet, worker: Worker, operator: httpx.Client
+) -> None:
+    agent.ingest(exchange("ex-7", redacted=("/headers/x-user",)))
+    batch = planned(operator, search={})
+    assert batch["plan"]["refused"] == {"not_replayable": 1}
+    assert confirm(operator, batch).status_code == 200
+    done = ended(operator, batch)
+    assert (done["progress"]["ended"], done["progress"]["codes"]) == (6, {"not_replayable": 1})
 
 
 def test_a_batch_runs_everything_once(house: House, worker: Worker, operator: httpx.Client) -> None:

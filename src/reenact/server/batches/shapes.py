@@ -80,7 +80,8 @@ class BatchAsked(_Asked, frozen=True):
 
 class Group(_Shown, frozen=True):
     """Exchanges of one route that would run in one place. ``refused`` is the code with which they
-    would be refused now; ``agents`` how many are online there."""
+    would be refused now, or most of those that would be, ``refusals`` how many these are and
+    ``message`` why; ``agents`` how many are online there."""
 
     app: str
     environment: str
@@ -90,6 +91,8 @@ class Group(_Shown, frozen=True):
     replayable: int
     agents: int
     refused: str
+    refusals: int = 0
+    message: str = ""
 
 
 class Sizing(_Shown, frozen=True):

@@ -12,8 +12,9 @@ from sqlalchemy import Row
 from reenact.server.access import EnvironmentKind, Place
 from reenact.server.agents.presence import heard_since
 from reenact.server.asking import Caller
+from reenact.server.batches.foreseeing import foresee
 from reenact.server.batches.shapes import BatchAsked, Group, Sizing
-from reenact.server.exchanges.rights import check_right
+from reenact.server.exchanges.rights import agent_offline, check_right
 from reenact.server.problems import Problem
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_agents import online_agents
@@ -28,7 +29,7 @@ class Standing(msgspec.Struct, frozen=True):
     """How things are in a place for somebody who wants to replay there."""
 
     kind: EnvironmentKind
-    agents: int
+    agents: Sequence[Row[Any]]
     refused: Problem | None
 
 
@@ -46,7 +47,7 @@ async def standing_at(
         refused = problem
     if refused is None and kind == "production" and not reason.strip():
         refused = Problem("reason_required", "a replay in production needs a reason")
-    return Standing(kind, len(agents), refused)
+    return Standing(kind, agents, refused)
 
 
 def skips(row: Row[Any], depth: int, boundaries: str) -> str:
@@ -67,18 +68,19 @@ async def sized(
         for place in places
     }
     good = [row for row in rows if not skips(row, depth, asked.boundaries)]
+    refused = await _refused(scope, good, asked, standings)
     return Sizing(
         exchanges=len(rows),
         replayable=len(good),
         not_found=missing,
         skipped=_tally(skips(row, depth, asked.boundaries) for row in rows),
-        refused=_tally(_code(standings[_place(row, asked)]) for row in good),
+        refused=_tally(problem.code for problem in refused.values()),
         live=0 if asked.boundaries == "recorded" else len(good),
         without_recording=sum(not (row.recording_digest or row.not_replayable) for row in rows),
         environments=_tally(_place(row, asked).environment or "" for row in rows),
         apps=_tally(row.app for row in rows),
         routes=_tally(row.route_id for row in rows),
-        groups=_groups(rows, asked, standings, depth),
+        groups=_groups(rows, asked, standings, {row.exchange_id for row in good}, refused),
     )
 
 
@@ -86,10 +88,23 @@ def _place(row: Row[Any], asked: BatchAsked) -> Place:
     return Place(asked.environment or row.environment, row.app)
 
 
-def _code(standing: Standing) -> str:
-    if standing.refused is not None:
-        return standing.refused.code
-    return "" if standing.agents else "agent_offline"
+async def _refused(
+    scope: Scope, rows: Sequence[Row[Any]], asked: BatchAsked, standings: dict[Place, Standing]
+) -> dict[str, Problem]:
+    """By id: those that would not be replayed as things are, and why."""
+    found: dict[str, Problem] = {}
+    agents: dict[str, Sequence[Row[Any]]] = {}
+    for row in rows:
+        place = _place(row, asked)
+        standing = standings[place]
+        if standing.refused is not None:
+            found[row.exchange_id] = standing.refused
+        elif not standing.agents:
+            found[row.exchange_id] = agent_offline(place)
+        else:
+            agents[row.exchange_id] = standing.agents
+    asked_about = [row for row in rows if row.exchange_id in agents]
+    return found | await foresee(scope, asked_about, agents, asked.revision)
 
 
 def _tally(words: Iterable[str]) -> dict[str, int]:
@@ -98,22 +113,42 @@ def _tally(words: Iterable[str]) -> dict[str, int]:
 
 
 def _groups(
-    rows: Sequence[Row[Any]], asked: BatchAsked, standings: dict[Place, Standing], depth: int
+    rows: Sequence[Row[Any]],
+    asked: BatchAsked,
+    standings: dict[Place, Standing],
+    good: set[str],
+    refused: dict[str, Problem],
 ) -> tuple[Group, ...]:
-    found: dict[tuple[Place, str], list[Row[Any]]] = {}
+    found: dict[tuple[Place, str], list[str]] = {}
     for row in rows:
-        found.setdefault((_place(row, asked), row.route_id), []).append(row)
+        found.setdefault((_place(row, asked), row.route_id), []).append(row.exchange_id)
     largest = sorted(found.items(), key=lambda item: -len(item[1]))[:_MOST_GROUPS]
     return tuple(
-        Group(
-            app=place.app or "",
-            environment=place.environment or "",
-            environment_kind=standings[place].kind,
-            route_id=route_id,
-            exchanges=len(members),
-            replayable=sum(not skips(row, depth, asked.boundaries) for row in members),
-            agents=standings[place].agents,
-            refused=_code(standings[place]),
-        )
+        _group(place, route_id, standings[place], members, good, refused)
         for (place, route_id), members in largest
+    )
+
+
+def _group(
+    place: Place,
+    route_id: str,
+    standing: Standing,
+    members: Sequence[str],
+    good: set[str],
+    refused: dict[str, Problem],
+) -> Group:
+    problems = [refused[one] for one in members if one in refused]
+    code = next(iter(_tally(one.code for one in problems)), "")
+    alike = [one for one in problems if one.code == code]
+    return Group(
+        app=place.app or "",
+        environment=place.environment or "",
+        environment_kind=standing.kind,
+        route_id=route_id,
+        exchanges=len(members),
+        replayable=sum(one in good for one in members),
+        agents=len(standing.agents),
+        refused=code,
+        refusals=len(alike),
+        message=alike[0].message if alike else "",
     )

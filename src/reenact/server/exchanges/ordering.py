@@ -81,7 +81,8 @@ async def _check_recording(scope: Scope, source: Row[Any], wanted: ReplayRequest
         raise Problem(
             "not_replayable",
             "the recording of its calls is not kept any more",
-            hint="retention has erased it: GET /api/v1/retention",
+            hint="retention has erased it",
+            command="reenact retention show",
         )
 
 

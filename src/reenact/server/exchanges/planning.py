@@ -13,6 +13,7 @@ from reenact.server.agents.presence import heard_since, presence
 from reenact.server.asking import Caller
 from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.rights import (
+    agent_offline,
     check_agent,
     check_recorded,
     check_right,
@@ -102,15 +103,11 @@ def plan(caller: Caller, source: Row[Any], wanted: ReplayRequest, goal: Goal) ->
     check_source(exchange, depth, server.limits.depth)
     check_recorded(exchange.recording is not None, wanted.boundaries)
     if goal.agent is None:
-        raise Problem(
-            "agent_offline",
-            f"no agent of {source.app} is online in {goal.place.environment}",
-            hint="start the app, and look at reenact agents",
-        )
+        raise agent_offline(goal.place)
     made = edited(exchange.start, wanted, server.limits.payload)
     payload = exchange.start if made is None else made
     missing = unfilled(exchange.start, payload, exchange.redacted)
-    route = check_agent(goal.agent, source, exchange, missing, wanted.revision)
+    route = check_agent(goal.agent, source, missing, wanted.revision)
     return Plan(
         source=source,
         exchange=exchange,

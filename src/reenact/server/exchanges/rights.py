@@ -25,6 +25,7 @@ from reenact.server.problems import Problem
 
 __all__ = [
     "NO_RECORDING",
+    "agent_offline",
     "check_agent",
     "check_recorded",
     "check_right",
@@ -91,10 +92,18 @@ def check_recorded(has_recording: bool, boundaries: str) -> None:
         )
 
 
-def check_agent(
-    agent: Any, source: Any, exchange: Exchange, unfilled: tuple[str, ...], revision: str
-) -> Route:
-    """The route at ``agent`` that ``exchange``, kept as ``source``, would go through. Raises
+def agent_offline(place: Place) -> Problem:
+    """Nobody is there to replay anything."""
+    return Problem(
+        "agent_offline",
+        f"no agent of {place.app} is online in {place.environment}",
+        hint="start the app, and look at its agents",
+        command="reenact agents",
+    )
+
+
+def check_agent(agent: Any, source: Any, unfilled: tuple[str, ...], revision: str) -> Route:
+    """The route at ``agent`` that the exchange of the row ``source`` would go through. Raises
     :class:`Problem`."""
     capabilities = agent.capabilities.split()
     if "replay" not in capabilities:
@@ -103,7 +112,7 @@ def check_agent(
     if route is None:
         raise Problem(
             "not_replayable",
-            f"the agent has no route {exchange.route_id[:200]!r} any more",
+            f"the agent has no route {source.route_id[:200]!r} any more",
             agentId=agent.agent_id,
         )
     if unfilled and "credentials" not in capabilities:
@@ -114,12 +123,12 @@ def check_agent(
             hint="give them with the replay, or give the agent a credentials hook",
             paths=list(unfilled[:100]),
         )
-    if revision == "same" and route.revision != exchange.revision:
+    if revision == "same" and route.revision != source.revision:
         raise Problem(
             "revision_mismatch",
             "the route has another revision than when this was recorded",
             hint="replay it with the current one: revision current",
-            recorded=exchange.revision,
+            recorded=source.revision,
             current=route.revision,
         )
     return route

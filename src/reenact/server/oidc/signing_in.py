@@ -101,7 +101,7 @@ def _only(users: list[User]) -> User:
     if not users:
         raise _refused(
             "nobody with this address has an account here",
-            hint="ask a tenant administrator to invite you: reenact user add",
+            hint="ask a tenant administrator to invite you",
         )
     if len(users) > 1:
         raise Problem(

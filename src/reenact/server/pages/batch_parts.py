@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.server.batches.shapes import BatchView, Progress
+from reenact.server.batches.shapes import BatchView, Group, Progress
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, environment, whole
@@ -42,6 +42,14 @@ def doubts(found: BatchView) -> Html | None:
     return tag("p", which, counted(found.plan.refused), class_="doubts")
 
 
+def _refusals(one: Group) -> Html | None:
+    """Why, and how many unless it is all of them."""
+    if not one.refused:
+        return None
+    some = f"{one.refusals:,} of {one.replayable:,}: " if 0 < one.refusals < one.replayable else ""
+    return fragment(some, code(one.refused, tone="bad"), tag("p", one.message, class_="dim"))
+
+
 def plan_of(found: BatchView) -> Html:
     """What would be replayed where, as it was when it was planned."""
     plan = found.plan
@@ -54,7 +62,7 @@ def plan_of(found: BatchView) -> Html:
             f"{one.exchanges:,}",
             f"{one.replayable:,}",
             f"{one.agents:,} online",
-            code(one.refused, tone="bad") if one.refused else "",
+            _refusals(one),
         )
         for one in plan.groups
     ]

@@ -64,7 +64,8 @@ async def _by_key(server: Server, request: Request, header: str) -> Principal:
             raise Problem(
                 "unauthenticated",
                 "this key was revoked, or has expired",
-                hint="ask a tenant administrator for a new one: reenact key add",
+                hint="ask a tenant administrator for a new one",
+                command="reenact key add",
             )
         principal = await _holder(transaction, request, key)
     if now - key.last_used_at > _SEEN:

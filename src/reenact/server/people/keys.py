@@ -47,7 +47,8 @@ async def add_own_key(ask: Ask) -> Response:
         raise Problem(
             "permission_denied",
             "a key cannot make keys of its own",
-            hint="sign in with your password: reenact login",
+            hint="sign in with your password",
+            command="reenact login",
             permission="known",
         )
     own = await ask.json(OwnKeyAsked)

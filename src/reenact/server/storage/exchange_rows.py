@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -95,6 +95,15 @@ async def briefs_of(
         for row in await scope.all(_brief(scope).where(some, within(EXCHANGES, places))):
             found[row.exchange_id] = row
     return [found[one] for one in ids if one in found]
+
+
+async def documents_of(scope: Scope, ids: Sequence[str]) -> AsyncIterator[Row[Any]]:
+    """Ids and contents, in no order; not all of them in memory at once."""
+    columns = (EXCHANGES.c.exchange_id, EXCHANGES.c.document)
+    for start in range(0, len(ids), _AT_ONCE):
+        some = EXCHANGES.c.exchange_id.in_(ids[start : start + _AT_ONCE])
+        for row in await scope.all(scope.select(EXCHANGES, *columns).where(some)):
+            yield row
 
 
 async def find_exchange(scope: Scope, exchange_id: str) -> Row[Any] | None:
