@@ -56,6 +56,23 @@ def test_a_search_becomes_a_batch_that_counts_first(ada: Desk) -> None:
     assert ada.page.texts("td[data-head=Batch]") == ["status failed"]
 
 
+def test_a_batch_goes_on_below_what_somebody_is_about_to_press(ada: Desk) -> None:
+    page = ada.page.page
+    _plan(ada)
+    page.get_by_role("button", name="Replay 2 exchanges").click()
+    page.get_by_text("0 of 2 exchanges").wait_for()
+    page.get_by_text("Cancel", exact=True).click()
+    with ada.agent.stream() as stream:
+        commands = [ada.agent.read_command(stream.next()["data"]) for _ in range(2)]
+        ada.agent.run(commands[0])
+        page.get_by_text("1 of 2 exchanges").wait_for()
+        page.locator("td[data-head=Verdict]", has_text="fixed").wait_for()
+        assert page.get_by_role("button", name="Yes, cancel").is_visible()
+        ada.agent.run(commands[1])
+    page.locator(".title .badge", has_text="completed").wait_for()
+    assert page.get_by_role("button", name="Yes, cancel").count() == 0
+
+
 def test_a_plan_is_dropped(ada: Desk) -> None:
     _plan(ada)
     ada.page.page.get_by_text("Drop the plan", exact=True).click()

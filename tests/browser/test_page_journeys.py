@@ -158,6 +158,23 @@ def test_from_an_edit_to_the_proof_of_it(ada: Desk) -> None:
     _verify_at_home(ada)
 
 
+def test_what_was_opened_stays_open_while_a_replay_goes_on(ada: Desk) -> None:
+    page = ada.page.page
+    ada.go("/exchanges/ex-1/replay")
+    page.get_by_label("Content (base64 for bytes)").fill('{"amount": 8}')
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.get_by_text("Edit that was asked for").click()
+    with ada.agent.stream() as stream:
+        command = ada.agent.read_command(stream.next()["data"])
+    ada.agent.say(command.replay_id, "running")
+    page.locator(".title .badge", has_text="running").wait_for()
+    page.locator("li[aria-current=step]", has_text="Running").wait_for()
+    assert page.locator("#live").inner_text() == "It runs."
+    assert '"path": "/body/amount"' in page.locator("details[open] pre").inner_text()
+    ada.agent.run(command)
+    page.locator(".verdict").wait_for()
+
+
 def _verify_at_home(ada: Desk) -> None:
     """With what the page gives out, and nothing else."""
     page, found = ada.page.page, {}

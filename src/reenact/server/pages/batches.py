@@ -90,7 +90,7 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
         *(_actions(ask, found, over) if may_replay(ask) else ()),
         tag(
             "div",
-            progress_of(found) if found.confirmed_at else None,
+            tag("div", progress_of(found), data_part="progress") if found.confirmed_at else None,
             tag("p", role="status", id="live", class_="dim"),
             class_="progress",
             data_events=url("/api/v1/batches/{}/events", found.batch_id) if live else None,
@@ -102,8 +102,12 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
             "section",
             tag("h2", "Exchanges"),
             _only(ask, found),
-            _items(items.items, await kinds_of(ask)),
-            pieces(ask, items.next),
+            tag(
+                "div",
+                _items(items.items, await kinds_of(ask)),
+                pieces(ask, items.next),
+                data_part="items",
+            ),
         ),
         here="/batches",
         heading=fragment(badge(found.state), _ways(ask, found)),

@@ -33,7 +33,7 @@ def rows_of(found: Graph) -> list[tuple[int, Node]]:
     below: defaultdict[str, list[str]] = defaultdict(list)
     led: set[str] = set()
     for edge in found.edges:
-        if edge.kind != "correlation" and {edge.source, edge.target} <= set(nodes):
+        if edge.kind != "correlation" and {edge.source, edge.target} <= nodes.keys():
             below[edge.source].append(edge.target)
             led.add(edge.target)
     order = sorted(nodes.values(), key=lambda node: (node.started_at, node.exchange_id))
@@ -99,7 +99,7 @@ def _ties(found: Graph, rows: list[tuple[int, Node]]) -> list[tuple[str, str]]:
     order = {name: number for number, name in enumerate(tops)}
     pairs: dict[tuple[str, str], None] = {}
     for edge in found.edges:
-        if edge.kind == "correlation" and {edge.source, edge.target} <= set(tops):
+        if edge.kind == "correlation" and {edge.source, edge.target} <= tops.keys():
             one, other = sorted((tops[edge.source], tops[edge.target]), key=order.__getitem__)
             if one != other:
                 pairs[one, other] = None

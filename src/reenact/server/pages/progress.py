@@ -53,7 +53,9 @@ async def show_replay(ask: Ask) -> Response:
         await _compared(ask, found) if over and found.exchange_id else None,
         here="/replays",
         heading=fragment(
-            environment(found.environment, kind), badge(found.state), _actions(ask, found, over)
+            environment(found.environment, kind),
+            tag("span", badge(found.state), data_part="state"),
+            _actions(ask, found, over),
         ),
         head=() if over else (refresh,),
     )
@@ -72,7 +74,7 @@ def _progress(found: ReplayView) -> Html:
     steps.append(_step(last, found.ended_at, False, max(before)))
     return tag(
         "div",
-        tag("ol", *steps, class_="way"),
+        tag("ol", *steps, class_="way", data_part="way"),
         ending(found),
         tag("p", role="status", id="live", class_="dim"),
         class_="progress",

@@ -48,7 +48,7 @@ def _begun(found: Graph) -> dict[str, Node]:
     callers = {
         edge.target: edge.source
         for edge in found.edges
-        if edge.kind == "parent" and {edge.source, edge.target} <= set(nodes)
+        if edge.kind == "parent" and {edge.source, edge.target} <= nodes.keys()
     }
     begun: dict[str, Node] = {}
     for one in nodes:
