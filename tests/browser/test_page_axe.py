@@ -81,7 +81,8 @@ def _ended_session(ada: Desk) -> None:
 def _mistake(ada: Desk) -> None:
     ada.go("/exchanges/ex-1/replay")
     ada.page.page.locator("#body").fill("{,}")
-    ada.page.page.locator(".mistakes").wait_for()
+    ada.page.page.locator("input[name=header-value]").last.fill("of no name")
+    ada.page.page.locator("input[aria-invalid]").wait_for()
 
 
 def _production(ada: Desk) -> None:
