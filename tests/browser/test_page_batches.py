@@ -49,7 +49,15 @@ def test_a_search_becomes_a_batch_that_counts_first(ada: Desk) -> None:
             command = ada.agent.read_command(stream.next()["data"])
             ada.agent.run(command)
     page.get_by_text("2 of 2 exchanges").wait_for()
-    assert ada.page.texts("td[data-head=Verdict]") == ["fixed", "fixed"]
+    why = "it completed, and failed before"
+    assert ada.page.texts("td[data-head=Verdict]") == ["fixed", *[f"fixed {why}"] * 2]
+    assert ada.page.texts("td[data-head='First difference']") == [why]
+    page.get_by_role("link", name=why).click()
+    page.wait_for_url(re.compile("verdict=fixed&cause=it"))
+    assert f"Only fixed {why}. Show all" in ada.text()
+    assert ada.page.count("td[data-head=Exchange]") == 2
+    page.get_by_role("link", name="one of them").click()
+    page.locator(".verdict.fixed").wait_for()
     assert {one["reason"] for one in ada.house.records("replay.requested")} == {"are they fixed?"}
     ada.go("/batches")
     assert ada.page.texts("td[data-head=State]") == ["completed"]
@@ -66,7 +74,7 @@ def test_a_batch_goes_on_below_what_somebody_is_about_to_press(ada: Desk) -> Non
         commands = [ada.agent.read_command(stream.next()["data"]) for _ in range(2)]
         ada.agent.run(commands[0])
         page.get_by_text("1 of 2 exchanges").wait_for()
-        page.locator("td[data-head=Verdict]", has_text="fixed").wait_for()
+        page.locator("td[data-head=Verdict]", has_text="fixed").first.wait_for()
         assert page.get_by_role("button", name="Yes, cancel").is_visible()
         ada.agent.run(commands[1])
     page.locator(".title .badge", has_text="completed").wait_for()

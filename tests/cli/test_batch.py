@@ -67,7 +67,9 @@ def test_run_fails_when_a_replay_differs(agent: Puppet, run: Run) -> None:
     assert ran.code == 1
     assert ran.json()["progress"]["verdicts"] == {"diverged": 1}
     shown = run("batch", "show", batch, "--verdict", "diverged")
-    assert "diverged" in shown.out.splitlines()[-1]
+    why = "the result: /body/total differs"
+    assert shown.out.splitlines()[-3].split(maxsplit=2) == ["1", "diverged", why]
+    assert shown.out.splitlines()[-1].endswith(f"diverged  {why}")
 
 
 def test_a_search_is_saved_and_planned(agent: Puppet, house: House, run: Run) -> None:

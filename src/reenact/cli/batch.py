@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from reenact._system import pause, start_clock
-from reenact.cli.batch_text import print_plan, print_progress, progress_line
+from reenact.cli.batch_text import print_causes, print_plan, print_progress, progress_line
 from reenact.cli.client import Client, part, signed_in_client
 from reenact.cli.listing import Column, print_table, told, when
 from reenact.cli.render import json_line, safe
@@ -22,7 +22,7 @@ __all__ = ["cancel", "ls", "plan", "run", "show"]
 _PATH = "/api/v1/batches"
 _LAST = ("completed", "cancelled")
 _AGAIN, _TRIES = 1.0, 5
-_ALL = 10_000
+_ALL, _CAUSES = 10_000, 20
 
 _TABLE: tuple[Column, ...] = (
     ("made", when("createdAt")),
@@ -39,7 +39,7 @@ _ITEMS: tuple[Column, ...] = (
     ("replay", told("replayId")),
     ("state", told("outcome", "state")),
     ("verdict", told("verdict")),
-    ("", lambda one: ": ".join(filter(None, (one["code"], one["message"])))),
+    ("", lambda one: ": ".join(filter(None, (one["code"], one["message"] or one["cause"])))),
 )
 
 
@@ -96,8 +96,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line(found))
     else:
-        print_progress(found)
+        _tell(client, found)
     return 0 if args.no_wait else _code(found)
+
+
+def _tell(client: Client, batch: dict[str, Any]) -> None:
+    """What came of it, and why."""
+    print_progress(batch)
+    causes = f"{_PATH}/{part(batch['batchId'])}/causes"
+    print_causes(client.items(causes, {}, _CAUSES))
 
 
 def _code(batch: dict[str, Any]) -> int:
@@ -154,13 +161,13 @@ def show(args: argparse.Namespace) -> int:
     if args.items or args.verdict:
         items = client.items(f"{path}/items", {"verdict": args.verdict}, _ALL)
         if not args.json:
-            print_progress(found)
+            _tell(client, found)
         print_table(args, items, _ITEMS, "no such exchange in it")
     elif args.json:
         print(json_line(found))
     else:
         print_plan(found)
-        print_progress(found)
+        _tell(client, found)
     return 0
 
 

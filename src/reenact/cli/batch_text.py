@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from reenact.cli.render import count, rows, safe
 
-__all__ = ["print_plan", "print_progress", "progress_line"]
+__all__ = ["print_causes", "print_plan", "print_progress", "progress_line"]
 
 _STATES = ("waiting", "asked", "ended", "refused", "skipped", "cancelled")
 
@@ -70,3 +71,10 @@ def print_progress(batch: dict[str, Any]) -> None:
         if told:
             words = ", ".join(f"{number} {word}" for word, number in sorted(told.items()))
             print(f"  {name:<9} {safe(words)}")
+
+
+def print_causes(causes: Iterable[dict[str, Any]]) -> None:
+    """Why replays differ: how many of them first in the same place."""
+    table = [(str(one["exchanges"]), safe(one["verdict"]), safe(one["cause"])) for one in causes]
+    for line in rows(table):
+        print(f"  {line}")

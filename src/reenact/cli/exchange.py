@@ -44,6 +44,7 @@ _REPLAYS: tuple[Column, ...] = (
     ("verdict", told("verdict")),
     ("by", told("requestedBy")),
     ("reason", told("reason")),
+    ("first difference", told("cause")),
 )
 
 

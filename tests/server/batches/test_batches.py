@@ -114,6 +114,35 @@ def test_a_batch_refuses_what_its_plan_said(
     assert (done["progress"]["ended"], done["progress"]["codes"]) == (6, {"not_replayable": 1})
 
 
+def test_why_replays_differ_is_counted(agent: Puppet, operator: httpx.Client) -> None:
+    batch = started(operator, exchanges=["ex-1", "ex-2", "ex-3", "ex-4"], concurrency=4)
+    came = [
+        {"result": result(11)},
+        {"result": result(12)},
+        {"status": "failed", "result": None},
+        {},
+    ]
+    with agent.stream() as stream:
+        for changes in came:
+            agent.run(agent.read_command(stream.next()["data"]), **changes)
+    ended(operator, batch)
+    answer = operator.get(f"{PATH}/{batch['batchId']}/causes").json()
+    named = {one["replayId"]: one for one in operator.get("/api/v1/replays").json()["items"]}
+    for one in answer["items"]:
+        example = named[one.pop("replayId")]
+        assert (example["verdict"], example["cause"]) == (one["verdict"], one["cause"])
+    total, failed = "the result: /body/total differs", "it failed, and completed before"
+    assert answer["items"] == [
+        {"verdict": "diverged", "cause": total, "exchanges": 2},
+        {"verdict": "regressed", "cause": failed, "exchanges": 1},
+    ]
+    assert {one["cause"] for one in items(operator, batch)} == {total, failed, ""}
+    assert len(items(operator, batch, cause=total)) == 2
+    assert items(operator, batch, cause=total, verdict="regressed") == []
+    few = operator.get(f"{PATH}/{batch['batchId']}/causes?limit=1").json()["items"]
+    assert [one["cause"] for one in few] == [total]
+
+
 def test_a_batch_runs_everything_once(house: House, worker: Worker, operator: httpx.Client) -> None:
     batch = started(operator, search={"route": "orders"}, reason="after the fix")
     done = ended(operator, batch)

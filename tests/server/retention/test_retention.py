@@ -94,6 +94,8 @@ def test_old_exchanges_go_with_what_belongs_to_them_and_proofs_hold(
     agent.ingest(exchange(recording=ref), blobs=(recording,))
     edit = [{"op": "replace", "path": "/body/amount", "value": 7}]
     replay_id = replayed(agent, admin, patch=edit)
+    caused = admin.get(f"/api/v1/replays/{replay_id}").json()["cause"]
+    assert caused == "call example/small-1 was not made, and was before"
     proof_path = f"/api/v1/replays/{replay_id}/proof"
     before = admin.get(proof_path).content
     assert parse_replay_proof(before).values
@@ -112,7 +114,7 @@ def test_old_exchanges_go_with_what_belongs_to_them_and_proofs_hold(
     with pytest.raises(Problem, match="not kept any more"):
         house.run(house.server.blobs.get("default", ref.digest))
     replay = admin.get(f"/api/v1/replays/{replay_id}").json()
-    assert (replay["state"], replay["patch"]) == ("completed", [])
+    assert (replay["state"], replay["patch"], replay["cause"]) == ("completed", [], "")
     after = admin.get(proof_path).content
     assert parse_replay_proof(after).values == ()
     for data in (before, after):

@@ -54,6 +54,7 @@ def compare(
     divergences = _divergences(replay, asked.answers)
     counts = _counted([*start, *result], [*processors, *calls])
     inner = _counted(result, [*processors, *calls])
+    first = first_difference(original, replay, start, result, processors, calls, divergences)
     return Comparison(
         verdict=verdict_of(
             original,
@@ -62,7 +63,8 @@ def compare(
             differs=bool(inner.changed or inner.added or inner.removed or "" in asked.answers),
             noise=bool(start or counts.noise),
         ),
-        first=first_difference(original, replay, start, result, processors, calls, divergences),
+        first=first.words,
+        cause=first.cause,
         status=Sides(before=original.status, after=replay.status),
         start=tuple(start[:LISTED]),
         result=tuple(result[:LISTED]),

@@ -92,6 +92,8 @@ class Comparison(_Value, frozen=True):
     verdict: Verdict
     first: str = ""
     """The first difference that counts, in words; empty when there is none."""
+    cause: str = ""
+    """The same without its values: alike for all that differ in the same place."""
     status: Sides = Sides()
     start: tuple[Changed, ...] = ()
     result: tuple[Changed, ...] = ()

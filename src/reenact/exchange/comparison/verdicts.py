@@ -13,6 +13,7 @@ An exchange *fails* when it raised, or when its result has an HTTP status of 500
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from reenact.exchange.comparison.changes import Changed
 from reenact.exchange.comparison.result import CallChange, ProcessorChange
 from reenact.exchange.model import Exchange, Verdict
 
-__all__ = ["ANSWERS", "first_difference", "outcome", "verdict_of"]
+__all__ = ["ANSWERS", "CAUSE", "Difference", "first_difference", "outcome", "verdict_of"]
 
 ANSWERS: Final[dict[Answer, str]] = {
     "recorded": "the recorded answer was given",
@@ -34,6 +35,17 @@ ANSWERS: Final[dict[Answer, str]] = {
 
 _SUCCEEDED, _REFUSED, _FAILED = range(3)
 _VALUE: Final = 60
+CAUSE: Final = 300
+"""Letters of a cause, at most."""
+_INDEX: Final = re.compile(r"/\d+(?=/|$)")
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """``words`` say it with its values. ``cause`` says only what differs, and not how: it is the same
+    for all exchanges that differ there."""
+
+    words: str
+    cause: str
 
 
 def outcome(exchange: Exchange) -> int:
@@ -68,62 +80,77 @@ def first_difference(
     processors: Iterable[ProcessorChange],
     calls: Iterable[CallChange],
     divergences: Iterable[dict[str, Any]] = (),
-) -> str:
-    """In the order in which things happen, what was edited last: it was meant. Empty for none."""
-    sentences = (
+) -> Difference:
+    """In the order in which things happen, what was edited last: it was meant. None says nothing."""
+    found = (
         *_about_processors(processors),
         *_about_calls(calls),
         *_about_divergences(divergences),
         *_about_status(before, after),
-        *(f"the result: {_words(one)}" for one in result if not one.noise),
-        *(f"the start payload: {_words(one)}" for one in start if not one.noise),
+        *(_about("the result", one) for one in result if not one.noise),
+        *(_about("the start payload", one) for one in start if not one.noise),
     )
-    return next(iter(sentences), "")
+    return next(iter(found), Difference("", ""))
 
 
-def _about_processors(processors: Iterable[ProcessorChange]) -> Iterator[str]:
+def _about_processors(processors: Iterable[ProcessorChange]) -> Iterator[Difference]:
     for one in processors:
         if one.noise or one.state == "same":
             continue
-        name = f"processor {safe(one.path)}"
-        if one.state == "added":
-            yield f"{name} ran, and did not before"
-        elif one.state == "removed":
-            yield f"{name} did not run, and did before"
+        name, kind = f"processor {safe(one.path)}", f"processor {safe(one.processor_id)}"
+        if one.state == "changed":
+            yield _about(name, _counting(one.changes), kind)
         else:
-            yield f"{name}: {_words(next(change for change in one.changes if not change.noise))}"
+            how = (
+                "ran, and did not before" if one.state == "added" else "did not run, and did before"
+            )
+            yield Difference(f"{name} {how}", clip(f"{kind} {how}", CAUSE))
         return
 
 
-def _about_calls(calls: Iterable[CallChange]) -> Iterator[str]:
+def _about_calls(calls: Iterable[CallChange]) -> Iterator[Difference]:
     for one in calls:
         if one.noise or one.state == "same":
             continue
         name = f"call {clip(safe(one.operation), 2 * _VALUE)}"
         got = f"; {ANSWERS[one.answer]}" if one.answer else ""
-        if one.state == "added":
-            yield f"{name} was made, and was not before{got}"
-        elif one.state == "removed":
-            yield f"{name} was not made, and was before"
+        if one.state == "changed":
+            yield _about(name, _counting(one.changes), more=got)
         else:
-            change = next(change for change in one.changes if not change.noise)
-            yield f"{name}: {_words(change)}{got}"
+            added = one.state == "added"
+            how = f"was made, and was not before{got}" if added else "was not made, and was before"
+            yield Difference(f"{name} {how}", f"{name} {how}")
         return
 
 
-def _about_divergences(divergences: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _counting(changes: Iterable[Changed]) -> Changed:
+    return next(change for change in changes if not change.noise)
+
+
+def _about_divergences(divergences: Iterable[dict[str, Any]]) -> Iterator[Difference]:
     """Those that no call shows."""
     for one in divergences:
         detail = one.get("detail")
         if not one.get("answer") and isinstance(detail, str):
-            yield clip(safe(detail), 6 * _VALUE)
+            code = clip(safe(str(one.get("code", ""))), _VALUE)
+            yield Difference(clip(safe(detail), 6 * _VALUE), f"divergence {code}".rstrip())
             return
 
 
-def _about_status(before: Exchange, after: Exchange) -> Iterator[str]:
+def _about_status(before: Exchange, after: Exchange) -> Iterator[Difference]:
     if before.status != after.status:
         error = f" with {after.error.type}" if after.error is not None else ""
-        yield f"it {after.status}{safe(error)}, and {before.status} before"
+        words = f"it {after.status}{safe(error)}, and {before.status} before"
+        yield Difference(words, clip(words, CAUSE))
+
+
+def _about(name: str, change: Changed, kind: str = "", more: str = "") -> Difference:
+    """``kind`` is what the cause calls it, where that is not its name."""
+    place = clip(safe(_INDEX.sub("/*", change.path)), 2 * _VALUE)
+    how = {"add": "is new", "remove": "is gone"}.get(change.op, "differs")
+    error = f": {safe(str(change.after['type']))}" if _is_error(change.after) else ""
+    cause = f"{kind or name}: {place} {how}{error}{more}"
+    return Difference(f"{name}: {_words(change)}{more}", clip(cause, CAUSE))
 
 
 def _words(change: Changed) -> str:
@@ -135,8 +162,12 @@ def _words(change: Changed) -> str:
     return f"{path} is {_value(change.after)}, and was {_value(change.before)}"
 
 
+def _is_error(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"type", "message"}
+
+
 def _value(value: Any) -> str:
-    if isinstance(value, dict) and set(value) == {"type", "message"}:  # an error
+    if _is_error(value):
         return clip(safe(f"{value['type']}: {value['message']}"), 2 * _VALUE)
     if isinstance(value, (dict, list, tuple)):
         many = "fields" if isinstance(value, dict) else "items"

@@ -113,6 +113,7 @@ class Driver:
                     "code": row.code,
                     "message": row.message,
                     "verdict": row.verdict,
+                    "cause": row.cause,
                 }
                 await change_item(scope, batch_id, row.exchange_id, "asked", values)
         return True

@@ -7,9 +7,23 @@ from typing import Final
 from reenact.server.access import Permission
 from reenact.server.batches.confirming import cancel_batch, confirm_batch
 from reenact.server.batches.planning import plan_batch
-from reenact.server.batches.reading import read_batch, read_batches, read_items, watch_batch
+from reenact.server.batches.reading import (
+    ITEM_FILTERS,
+    read_batch,
+    read_batches,
+    read_causes,
+    read_items,
+    watch_batch,
+)
 from reenact.server.batches.searches import put_search, read_search, read_searches, remove
-from reenact.server.batches.shapes import BatchAsked, BatchView, ItemView, SavedSearch, Search
+from reenact.server.batches.shapes import (
+    BatchAsked,
+    BatchView,
+    CauseView,
+    ItemView,
+    SavedSearch,
+    Search,
+)
 from reenact.server.routing import PAGED, Endpoint, Says
 
 __all__ = ["ENDPOINTS"]
@@ -45,7 +59,14 @@ ENDPOINTS: Final = (
         f"{_BATCH}/items",
         "exchange:read",
         read_items,
-        says=Says("Its exchanges and replays", query=(*PAGED, "state", "verdict"), lists=ItemView),
+        says=Says("Its exchanges and replays", query=(*PAGED, *ITEM_FILTERS), lists=ItemView),
+    ),
+    Endpoint(
+        "GET",
+        f"{_BATCH}/causes",
+        "exchange:read",
+        read_causes,
+        says=Says("Why its replays differ", query=("limit",), lists=CauseView),
     ),
     Endpoint(
         "GET",

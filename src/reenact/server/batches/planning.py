@@ -96,4 +96,5 @@ def _item(ask: Ask, batch_id: str, at: int, row: Row[Any], asked: BatchAsked) ->
         "code": code,
         "message": row.not_replayable or (NO_RECORDING if code == "not_replayable" else ""),
         "verdict": "",
+        "cause": "",
     }

@@ -14,18 +14,35 @@ from reenact.server.agents.sse import Channel, EventStream
 from reenact.server.agents.waiting import rest
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
-from reenact.server.batches.shapes import BatchAsked, BatchView, ItemView, KeptPlan, Progress
+from reenact.server.batches.shapes import (
+    BatchAsked,
+    BatchView,
+    CauseView,
+    ItemView,
+    KeptPlan,
+    Progress,
+)
 from reenact.server.batches.subjects import batch_subject
 from reenact.server.exchanges.documents import loose
 from reenact.server.exchanges.history import places_of
 from reenact.server.exchanges.paging import listed, page_of
 from reenact.server.problems import Problem
-from reenact.server.storage.batch_items import count_outcomes, list_items
+from reenact.server.storage.batch_items import count_causes, count_outcomes, list_items
 from reenact.server.storage.batch_rows import find_batch, list_batches
 from reenact.server.storage.database import Scope
 
-__all__ = ["get_batch", "read_batch", "read_batches", "read_items", "show", "watch_batch"]
+__all__ = [
+    "ITEM_FILTERS",
+    "get_batch",
+    "read_batch",
+    "read_batches",
+    "read_causes",
+    "read_items",
+    "show",
+    "watch_batch",
+]
 
+ITEM_FILTERS: Final = ("state", "verdict", "cause")
 _LAST: Final = ("completed", "cancelled")
 
 
@@ -103,11 +120,19 @@ async def read_items(ask: Ask) -> Listed:
     after, limit = ask.number("cursor", 0), ask.limit
     async with ask.server.database.reading(ask.tenant) as scope:
         row = await get_batch(ask, scope, ask.path("id"))
-        state, verdict = ask.query("state"), ask.query("verdict")
-        rows = await list_items(scope, row.batch_id, state, verdict, after, limit + 1)
+        filters = {name: ask.query(name) for name in ITEM_FILTERS}
+        rows = await list_items(scope, row.batch_id, filters, after, limit + 1)
     shown = rows[:limit]
     cursor = str(shown[-1].position) if len(rows) > limit else None
     return Listed([ItemView.of(row) for row in shown], cursor)
+
+
+async def read_causes(ask: Ask) -> Listed:
+    """``GET /api/v1/batches/{id}/causes``: why replays of it differ, what most of them have first."""
+    async with ask.server.database.reading(ask.tenant) as scope:
+        row = await get_batch(ask, scope, ask.path("id"))
+        rows = await count_causes(scope, row.batch_id, ask.limit)
+    return Listed([CauseView.of(one) for one in rows], None)
 
 
 async def watch_batch(ask: Ask) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
 from sqlalchemy import Row
@@ -16,6 +16,7 @@ __all__ = [
     "BatchAsked",
     "BatchState",
     "BatchView",
+    "CauseView",
     "Group",
     "ItemState",
     "ItemView",
@@ -177,7 +178,15 @@ class BatchView(_Shown, frozen=True):
     progress: Progress
 
 
-class ItemView(_Shown, frozen=True):
+class _Row(_Shown, frozen=True):
+    """What a row has columns for."""
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Self:
+        return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
+
+
+class ItemView(_Row, frozen=True):
     """An exchange of a batch, and its replay."""
 
     position: int
@@ -192,10 +201,17 @@ class ItemView(_Shown, frozen=True):
     code: str
     message: str
     verdict: str
+    cause: str
 
-    @classmethod
-    def of(cls, row: Row[Any]) -> ItemView:
-        return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
+
+class CauseView(_Row, frozen=True):
+    """Exchanges of a batch whose replays differ first in the same place, with the same verdict.
+    ``replay_id`` is one of them."""
+
+    verdict: str
+    cause: str
+    exchanges: int
+    replay_id: str
 
 
 class SavedSearch(_Shown, frozen=True):

@@ -27,7 +27,12 @@ from reenact.server.storage.exchange_rows import find_exchange
 
 __all__ = ["Judged", "complete", "judge", "side_by_side", "with_rules"]
 
-Judged = DiffSummary
+
+class Judged(msgspec.Struct, frozen=True):
+    """How a replay compares with its source, and why it is not the same."""
+
+    summary: DiffSummary
+    cause: str = ""
 
 
 async def judge(server: Server, tenant: str, replayed: Exchange) -> Judged | None:
@@ -42,9 +47,10 @@ async def judge(server: Server, tenant: str, replayed: Exchange) -> Judged | Non
     try:
         found = await side_by_side(server, tenant, source.app, exchange_of(source), replayed)
     except Problem:  # what cannot be compared is not said to be the same
-        return DiffSummary("diverged")
+        return Judged(DiffSummary("diverged"), "it cannot be compared")
     counts = found.counts
-    return DiffSummary(found.verdict, counts.added, counts.removed, counts.changed)
+    summary = DiffSummary(found.verdict, counts.added, counts.removed, counts.changed)
+    return Judged(summary, found.cause)
 
 
 async def side_by_side(
@@ -90,6 +96,7 @@ async def complete(
         exchange_id=exchange.exchange_id,
         result_digest=await server.auditor.remember(scope, outcome),
         trace_digest=taken.digest,
-        summary=judged,
+        summary=judged.summary,
+        cause=judged.cause,
     )
     return await advance(server, scope, replay, "completed", actor, came=came)

@@ -34,6 +34,7 @@ class Came(msgspec.Struct, frozen=True, kw_only=True):
     result_digest: str = ""
     trace_digest: str = ""
     summary: DiffSummary | None = None
+    cause: str = ""
 
 
 async def advance(
@@ -62,7 +63,7 @@ async def advance(
     if state in TERMINAL:
         values["payload"] = b""
     if came is not None and came.summary is not None:
-        values.update(exchange_id=came.exchange_id, verdict=came.summary.verdict)
+        values.update(exchange_id=came.exchange_id, verdict=came.summary.verdict, cause=came.cause)
     if not await change_replay(scope, replay.replay_id, replay.state, values):
         return False
     if state in TERMINAL:

@@ -182,6 +182,7 @@ def _row(
         "permission": plan.decision.permission,
         "depth": plan.depth,
         "verdict": "",
+        "cause": "",
         "audit_seq": seq,
         "result_seq": 0,
     }

@@ -105,6 +105,7 @@ class ReplayView(_Shown, frozen=True):
     requested_by: str
     depth: int
     verdict: str
+    cause: str
     audit_seq: int
 
     @classmethod

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from reenact.server.batches.shapes import BatchView, Group, Progress
+from reenact.server.batches.shapes import BatchView, CauseView, Group, Progress
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, environment, whole
 from reenact.server.pages.values import facts
 
-__all__ = ["code", "counted", "doubts", "plan_of", "progress_of"]
+__all__ = ["causes_of", "code", "counted", "doubts", "plan_of", "progress_of"]
 
 
 def counted(tally: dict[str, int], way: Callable[[str], str] | None = None) -> Html:
@@ -47,7 +47,7 @@ def _refusals(one: Group) -> Html | None:
     if not one.refused:
         return None
     some = f"{one.refusals:,} of {one.replayable:,}: " if 0 < one.refusals < one.replayable else ""
-    return fragment(some, code(one.refused, tone="bad"), tag("p", one.message, class_="dim"))
+    return fragment(some, code(one.refused, tone="bad"), tag("div", one.message, class_="dim"))
 
 
 def plan_of(found: BatchView) -> Html:
@@ -110,6 +110,26 @@ def progress_of(found: BatchView) -> Html:
                 ("Codes", counted(progress.codes) if progress.codes else ""),
             )
         ),
+    )
+
+
+def causes_of(batch_id: str, found: Sequence[CauseView]) -> Html | None:
+    """Why replays differ: those that differ in the same place are counted, and lead to each other."""
+    if not found:
+        return None
+    rows: list[tuple[Child, ...]] = [
+        (
+            badge(one.verdict),
+            link(url("/batches/{}", batch_id, verdict=one.verdict, cause=one.cause), one.cause),
+            f"{one.exchanges:,}",
+            link(url("/replays/{}", one.replay_id), "one of them"),
+        )
+        for one in found
+    ]
+    heads = ("Verdict", "First difference", "Exchanges", "")
+    caption = "Why they differ, what most have first"
+    return tag(
+        "section", tag("h2", "Why they differ"), table(heads, rows, none="", caption=caption)
     )
 
 

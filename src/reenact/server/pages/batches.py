@@ -9,15 +9,21 @@ from starlette.responses import RedirectResponse, Response
 
 from reenact.server.asking import Ask
 from reenact.server.batches.confirming import cancel_batch, confirm_batch
-from reenact.server.batches.reading import read_batch, read_batches, read_items
+from reenact.server.batches.reading import (
+    ITEM_FILTERS,
+    read_batch,
+    read_batches,
+    read_causes,
+    read_items,
+)
 from reenact.server.batches.shapes import BatchView, ItemView
 from reenact.server.pages.acting import confirmed, form, may_replay
-from reenact.server.pages.batch_parts import counted, doubts, plan_of, progress_of
+from reenact.server.pages.batch_parts import causes_of, counted, doubts, plan_of, progress_of
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, environment, stamp, whole
+from reenact.server.pages.saying import badge, count, environment, judged, stamp, whole
 from reenact.server.pages.searching import place_of, search_said
 from reenact.server.pages.shell import alert, page
 from reenact.server.problems import Problem
@@ -97,6 +103,13 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
             data_state=found.state if live else None,
             data_known=_known(found) if live else None,
         ),
+        tag(
+            "div",
+            causes_of(found.batch_id, (await read_causes(_plainly(ask))).items),
+            data_part="causes",
+        )
+        if found.confirmed_at
+        else None,
         plan_of(found),
         tag(
             "section",
@@ -136,11 +149,13 @@ def _again(place: str) -> str:
 
 def _only(ask: Ask, found: BatchView) -> Html | None:
     """Which of them are shown, and the way to all."""
-    verdict = ask.query("verdict") if ask.request.method == "GET" else ""
-    if not verdict:
+    said = _item_query(ask)
+    verdict, cause = said.get("verdict", ""), said.get("cause", "")
+    if not verdict and not cause:
         return None
     every = link(url("/batches/{}", found.batch_id), "Show all")
-    return tag("p", "Only ", badge(verdict), ". ", every)
+    which = (badge(verdict) if verdict else None, f" {cause}" if cause else None)
+    return tag("p", "Only ", *which, ". ", every)
 
 
 def _known(found: BatchView) -> str:
@@ -153,7 +168,12 @@ def _known(found: BatchView) -> str:
 def _item_query(ask: Ask) -> dict[str, str]:
     if ask.request.method != "GET":
         return {}
-    return {name: ask.query(name) for name in ("cursor", "limit", "state", "verdict")}
+    return {name: ask.query(name) for name in ("cursor", "limit", *ITEM_FILTERS)}
+
+
+def _plainly(ask: Ask) -> Ask:
+    """The same question without what the list of exchanges is asked."""
+    return Filled(ask, query={})
 
 
 def _actions(ask: Ask, found: BatchView, over: bool) -> Iterator[Html]:
@@ -186,7 +206,7 @@ def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
         (
             tag("span", f"{one.position:,}", class_="dim"),
             link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
-            tag("code", _end(one.exchange_id), title=one.exchange_id),
+            tag("code", _end(one.exchange_id), title=one.exchange_id, class_="whole"),
             whole(one.app),
             environment(one.environment, kinds.get(one.environment, "production")),
             badge(one.state),
@@ -196,7 +216,7 @@ def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
                 else None,
                 tag("span", f" {_why(one)}", class_="dim", title=one.code) if one.code else None,
             ),
-            badge(one.verdict) if one.verdict else "",
+            judged(one.verdict, one.cause),
         )
         for one in items
     ]

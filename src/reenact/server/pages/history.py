@@ -26,7 +26,7 @@ from reenact.server.pages.lists import (
     when,
 )
 from reenact.server.pages.markup import Child, Html, link, tag, url
-from reenact.server.pages.saying import badge, duration, environment, stamp, whole
+from reenact.server.pages.saying import badge, duration, environment, judged, stamp, whole
 from reenact.server.pages.searching import kept_query
 from reenact.server.pages.shell import page
 
@@ -224,7 +224,7 @@ def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:
         whole(one.app),
         environment(one.environment, kind),
         badge(one.state),
-        badge(one.verdict) if one.verdict else "",
+        judged(one.verdict, one.cause),
         whole(one.requested_by),
         one.reason,
     )

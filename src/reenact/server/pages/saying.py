@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from reenact.server.pages.markup import Html, tag
+from reenact.server.pages.markup import Html, fragment, tag
 
 __all__ = [
     "badge",
@@ -13,6 +13,7 @@ __all__ = [
     "count",
     "duration",
     "environment",
+    "judged",
     "revision",
     "size",
     "stamp",
@@ -47,6 +48,14 @@ def badge(word: str, *, tone: str = "", title: str = "") -> Html:
     """A state in its colour; the word says it, too."""
     kind = tone or _TONES.get(word, "plain")
     return tag("span", word, class_=f"badge {kind}", title=title or None)
+
+
+def judged(verdict: str, cause: str) -> Html:
+    """What came of a replay, and where it differs first."""
+    return fragment(
+        badge(verdict) if verdict else None,
+        tag("span", f" {cause}", class_="dim cause") if cause else None,
+    )
 
 
 def environment(name: str, kind: str) -> Html:

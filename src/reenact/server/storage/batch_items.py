@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, func, text
@@ -19,6 +19,7 @@ __all__ = [
     "cancel_waiting",
     "change_item",
     "count_asked",
+    "count_causes",
     "count_of_agent",
     "count_outcomes",
     "find_item",
@@ -78,10 +79,11 @@ async def asked_items(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
 
 async def settled(scope: Scope, batch_id: str, last: Sequence[str]) -> Sequence[Row[Any]]:
     """Items whose replays are in one of the states ``last``, with what came of these."""
-    columns = (BATCH_ITEMS.c.exchange_id, REPLAYS.c.state, REPLAYS.c.code, REPLAYS.c.message)
+    names = ("state", "code", "message", "verdict", "cause")
+    columns = (BATCH_ITEMS.c.exchange_id, *(REPLAYS.c[name] for name in names))
     joined = (REPLAYS.c.tenant == scope.tenant, REPLAYS.c.replay_id == BATCH_ITEMS.c.replay_id)
     return await scope.all(
-        _of(scope, batch_id, *columns, REPLAYS.c.verdict).where(
+        _of(scope, batch_id, *columns).where(
             BATCH_ITEMS.c.state == "asked", *joined, REPLAYS.c.state.in_(last)
         )
     )
@@ -117,6 +119,18 @@ async def count_outcomes(scope: Scope, ids: Sequence[str]) -> dict[str, list[Row
     return found
 
 
+async def count_causes(scope: Scope, batch_id: str, most: int) -> Sequence[Row[Any]]:
+    """``verdict``, ``cause``, how many ``exchanges`` have them, and the ``replay_id`` of one; the most
+    frequent first."""
+    items = BATCH_ITEMS.c
+    many = func.count().label("exchanges")
+    columns = (items.verdict, items.cause, many, func.min(items.replay_id).label("replay_id"))
+    counted = _of(scope, batch_id, *columns).where(items.cause != "")
+    counted = counted.group_by(items.verdict, items.cause)
+    order = (many.desc(), items.verdict, items.cause)
+    return await scope.all(counted.order_by(*order).limit(most))
+
+
 async def open_groups(
     scope: Scope, batch_id: str, states: Sequence[str] = ("waiting", "asked")
 ) -> Sequence[Row[Any]]:
@@ -150,12 +164,12 @@ async def cancel_waiting(scope: Scope, batch_id: str) -> None:
 
 
 async def list_items(
-    scope: Scope, batch_id: str, state: str, verdict: str, after: int, most: int
+    scope: Scope, batch_id: str, filters: Mapping[str, str], after: int, most: int
 ) -> Sequence[Row[Any]]:
-    """In order, from the one after the position ``after``."""
+    """In order, from the one after the position ``after``. ``filters`` are values by their column;
+    an empty one is none."""
     chosen = _of(scope, batch_id).where(BATCH_ITEMS.c.position > after)
-    if state:
-        chosen = chosen.where(BATCH_ITEMS.c.state == state)
-    if verdict:
-        chosen = chosen.where(BATCH_ITEMS.c.verdict == verdict)
+    for name, value in filters.items():
+        if value:
+            chosen = chosen.where(BATCH_ITEMS.c[name] == value)
     return await scope.all(chosen.order_by(BATCH_ITEMS.c.position).limit(most))

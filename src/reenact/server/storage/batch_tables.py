@@ -56,6 +56,7 @@ BATCH_ITEMS: Final = of_tenant(
     Column("code", Words, nullable=False),
     Column("message", Words, nullable=False),
     Column("verdict", Words, nullable=False),
+    Column("cause", Words, nullable=False),
     key=("batch_id", "exchange_id"),
     extra=(
         Index("batch_items_in_order", "tenant", "batch_id", "position", unique=True),

@@ -154,6 +154,7 @@ REPLAYS: Final = of_tenant(
     Column("permission", Words, nullable=False),
     Column("depth", Whole, nullable=False),
     Column("verdict", Words, nullable=False),
+    Column("cause", Words, nullable=False),
     Column("audit_seq", Whole, nullable=False),
     Column("result_seq", Whole, nullable=False),
     key=("replay_id",),

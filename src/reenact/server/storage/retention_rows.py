@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, exists, select, text
+from sqlalchemy import Row, exists, or_, select, text
 
 from reenact.server.storage.audit_tables import AUDIT_VALUES
+from reenact.server.storage.batch_tables import BATCH_ITEMS
 from reenact.server.storage.database import Platform, Scope
 from reenact.server.storage.exchange_tables import CAPTURES, EXCHANGES, REPLAYS, WITH_RECORDING
 from reenact.server.storage.retention_tables import ERASED, RETENTION
@@ -154,14 +155,20 @@ async def erase_values(scope: Scope, before: int) -> int:
 
 
 async def erase_edits(scope: Scope, before: int, nothing: bytes) -> int:
-    """What replays that have ended were asked to change; ``nothing`` is put in its place."""
+    """What replays that have ended were asked to change, in whose place ``nothing`` is put, and where
+    they differ; gives how many replays had something of it."""
     gone = await scope.run(
         scope.update(REPLAYS)
         .where(
             REPLAYS.c.requested_at < before,
             REPLAYS.c.state.notin_(_OPEN),
-            REPLAYS.c.patch != nothing,
+            or_(REPLAYS.c.patch != nothing, REPLAYS.c.cause != ""),
         )
-        .values(patch=nothing)
+        .values(patch=nothing, cause="")
+    )
+    await scope.run(
+        scope.update(BATCH_ITEMS)
+        .where(BATCH_ITEMS.c.asked_at < before, BATCH_ITEMS.c.cause != "")
+        .values(cause="")
     )
     return int(gone.rowcount)

@@ -54,6 +54,7 @@ def test_only_the_edit_differs() -> None:
     found = compare(exchange(), exchange(start=payload({"amount": 5})))
     assert found.verdict == "equivalent"
     assert found.first == "the start payload: /body/amount is 5, and was 1"
+    assert found.cause == "the start payload: /body/amount differs"
     (one,) = found.start
     assert (one.op, one.path, one.before, one.after, one.noise) == (
         "replace",
@@ -157,6 +158,7 @@ def test_items_of_an_unordered_list_may_have_noise_in_them() -> None:
         before, {"a": [{"k": 3, "id": "z"}, {"k": 1, "id": "w"}]}, unordered, ignored
     )
     assert found.first == "the result: /body/a/1/k is 3, and was 2"
+    assert found.cause == "the result: /body/a/*/k differs"
 
 
 def test_calls_are_aligned_and_compared() -> None:
@@ -178,6 +180,7 @@ def test_calls_are_aligned_and_compared() -> None:
         ("removed", 3, None),
     ]
     assert found.first == "call GET https://a.example/new was made, and was not before"
+    assert found.cause == found.first
     assert found.verdict == "diverged"
     excused = rules(
         {"path": "/calls/*/request/amount"},
@@ -218,11 +221,47 @@ def test_hostile_names_do_not_reach_the_sentence() -> None:
     assert len(found.first) < 400
 
 
+def test_exchanges_that_differ_in_the_same_place_have_one_cause() -> None:
+    def cause(value: Any, place: int, iteration: int) -> str:
+        items = [{"price": 1}] * 3
+        other = [*items[:place], {"price": value}, *items[place + 1 :]]
+        one = step("price", 1, iteration=iteration, output={"items": items})
+        same = step("price", 1, iteration=iteration, output={"items": other})
+        return compare(exchange(processors=[one]), exchange(processors=[same])).cause
+
+    found = {
+        cause(value, place, at) for value in (2, "secret") for place in (0, 2) for at in (0, 5)
+    }
+    assert found == {"processor price: /output/items/*/price differs"}
+
+
+@pytest.mark.parametrize(
+    "after, cause",
+    [
+        ({"error": "KeyError"}, "it failed with KeyError, and completed before"),
+        (
+            {"divergences": [{"code": "call.missing", "detail": "a secret"}]},
+            "divergence call.missing",
+        ),
+        ({}, ""),
+    ],
+)
+def test_a_cause_without_a_place(after: dict[str, Any], cause: str) -> None:
+    assert compare(exchange(), exchange(**after)).cause == cause
+
+
+def test_a_cause_is_no_longer_than_a_line_of_a_list() -> None:
+    long = [step("x" * 1_000, 1, output=0)], [step("x" * 1_000, 1, output=1)]
+    found = compare(*(exchange(processors=one) for one in long))
+    assert len(found.cause) <= 300
+
+
 def test_it_is_json_with_all_fields() -> None:
     found = msgspec.json.decode(msgspec.json.encode(of_results({"id": 1}, {"id": 2})))
     assert set(found) == {
         "verdict",
         "first",
+        "cause",
         "status",
         "start",
         "result",
@@ -248,3 +287,4 @@ def test_an_error_that_is_new_is_told_with_its_words() -> None:
     failed = step("check", 1, status="failed", error=ErrorFacts(type="shop.TooMany", message="501"))
     found = compare(exchange(processors=[step("check", 1)]), exchange(processors=[failed]))
     assert found.first == "processor check: /error is new: shop.TooMany: 501"
+    assert found.cause == "processor check: /error is new: shop.TooMany"
