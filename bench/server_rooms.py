@@ -17,11 +17,11 @@ from reenact.audit.log import Log
 from reenact.audit.record import Actor, Record, Source
 from reenact.exchange.model import Route
 from reenact.server.access import Place
-from reenact.server.batches.shapes import BatchAsked, KeptPlan, Sizing
+from reenact.server.batches.shapes import MOST_ITEMS, BatchAsked, KeptPlan, Sizing
 from reenact.server.exchanges.documents import dense
 from reenact.server.signing_keys import read_seed
 
-__all__ = ["TABLES", "Rows", "audit_log", "record_of", "rooms"]
+__all__ = ["LARGEST", "TABLES", "Rows", "audit_log", "record_of", "rooms"]
 
 Rows = tuple[str, tuple[str, ...], list[tuple[Any, ...]]]
 """A table, its columns, and rows of it."""
@@ -31,6 +31,8 @@ TABLES: Final = (
     *("audit_records", "audit_nodes", "audit_heads"),
 )
 _BATCHES, _ITEMS = 200, 100
+LARGEST: Final = 0
+"""The number of the batch that has as many exchanges as one may have."""
 
 
 def rooms(data: Path, exchanges: int) -> Iterator[Rows]:
@@ -39,7 +41,7 @@ def rooms(data: Path, exchanges: int) -> Iterator[Rows]:
     yield _rows("replays", map(replay, range(exchanges // 10)))
     yield _rows("captures", map(_capture, range(exchanges // 50)))
     yield _rows("batches", map(_batch, range(_BATCHES)))
-    yield _rows("batch_items", (_item(n, k) for n in range(_BATCHES) for k in range(_ITEMS)))
+    yield _rows("batch_items", (_item(n, k) for n in range(_BATCHES) for k in range(_items(n))))
     for table, make in PEOPLE.items():
         yield _rows(table, map(make, range(200)))
     yield from audit_log(data, exchanges // 50)
@@ -90,17 +92,18 @@ def _capture(number: int) -> dict[str, Any]:
 
 
 def _batch(number: int) -> dict[str, Any]:
+    items = _items(number)
     sizing = Sizing(
-        exchanges=_ITEMS,
-        replayable=_ITEMS,
+        exchanges=items,
+        replayable=items,
         not_found=0,
         skipped={},
         refused={},
         live=0,
         without_recording=0,
-        environments={"staging": _ITEMS},
-        apps={"shop": _ITEMS},
-        routes={"POST /orders": _ITEMS},
+        environments={"staging": items},
+        apps={"shop": items},
+        routes={"POST /orders": items},
         groups=(),
     )
     return {
@@ -121,6 +124,10 @@ def _batch(number: int) -> dict[str, Any]:
     }
 
 
+def _items(batch: int) -> int:
+    return MOST_ITEMS if batch == LARGEST else _ITEMS
+
+
 def _item(batch: int, position: int) -> dict[str, Any]:
     return {
         **_place(0),
@@ -136,6 +143,9 @@ def _item(batch: int, position: int) -> dict[str, Any]:
         "code": "",
         "message": "",
         "verdict": ("identical", "fixed", "diverged")[position % 3],
+        "cause": ("", "it completed, and failed before", "the result: /body/total differs")[
+            position % 3
+        ],
     }
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from bench.server_rooms import LARGEST
 from reenact.server.storage.exchange_rows import BRIEF
 
 __all__ = ["BRIEFLY", "NEWEST", "Page", "pages_of"]
@@ -16,6 +17,8 @@ NEWEST: Final = "ORDER BY started_at DESC, exchange_id DESC LIMIT 51"
 _PEOPLE: Final = "WHERE tenant = 'default' AND removed_at = 0 ORDER BY id DESC LIMIT 51"
 _REPLAYS: Final = "SELECT * FROM replays WHERE tenant = 'default'"
 _REPLAYS_NEWEST: Final = "ORDER BY requested_at DESC, replay_id DESC LIMIT 51"
+_BATCH: Final = f"bat_{LARGEST:026}"
+_ITEMS: Final = f"FROM batch_items WHERE tenant = 'default' AND batch_id = '{_BATCH}'"
 _FORM: Final = "0" * 32
 """The key in the address of a form; one that nobody has sent."""
 
@@ -77,6 +80,18 @@ def _lists(exchange_id: str) -> tuple[Page, ...]:
                 "WHERE tenant = 'default' AND batch_id IN (SELECT batch_id FROM batches "
                 "WHERE tenant = 'default' ORDER BY created_at DESC, batch_id DESC LIMIT 51) "
                 "GROUP BY batch_id, state, outcome, verdict, code",
+            ),
+        ),
+        Page(
+            "one batch",
+            f"/batches/{_BATCH}",
+            (
+                f"SELECT * FROM batches WHERE tenant = 'default' AND batch_id = '{_BATCH}'",
+                f"SELECT state, outcome, verdict, code, count(*) {_ITEMS} "
+                "GROUP BY state, outcome, verdict, code",
+                f"SELECT verdict, cause, count(*), min(replay_id) {_ITEMS} AND cause <> '' "
+                "GROUP BY verdict, cause ORDER BY 3 DESC LIMIT 50",
+                f"SELECT * {_ITEMS} ORDER BY position LIMIT 51",
             ),
         ),
     )
