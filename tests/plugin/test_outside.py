@@ -105,7 +105,7 @@ def test_folder(tmp_path, capfd):
 
 def test_run_by(caplog):
     assert "test_run_by" in os.environ["PYTEST_CURRENT_TEST"]
-    assert os.environ.get("PYTEST_XDIST_WORKER") in (None, "gw0", "gw1")
+    assert os.environ.get("PYTEST_XDIST_WORKER", "gw0").startswith("gw")
     logging.getLogger("it").warning("at %s", random.random())
     get("/run", r=random.random())
 
