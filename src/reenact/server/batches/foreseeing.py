@@ -58,7 +58,7 @@ async def _removed(scope: Scope, rows: Sequence[Row[Any]]) -> dict[str, tuple[st
     found: dict[str, tuple[str, ...]] = {}
     async for row in documents_of(scope, [row.exchange_id for row in rows]):
         kept = loose(row.document, _Start)
-        if missing := unfilled(kept.start, kept.start, kept.redacted):
+        if kept.redacted and (missing := unfilled(kept.start, kept.start, kept.redacted)):
             found[row.exchange_id] = missing
     return found
 
