@@ -46,6 +46,12 @@ def test_json_has_no_mistake(value: Any) -> None:
     assert json_slip(json.dumps(value)) is None
 
 
+@pytest.mark.parametrize("deep", [200, 201, 202])
+def test_it_may_be_as_deep_as_an_exchange_takes_it(deep: int) -> None:
+    for text in ("[" * deep + "]" * deep, '{"a":' * deep + "{}" + "}" * deep):
+        assert (json_slip(text) is None) == is_kept(text)
+
+
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_a_mistake_is_found_where_an_exchange_would_not_take_it(text: str) -> None:
     slip = json_slip(text)
@@ -70,8 +76,9 @@ def test_base64_is_what_an_exchange_takes(text: str) -> None:
         ("[1,\n 2e999]", "a number too large for a float", 2, 2),
         (f"[1, -{'9' * 5_000}]", "a number of more than 4,300 digits", 1, 5),
         ('["😀", "\\ud83d"]', "half of a surrogate pair", 1, 7),
-        ("[" * 300 + "]" * 300, "nested deeper than 200", 1, 201),
-        ("[" * 100_000, "nested deeper than 200", 1, 201),
+        ("[" * 300 + "]" * 300, "nested deeper than 200", 1, 202),
+        ("[" * 100_000, "nested deeper than 200", 1, 202),
+        ('{"a":' * 201 + "1" + "}" * 201, "nested deeper than 200", 1, 1_002),
         ('"a\tb"', "not JSON: Invalid control character", 1, 3),
     ],
 )

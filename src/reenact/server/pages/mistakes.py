@@ -45,10 +45,10 @@ def _strictly(text: str) -> Iterator[Slip]:
     before = ""
     for match in _TOKEN.finditer(text):
         token, at = match[0], match.start()
+        if len(inside) > MAX_DEPTH and token not in "]}":
+            yield Slip(f"nested deeper than {MAX_DEPTH}", at)
         if token in "[{":
             inside.append(set() if token == "{" else None)
-            if len(inside) > MAX_DEPTH:
-                yield Slip(f"nested deeper than {MAX_DEPTH}", at)
         elif token in "]}":
             inside.pop()
         elif token[0] == '"':
