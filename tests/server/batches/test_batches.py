@@ -116,7 +116,7 @@ def test_a_batch_refuses_what_its_plan_said(
 
 def test_why_replays_differ_is_counted(agent: Puppet, operator: httpx.Client) -> None:
     batch = started(operator, exchanges=["ex-1", "ex-2", "ex-3", "ex-4"], concurrency=4)
-    came = [
+    came: list[dict[str, Any]] = [
         {"result": result(11)},
         {"result": result(12)},
         {"status": "failed", "result": None},

@@ -149,7 +149,7 @@ def _about(name: str, change: Changed, kind: str = "", more: str = "") -> Differ
     place = clip(safe(_INDEX.sub("/*", change.path)), 2 * _VALUE)
     how = {"add": "is new", "remove": "is gone"}.get(change.op, "differs")
     error = f": {safe(str(change.after['type']))}" if _is_error(change.after) else ""
-    cause = f"{kind or name}: {place} {how}{error}{more}"
+    cause = f"{clip(kind or name, 2 * _VALUE)}: {place} {how}{error}{more}"
     return Difference(f"{name}: {_words(change)}{more}", clip(cause, CAUSE))
 
 

@@ -251,8 +251,10 @@ def test_a_cause_without_a_place(after: dict[str, Any], cause: str) -> None:
 
 
 def test_a_cause_is_no_longer_than_a_line_of_a_list() -> None:
-    long = [step("x" * 1_000, 1, output=0)], [step("x" * 1_000, 1, output=1)]
-    found = compare(*(exchange(processors=one) for one in long))
+    before, after = (exchange(processors=[step("x" * 1_000, 1, output=one)]) for one in (0, 1))
+    found = compare(before, after)
+    assert found.first.endswith("/output is 1, and was 0")
+    assert found.cause.endswith(": /output differs")
     assert len(found.cause) <= 300
 
 
