@@ -250,10 +250,12 @@ def test_replays_are_listed_and_found_by_what_came_of_them(agent: Puppet, run: R
     heading, line = ran.out.splitlines()
     assert heading.split() == (
         "requested replay exchange app environment route state verdict by reason".split()
+        + ["first", "difference"]
     )
     assert line.split()[3:] == [
         *(changed, "ex-2", "shop", "staging", "orders", "completed", "diverged"),
         *("user", "a", "try"),
+        *"the result: /body/total differs".split(),
     ]
 
     def found(*words: object) -> set[str]:
