@@ -8,6 +8,9 @@ from tests.browser.desk import EMAIL, Desk
 from tests.server.traffic.puppet import result
 
 
+DIVERGED = "diverged the result: /body/total differs"
+
+
 def verdicts(ada: Desk) -> list[str]:
     return ada.page.texts("td[data-head=Verdict]")
 
@@ -34,12 +37,12 @@ def test_replays_are_filtered_and_the_address_holds_the_question(ada: Desk) -> N
     ada.house.clock.move(1)
     waiting = ada.ask_for_replay()
     ada.go("/replays")
-    assert verdicts(ada) == ["", "diverged", "identical"]
+    assert verdicts(ada) == ["", DIVERGED, "identical"]
 
     page.get_by_label("Verdict").select_option("diverged")
     page.get_by_label("App").fill("shop")
     search(ada)
-    assert (asked(ada), verdicts(ada)) == ({"verdict": ["diverged"], "app": ["shop"]}, ["diverged"])
+    assert (asked(ada), verdicts(ada)) == ({"verdict": ["diverged"], "app": ["shop"]}, [DIVERGED])
     assert page.get_by_label("Verdict").input_value() == "diverged"
     assert page.get_by_label("App").input_value() == "shop"
 
@@ -64,7 +67,7 @@ def test_replays_are_filtered_and_the_address_holds_the_question(ada: Desk) -> N
     assert page.locator("tbody tr").count() == 1
     page.get_by_role("link", name="Clear").click()
     page.wait_for_url("**/replays")
-    assert verdicts(ada) == ["", "diverged", "identical"]
+    assert verdicts(ada) == ["", DIVERGED, "identical"]
 
 
 def test_no_verdict_takes_no_room_on_a_phone(ada: Desk) -> None:
