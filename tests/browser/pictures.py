@@ -20,7 +20,7 @@ SIZES: Final = {
     "page-related": (1200, 800),
     "page-edit": (1200, 1040),
     "page-replay": (1200, 1000),
-    "page-batch": (1200, 760),
+    "page-batch": (1200, 940),
     "page-audit": (1200, 720),
 }
 """By name, in pixels."""

@@ -48,7 +48,9 @@ def test_a_search_becomes_a_batch_that_counts_first(ada: Desk) -> None:
         for _ in range(2):
             command = ada.agent.read_command(stream.next()["data"])
             ada.agent.run(command)
-    page.get_by_text("2 of 2 exchanges").wait_for()
+    page.locator(".title .badge", has_text="completed").wait_for()
+    page.wait_for_load_state()
+    assert "2 of 2 exchanges" in ada.text()
     why = "it completed, and failed before"
     assert ada.page.texts("td[data-head=Verdict]") == ["fixed", *[f"fixed {why}"] * 2]
     assert ada.page.texts("td[data-head='First difference']") == [why]

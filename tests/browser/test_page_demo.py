@@ -103,12 +103,17 @@ def mend_an_order(page: Page, url: str) -> None:
 
 
 def replay_them_all(page: Page, url: str) -> None:
-    """All orders of staging, as a batch."""
+    """All orders of staging, as a batch whose calls go out: the warehouse gives other reservations."""
     form = page.page
     page.open(f"{url}/exchanges?app=shop&environment=staging&route=POST+/orders&replay=false")
     form.get_by_role("link", name="Replay all of these").click()
+    form.get_by_label("Outbound calls").select_option("live")
     form.get_by_label("Reason (required in production)").fill("are they as they were?")
     form.get_by_role("button", name="Plan it").click()
     form.get_by_role("button", name="Replay 5 exchanges").click()
-    form.get_by_text("5 of 5 exchanges").wait_for()
+    form.locator(".title .badge", has_text="completed").wait_for()
+    form.wait_for_load_state()
+    assert "5 of 5 exchanges" in form.locator("main").inner_text()
+    why = "processor reserve: /output/reservation differs"
+    assert page.texts("td[data-head='First difference']") == [why]
     picture(form, "page-batch")
