@@ -7,7 +7,6 @@ from urllib.parse import parse_qs, urlsplit
 from tests.browser.desk import EMAIL, Desk
 from tests.server.traffic.puppet import result
 
-
 DIVERGED = "diverged the result: /body/total differs"
 
 

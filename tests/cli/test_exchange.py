@@ -248,10 +248,10 @@ def test_replays_are_listed_and_found_by_what_came_of_them(agent: Puppet, run: R
     ran = run("exchange", "replays", "--verdict", "diverged")
     assert (ran.code, ran.err) == (0, "")
     heading, line = ran.out.splitlines()
-    assert heading.split() == (
-        "requested replay exchange app environment route state verdict by reason".split()
-        + ["first", "difference"]
-    )
+    assert heading.split() == [
+        *"requested replay exchange app environment route state verdict by reason".split(),
+        *("first", "difference"),
+    ]
     assert line.split()[3:] == [
         *(changed, "ex-2", "shop", "staging", "orders", "completed", "diverged"),
         *("user", "a", "try"),
