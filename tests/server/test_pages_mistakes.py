@@ -57,6 +57,7 @@ def test_a_mistake_is_found_where_an_exchange_would_not_take_it(text: str) -> No
     slip = json_slip(text)
     assert (slip is None) == is_kept(text)
     assert slip is None or 0 <= slip.at <= len(text)
+    assert slip is None or slip.message != "not JSON that can be kept", "it has no place"
 
 
 @given(st.text("QUJD=+/-!é \n", max_size=12))

@@ -1,4 +1,8 @@
-"""Where in a text a mistake is (pure): JSON as strictly as a recording takes it, and base64."""
+"""Where in a text a mistake is (pure): in JSON, and in base64.
+
+Whether there is one is not decided here: an exchange takes a body, or does not. Only what it does not
+take is gone through for the place, which takes longer.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,15 @@ from typing import Final
 
 import msgspec
 
+from reenact.errors import UsageError
+from reenact.exchange.document import body_value
+from reenact.exchange.model import Body
 from reenact.format.canonical import MAX_DEPTH
 
 __all__ = ["Slip", "base64_slip", "json_slip"]
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _CONSTANTS: Final = ("NaN", "Infinity", "-Infinity")
 _NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=\s]")
 _AFTER_THE_END: Final = re.compile(r"=\s*(?=[^=\s])")
@@ -30,13 +38,23 @@ class Slip(msgspec.Struct, frozen=True):
 
 def json_slip(text: str) -> Slip | None:
     """The first thing for which ``text`` is no JSON, or none that can be kept."""
+    if _is_taken(Body(type="json", text=text)):
+        return None
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         return Slip(f"not JSON: {error.msg.removesuffix(' at')}", error.pos)
     except (ValueError, RecursionError):
         pass  # too many digits, too deep: the first place of that is found below
-    return next(_strictly(text), None)
+    return next(_strictly(text), Slip("not JSON that can be kept", 0))
+
+
+def _is_taken(body: Body) -> bool:
+    try:
+        body_value(body)
+    except UsageError:
+        return False
+    return True
 
 
 def _strictly(text: str) -> Iterator[Slip]:
@@ -60,7 +78,7 @@ def _strictly(text: str) -> Iterator[Slip]:
 
 
 def _of_text(text: str, keys: set[str] | None) -> Iterator[str]:
-    if any("\ud800" <= one <= "\udfff" for one in text):
+    if _HALF.search(text):
         yield "half of a surrogate pair is no text"
     if keys is not None:
         if text in keys:
@@ -82,13 +100,12 @@ def _of_number(token: str) -> Iterator[str]:
 
 def base64_slip(text: str) -> Slip | None:
     """The first character for which ``text`` is no base64; white space is none of it."""
+    if _is_taken(Body(type="bytes", base64="".join(text.split()))):
+        return None
     strange = _NO_BASE64.search(text)
     if strange is not None:
         return Slip(f"not base64: {strange[0]!r}", strange.start())
     early = _AFTER_THE_END.search(text)
     if early is not None:
         return Slip("not base64: something follows the =", early.end())
-    found = "".join(text.split())
-    if len(found) % 4 or found.endswith("==="):
-        return Slip("not base64: the last of its groups of four is not whole", len(text.rstrip()))
-    return None
+    return Slip("not base64: the last of its groups of four is not whole", len(text.rstrip()))
