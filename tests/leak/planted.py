@@ -7,12 +7,13 @@ so that nothing in this repository looks like a secret.
 from __future__ import annotations
 
 import random
+import re
 import string
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["NAMES", "SHAPES", "WORDS", "Plant", "known_value", "plant_name", "plant_shape"]
+__all__ = ["NAMES", "SHAPES", "WORDS", "Plant", "known_value", "made", "plant_name", "plant_shape"]
 
 _ALNUM = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"
@@ -96,6 +97,48 @@ def _discord(chance: _Chance) -> tuple[str, tuple[str, ...]]:
     return f"https://discord.com/api/webhooks/{chance(18, _DIGITS)}/{core}", (core,)
 
 
+_ALPHABETS = {
+    "a": _ALNUM,
+    "h": _HEX,
+    "u": _UPPER,
+    "d": _DIGITS,
+    "l": string.ascii_lowercase + _DIGITS,
+}
+_FIELD = re.compile(r"\{([ahudl])([0-9]+)\}")
+_SHORTEST_CORE = 12
+
+
+def made(template: str, seed: str) -> tuple[str, tuple[str, ...]]:
+    """``template`` with random characters in it: ``{h32}`` stands for 32 hex digits, ``a`` for letters
+    and digits, ``l`` for small letters and digits, ``u`` for capital letters and digits, ``d`` for
+    digits. Also the random parts that are long enough to be searched for, or else all of it."""
+    chance = _Chance(seed)
+    cores: list[str] = []
+
+    def fill(field: re.Match[str]) -> str:
+        size = int(field[2])
+        core = (
+            chance(size, _ALPHABETS[field[1]]) if size > 1 else chance(3, _ALPHABETS[field[1]])[0]
+        )
+        if size >= _SHORTEST_CORE:
+            cores.append(core)
+        return core
+
+    text = _FIELD.sub(fill, template)
+    return text, tuple(cores) or (text,)
+
+
+def _of(template: str) -> _Make:
+    return lambda chance: made(template, chance(16))
+
+
+def _encoded_jwt(chance: _Chance) -> tuple[str, tuple[str, ...]]:
+    encoded = b64encode(_jwt(chance)[0].encode()).decode().rstrip("=")
+    return encoded, (encoded[40:],)
+
+
+_UUID = "{h8}-{h4}-{h4}-{h4}-{h12}"
+
 SHAPES: dict[str, _Make] = {
     "shape.bearer": _after("Bear" + "er ", 40),
     "shape.basic": _basic,
@@ -143,6 +186,93 @@ SHAPES: dict[str, _Make] = {
     "shape.linear": _after("lin_" + "api_", 40),
     "shape.reenact": _after("rn" + "k_agent_01j0000000000000000000000_", 64, _HEX),
     "shape.age": _after("AGE-SEC" + "RET-KEY-1", 58, _UPPER),
+    "shape.bitbucket": _of("ATBB{a32}"),
+    "shape.1password": _of("A3-{u6}-{u11}-{u5}-{u5}-{u5}"),
+    "shape.1password-service": _of("ops_eyJ{a250}"),
+    "shape.adobe": _of("p8e-{l32}"),
+    "shape.airtable": _of("pat{a14}.{h64}"),
+    "shape.alibaba": _of("LTAI{a20}"),
+    "shape.artifactory": _of("AKCp{a69}"),
+    "shape.artifactory-reference": _of("cmVmd{a59}"),
+    "shape.authress": _of("sc_{l12}.{l5}.acc_{l20}.{l60}"),
+    "shape.bedrock": _of("ABSK{a120}"),
+    "shape.bedrock-session": _of("bedrock-api-key-{a60}"),
+    "shape.azure-client": _of("{a3}8Q~{a34}"),
+    "shape.buildkite": _of("bkua_{h40}"),
+    "shape.cerebras": _of("csk-{l48}"),
+    "shape.circleci": _of("CCIPAT_{a22}_{h40}"),
+    "shape.clickhouse": _of("4b1d{a38}"),
+    "shape.clojars": _of("CLOJARS_{l60}"),
+    "shape.cloudflare-origin": _of("v1.0-{h24}-{h146}"),
+    "shape.contentful": _of("CFPAT-{a43}"),
+    "shape.defined-networking": _of("dnkey-{l26}-{l52}"),
+    "shape.discord-bot": _of("M{a23}.{a6}.{a38}"),
+    "shape.doppler": _of("dp.st.prd.{a43}"),
+    "shape.dropbox": _of("sl.{a135}"),
+    "shape.dropbox-long": _of("{a11}AAAAAAAAAA{a43}"),
+    "shape.duffel": _of("duffel_live_{a43}"),
+    "shape.dynatrace": _of("dt0c01.{u24}.{u64}"),
+    "shape.e2b": _of("e2b_{h40}"),
+    "shape.easypost": _of("EZAK{a54}"),
+    "shape.facebook": _of("EAAC{a120}"),
+    "shape.facebook-app": _of("{d16}|{a27}"),
+    "shape.figma": _of("figd_{a40}"),
+    "shape.firecrawl": _of("fc-{h32}"),
+    "shape.fireworks": _of("fw_{a24}"),
+    "shape.flutterwave": _of("FLWSECK_TEST-{h32}-X"),
+    "shape.fly": _of("fm2_{a120}"),
+    "shape.frameio": _of("fio-u-{a64}"),
+    "shape.gitlab-runner": _of("GR1348941{a20}"),
+    "shape.gocardless": _of("live_{a40}"),
+    "shape.grafana-cloud": _of("glc_{a60}"),
+    "shape.grafana-legacy": _of("eyJrIjoi{a80}"),
+    "shape.harness": _of("pat.{a22}.{a24}.{a20}"),
+    "shape.terraform": _of("{a14}.atlasv1.{a66}"),
+    "shape.heroku": _of("HRKU-AA{a58}"),
+    "shape.hubspot": _of("pat-na1-" + _UUID),
+    "shape.infracost": _of("ico-{a32}"),
+    "shape.intra42": _of("s-s4t2ud-{h64}"),
+    "shape.jina": _of("jina_{h32}{a28}"),
+    "shape.jwt-base64": _encoded_jwt,
+    "shape.lob": _of("test_{h35}"),
+    "shape.mailchimp": _of("{h32}-us12"),
+    "shape.mailgun": _of("key-{h32}"),
+    "shape.mapbox": _of("pk.{l60}.{l22}"),
+    "shape.maxmind": _of("{a6}_{a29}_mmk"),
+    "shape.netlify": _of("nfp_{a36}"),
+    "shape.newrelic": _of("NRAK-{u27}"),
+    "shape.notion": _of("ntn_{d11}{a35}"),
+    "shape.notion-legacy": _of("secret_{a43}"),
+    "shape.octopus": _of("API-{u26}"),
+    "shape.okta": _of("SSWS 00{a40}"),
+    "shape.openshift": _of("sha256~{a43}"),
+    "shape.pinecone": _of("pcsk_{a6}_{a63}"),
+    "shape.plaid": _of("access-production-" + _UUID),
+    "shape.planetscale": _of("pscale_pw_{a43}"),
+    "shape.postman": _of("PMAK-{h24}-{h34}"),
+    "shape.prefect": _of("pnu_{a36}"),
+    "shape.pulumi": _of("pul-{h40}"),
+    "shape.readme": _of("rdme_{l70}"),
+    "shape.rubygems": _of("rubygems_{h48}"),
+    "shape.scalingo": _of("tk-us-{a48}"),
+    "shape.sendinblue": _of("xkeysib-{h64}-{a16}"),
+    "shape.sentry": _of("sntrys_{a100}_{a43}"),
+    "shape.settlemint": _of("sm_pat_{a16}"),
+    "shape.shippo": _of("shippo_live_{h40}"),
+    "shape.sonar": _of("squ_{l40}"),
+    "shape.sourcegraph": _of("sgp_{h40}"),
+    "shape.square": _of("sq0csp-{a43}"),
+    "shape.square-oauth": _of("EAAA{a60}"),
+    "shape.supabase": _of("sb_secret_{a31}"),
+    "shape.tailscale": _of("tskey-auth-{a12}-{a32}"),
+    "shape.together": _of("tgp_v1_{a43}"),
+    "shape.twilio": _of("SK{h32}"),
+    "shape.twitter": _of("AAAAAAAAAAAAAAAAAAAAAA{a90}"),
+    "shape.typeform": _of("tfp_{a59}"),
+    "shape.vercel-blob": _of("vercel_blob_rw_{a16}_{a30}"),
+    "shape.yandex": _of("t1.{a60}.{a86}"),
+    "shape.yandex-key": _of("AQVN{a36}"),
+    "shape.secret-token": _of("secret-token:{a32}"),
 }
 """How to make a token of each shape that :mod:`reenact.policy.shapes` declares."""
 
@@ -154,7 +284,8 @@ privateKey account_key auth_key deploy_key encryption_key license_key master_key
 subscription_key connection_string credential credentials creds authorization Authorization
 Proxy-Authorization basic_auth csrf xsrf_token X-CSRF-Token code_verifier device_code
 client_assertion X-Amz-Security-Token X-Amz-Signature X-Goog-Signature GITHUB_PAT bearer jwt otp
-totp db.password user[password] DB_PASSWORD_2
+totp db.password user[password] DB_PASSWORD_2 pass db_pass DB_PASS user_pass pw passcode pin cvv
+card_number session_id sid auth SAMLResponse verification_code recovery_code mnemonic X-Session
 """.split()
 """Names that make whatever stands under them a secret."""
 

@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import reenact
 from reenact import DivergenceError
 from reenact.engine.settings import settle
+from reenact.format.draws import load_aside
 from reenact.policy.rules import Files, Policy
 from reenact.runs.arguments import other_arguments
 from tests.leak.planted import SHAPES, Plant, plant_shape
@@ -69,15 +69,10 @@ def test_a_variable_with_a_secret_name_leaves_not_even_a_placeholder(
         assert os.environ[name] == os.environ.get(name) == dict(os.environ)[name] == "short"
         assert f"{name!r}: 'short'" in repr(os.environ)
     with reenact.open_recording(tmp_path / "c") as source:
-        drawn = [drawn for event in source for drawn in _drawn(event.data)]
+        drawn = [name for event in source for name in load_aside(event.data).names]
     assert f"env {name}" not in drawn
     assert "env os.environ" in drawn
     assert b"short" not in b"".join(_written(tmp_path / "c"))
-
-
-def _drawn(data: dict[str, Any]) -> list[str]:
-    first = [f"{data.get('source')} {data.get('key')}"]
-    return [*first, *data.get("names", ())]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -57,6 +57,8 @@ NAMES = [
     "X-Api-Key",
     "Set-Cookie",
 ]
+ELEMENTS = ["password", "Password", "db_pass", "userPin", "session-id", "token"]
+COMMANDS = ["curl -u me:", "curl --user me:", "mysql -p", "sshpass -p ", "redis-cli -a "]
 BLANKS = ["", " ", "\t", "\n", "  "]
 
 
@@ -85,12 +87,23 @@ def _texts_with_secret() -> st.SearchStrategy[str]:
         ),
         st.just(ENVIRON["CORP_API_KEY"]),
         st.just("is " + ENVIRON["OTHER_TOKEN"] + "."),
+        st.sampled_from(ELEMENTS).map(lambda n: f"<a><x:{n} b='c'>{PLANTED}</x:{n}></a>"),
+        st.sampled_from(ELEMENTS).map(lambda n: f"<{n}><![CDATA[{PLANTED}]]></{n}>"),
+        st.sampled_from(COMMANDS).map(lambda c: c + PLANTED + " rest"),
+        st.sampled_from(COMMANDS).map(lambda c: json.dumps((c + PLANTED).split())),
+        st.just(f"https://host/cb?code={PLANTED}&state=1"),
     )
 
 
 def _unicode_escaped(text: str) -> str:
     return '{"t": "' + "".join(f"\\u{ord(c):04x}" for c in text if ord(c) < 0x10000) + '"}'
 
+
+SECRET_KEYS = [
+    f"postgres://me:{PLANTED}@host/db",
+    f"AccountName=a;AccountKey={PLANTED};",
+    SHAPED[0],
+]
 
 SPELLINGS = [
     lambda text: text,
@@ -120,10 +133,28 @@ def texts(draw: st.DrawFn) -> str:
 
 def values() -> st.SearchStrategy[Any]:
     """JSON values with bytes, secret names, header pairs, argument lists and chunks."""
-    keys = st.one_of(st.sampled_from([*NAMES, "token", "logprob", "max_tokens", "name"]), ODD_TEXT)
+    named = [
+        *NAMES,
+        "token",
+        "logprob",
+        "max_tokens",
+        "name",
+        "pwd",
+        "pin",
+        "code",
+        "grant_type",
+        "sid",
+    ]
+    keys = st.one_of(st.sampled_from(named), ODD_TEXT, st.sampled_from(SECRET_KEYS))
     leaf = st.one_of(
         texts(),
         texts().map(lambda text: text.encode("utf-8", "replace")),
+        st.builds(
+            lambda text, charset: text.encode(charset, "replace"),
+            texts(),
+            st.sampled_from(["utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]),
+        ),
+        texts().map(lambda text: "".join(char + "\0" for char in text)),
         st.binary(max_size=8),
         st.none(),
         st.booleans(),
@@ -137,6 +168,7 @@ def values() -> st.SearchStrategy[Any]:
             st.dictionaries(keys, inner, max_size=3),
             st.lists(st.tuples(keys, texts()), min_size=1, max_size=2),
             st.tuples(st.just("--api-key"), texts()).map(list),
+            st.tuples(st.sampled_from(["curl", "mysql"]), st.just("-u"), texts()).map(list),
             st.fixed_dictionaries({"name": keys, "value": inner}),
             chunks(),
         ),

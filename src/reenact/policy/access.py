@@ -57,6 +57,17 @@ class Access:
             return self._spent(capability, limit, calls)
         return None
 
+    def unlisted(self, kind: str, operation: str) -> PolicyRefused | None:
+        """Why the index does not allow a call of this kind and operation; None when it does.
+
+        For entries of cassettes, which need no capability: serving one does nothing.
+        """
+        if not self._lists_kind(kind):
+            return self._not_listed("kind", kind)
+        return (
+            None if self._lists_operation(operation) else self._not_listed("operation", operation)
+        )
+
     def passing(self, capability: str, operation: str) -> PolicyRefused | None:
         """Why a call that wants to go unrecorded may not; None when it may."""
         if self._may_pass(capability):
@@ -78,7 +89,7 @@ class Access:
         allowed = rules is None and capability in BUILT_IN if rule is None else rule.allow
         if not allowed:
             return lambda: self._denied(capability), None
-        if self._pinned.kinds is not None and kind not in self._pinned.kinds:
+        if not self._lists_kind(kind):
             return lambda: self._not_listed("kind", kind), None
         if not self._lists_operation(operation):
             return lambda: self._not_listed("operation", operation), None
@@ -88,6 +99,9 @@ class Access:
         if action == "pass" and not self._may_pass(capability):
             return lambda: self._passes(capability, operation), None
         return None, None if rule is None else rule.calls
+
+    def _lists_kind(self, kind: str) -> bool:
+        return self._pinned.kinds is None or kind in self._pinned.kinds
 
     def _lists_operation(self, operation: str) -> bool:
         listed = self._pinned.operations
@@ -137,7 +151,7 @@ class Access:
         return PolicyRefused(
             f"the {what} {name} is not among those that the index allows for the policy "
             f"{self._policy.id}",
-            hint=f"{did_you_mean(name, allowed)} (.reenact/index.json, {what}s)",
+            hint=f"{did_you_mean(name, allowed)} ({self._pinned.place_of(f'{what}s')})",
             policy=self._policy.id,
             **{what: name},
         )
@@ -169,7 +183,7 @@ def check_mode(pinned: Pinned, mode: str, world: str) -> None:
         if allowed is not None and asked not in allowed:
             raise PolicyRefused(
                 f"the index does not allow the {what} {asked} for the policy {pinned.policy.id}",
-                hint=f"allowed: {', '.join(allowed) or 'none'} (.reenact/index.json, {what}s)",
+                hint=f"allowed: {', '.join(allowed) or 'none'} ({pinned.place_of(f'{what}s')})",
                 policy=pinned.policy.id,
                 **{what: asked},
             )

@@ -2,31 +2,57 @@
 
 ``"password": …`` in JSON at any depth, ``{'token': …}`` in a ``repr``, ``API_KEY=…`` in an
 environment or a form, ``?token=…`` in a URL, ``--api-key …`` on a command line, ``Cookie: …`` in a
-header, fields of ``multipart/form-data``, pairs ``["authorization", …]``.
+header, fields of ``multipart/form-data``, pairs ``["authorization", …]``, ``<password>…`` in XML,
+the ``code`` of OAuth.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from reenact.policy.behind import (
     BEHIND_BARE,
     BEHIND_QUOTED,
+    EXCUSABLE,
     Finding,
     Found,
     argument,
     part_body,
 )
-from reenact.policy.names import CASELESS, TAIL, Names
+from reenact.policy.harmless import is_harmless
+from reenact.policy.literals import string
+from reenact.policy.names import CASELESS, TAIL, Names, is_always_sent, normalise
 from reenact.policy.patterns import late
-from reenact.policy.searched import Searched, matches_at
+from reenact.policy.searched import ClueIndex, Searched, clue_of, matches_at
+from reenact.policy.xml_elements import (
+    attributed_content,
+    element_at,
+    element_content,
+    paired_content,
+)
 
 __all__ = ["Assignments"]
 
-_DELIMITER = r"(?:[ \t]{0,6}[:=]|(?P<run>\\*)(?P<quote>[\"']))"
+_DELIMITER = r"(?:[ \t]{0,6}[:=]|(?P<run>\\*)(?P<quote>[\"'])|(?P<tag>(?=[ \t\r\n]|/?>|/?&gt;|</)))"
 _NAME_BEFORE = late(r"[A-Za-z0-9_.\-\[\]+~$]{0,100}\Z")
 _PART = late(r"form-data[ \t]{0,4};[ \t]{0,4}name=([^\s\"';\\]{1,100})", CASELESS)
+_OWNER = late(r"[\"']?([A-Za-z][A-Za-z_.-]{2,40})\\*[\"']?[ \t\r\n]{0,16}[:=][ \t\r\n]{0,16}\Z")
+_BLANKS = tuple(" \t")
+_COUNT = late(r"[0-9]{1,3}[,;.)\]}]*")
+_AUTHORIZATION_CODE = late(r"(?<![A-Za-z0-9_.\-\[%])code=([^&\"'<>\\`\x00-\x20\x7f]+)", CASELESS)
+_CODE_FIELD = late(
+    r"(?P<quote>\\*[\"'])code(?P=quote)[ \t\r\n]{0,16}:[ \t\r\n]{0,16}(?=\\*[\"'])", CASELESS
+)
+_BESIDE_CODE = late(
+    r"(?:\A|[?&#;\"' \t\r\n])(?:state|session_state|iss|redirect_uri|grant_type|code_verifier)=",
+    CASELESS,
+)
+_BESIDE_CODE_FIELD = late(r"[\"'](?:redirect_?uri|grant_?type|code_?verifier)\\*[\"']", CASELESS)
+_BESIDE_CODE_WORDS = ("redirect", "grant", "verifier")
+_RUN = late(r"[^\s\"'<>`]+")
+_BESIDE = 1_000
 _FLAG = late(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
 
 
@@ -38,35 +64,76 @@ class Assignments:
         self._stems = [
             (stem, late(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS)) for stem in names.stems
         ]
+        self._by_clue = ClueIndex(
+            (clue_of(stem.needs[0], ends=stem.ends), at) for at, stem in enumerate(names.stems)
+        )
 
     def find(self, searched: Searched) -> Iterator[Finding]:
         """Every secret behind a name in the text."""
         text = searched.text
         matches: list[re.Match[str]] = []
-        for stem, pattern in self._stems:
+        for at in set(self._by_clue.fitting(searched.index, searched.low)):
+            stem, pattern = self._stems[at]
             if all(map(searched.has, stem.needs)):
                 matches += searched.matches(pattern, stem.needs[0], stem.before)
         done = 0
+        unclosed: set[str] = set()
         for match in sorted(matches, key=re.Match.start):
             # Inside a value that is replaced as a whole; also what keeps hostile nesting linear.
             if match.start() >= done:
-                findings, upto = self._at(text, match)
+                findings, upto = self._at(text, match, unclosed)
                 done = max(done, upto)
                 yield from findings
         if "--" in text:
             yield from self._flags(text)
         if searched.has("form-data"):
             yield from self._parts(text)
+        if searched.has("code"):
+            yield from _authorization_codes(searched)
 
-    def _at(self, text: str, match: re.Match[str]) -> Found:
+    def _at(self, text: str, match: re.Match[str], unclosed: set[str]) -> Found:
+        if match["tag"] is not None:
+            return self._element(text, match, unclosed)
         name, opening = _quoted_name(text, match) if match["quote"] else _bare_name(text, match)
         if not name or not self._names.secret(name):
             return [], 0
         for follow in BEHIND_QUOTED if match["quote"] else BEHIND_BARE:
             found = follow(text, opening, match.end(), name)
             if found is not None:
+                if (
+                    follow in EXCUSABLE
+                    and self._names.ambiguous(name)
+                    and _is_excused(text, opening, match.end(), name, found[0])
+                ):
+                    return [], 0
                 return found
-        return [], 0
+        return self._attributed(text, match, opening, name) if match["quote"] else ([], 0)
+
+    def _attributed(self, text: str, match: re.Match[str], opening: int, name: str) -> Found:
+        found = attributed_content(text, opening, match.end())
+        if found is None:
+            return [], 0
+        [one] = found[0]
+        is_excused = self._names.ambiguous(name) and is_harmless(name, text[one.start : one.end])
+        return ([], 0) if is_excused else found
+
+    def _element(self, text: str, match: re.Match[str], unclosed: set[str]) -> Found:
+        start, end = match.span()
+        element = element_at(text, start, end)
+        if element is not None:
+            if not self._names.secret(element.local_name):
+                return [], 0
+            found = element_content(text, element, end, unclosed)
+        else:
+            before = _NAME_BEFORE.search(text, max(0, start - 100), start)
+            name = (before[0] if before else "") + text[start:end]
+            pair = paired_content(text, start, end) if self._names.secret(name.strip()) else None
+            return pair or ([], 0)
+        if len(found[0]) == 1 and self._names.ambiguous(element.local_name):
+            [one] = found[0]
+            if is_harmless(element.local_name, text[one.start : one.end]):
+                return [], 0
+        return found
 
     def _flags(self, text: str) -> Iterator[Finding]:
         for flag in matches_at(_FLAG, text, "--"):
@@ -91,3 +158,41 @@ def _bare_name(text: str, match: re.Match[str]) -> tuple[str, int]:
     before = _NAME_BEFORE.search(text, max(0, match.start() - 100), match.start())
     start = before.start() if before else match.start()
     return text[start : match.end() - 1].strip(), start
+
+
+def _is_excused(text: str, opening: int, place: int, name: str, found: list[Finding]) -> bool:
+    """Whether the one value behind an ambiguous name is evidently not a secret."""
+    if len(found) != 1:
+        return False
+    [one] = found
+    value = text[one.start : one.end]
+    if one.bare:
+        # Parameters of a URL and of a form have no blank before them.
+        if text[place : place + 1] not in _BLANKS:
+            return normalise(name) == "pass" and _COUNT.fullmatch(value) is not None
+        value = value.rstrip(",;:)]}")
+    elif (not one.quote and text[one.start - 1] not in "\"'") or any(
+        bracket in text[place : one.start] for bracket in "[{("
+    ):
+        return False
+    if not is_harmless(name, value):
+        return False
+    brace = text.rfind("{", max(0, opening - 2_000), opening)
+    owner = _OWNER.search(text, max(0, brace - 80), brace) if brace >= 0 else None
+    return owner is None or not is_always_sent(owner[1])
+
+
+def _authorization_codes(searched: Searched) -> Iterator[Finding]:
+    """The ``code`` of OAuth, known by the parameters or fields beside it."""
+    text = searched.text
+    for run in _RUN.finditer(text) if searched.has("code=") else ():
+        if "code=" in run[0].lower() and _BESIDE_CODE.search(run[0]):
+            for match in _AUTHORIZATION_CODE.finditer(text, *run.span()):
+                yield Finding(*match.span(1), "name", bare=True)
+    is_beside = any(map(searched.has, _BESIDE_CODE_WORDS))
+    beside = [match.start() for match in _BESIDE_CODE_FIELD.finditer(text)] if is_beside else []
+    for match in _CODE_FIELD.finditer(text) if beside else ():
+        next_one = bisect_left(beside, match.start() - _BESIDE)
+        found = string(text, match.end())
+        if found and next_one < len(beside) and beside[next_one] < found.after + _BESIDE:
+            yield Finding(found.start, found.end, "name")

@@ -11,13 +11,23 @@ from reenact.policy.literals import Literal, cookies, leaves, literal, string
 from reenact.policy.names import CASELESS, is_cookie, normalise
 from reenact.policy.patterns import late
 
-__all__ = ["BEHIND_BARE", "BEHIND_QUOTED", "Finding", "Follow", "Found", "argument", "part_body"]
+__all__ = [
+    "BEHIND_BARE",
+    "BEHIND_QUOTED",
+    "EXCUSABLE",
+    "Finding",
+    "Follow",
+    "Found",
+    "argument",
+    "is_closing_quote",
+    "part_body",
+]
 
 _ASSIGN = late(r"\\*\]?[ \t\r\n]{0,256}(?::(?![:/])|=>|=(?![=~]))[ \t\r\n]{0,256}")
 _COMMA = late(r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}")
 _BARE = late(r"[^&\"'<>\\`\x00-\x20\x7f]+")
 _NOT_A_VALUE = late(
-    r"(?:none|null|true|false|undefined|\$[A-Z_][A-Z0-9_]*|\$?\{[^{}]*\}|\$?\{\{.*)[,;)\]}]*\Z",
+    r"(?:none|null|true|false|undefined|\$[A-Z_][A-Z0-9_]*|\$?\{[^{}]*\}|\$?\{\{.*)[,;:)\]}]*\Z",
     CASELESS,
 )
 # A pair in a list of pairs: `["password", "name"]` alone may be any two words.
@@ -44,6 +54,7 @@ _CODE = late(
     r"[A-Za-z_]\w*(?:\.\w+)*[(\[]|(?:self|this|os|process|settings|config|args|ctx|env)\.[A-Za-z_]",
     re.ASCII,
 )
+_CONTAINER = late(r"[(\[{][ \t]{0,8}\\*[\"']")
 _HTML_VALUE = late(r"[ \t\r\n]{1,8}value=", CASELESS)
 # Up to a quote: the rest of a long line is not looked at again for each name in it.
 _LINE = late(r"[ \t]{0,8}(?P<value>[^\r\n\"']*)")
@@ -81,6 +92,8 @@ def _bare_equals(text: str, opening: int, place: int, name: str) -> Found | None
     value = _skip(text, place + (text[place : place + 1] == ">"))
     if text[opening - 1 : opening] in tuple(" \t(,{") and _is_code(text, value, name):
         return [], 0
+    if _CONTAINER.match(text, value):
+        return _value(text, value, name, '"')
     return argument(text, value, name)
 
 
@@ -88,7 +101,7 @@ def _bare_colon(text: str, opening: int, place: int, name: str) -> Found | None:
     if text[place - 1] != ":" or text[place : place + 1] == "=":
         return None
     quoted = _skip(text, place, " \t\r\n")
-    found = None if _is_closing(text, quoted) else string(text, quoted)
+    found = None if is_closing_quote(text, quoted) else string(text, quoted)
     if found is not None:
         return _secret(text, found, name)
     whole_line = normalise(name) in _LINE_NAMES
@@ -142,11 +155,13 @@ def _multipart(text: str, opening: int, place: int, name: str) -> Found | None:
 
 BEHIND_BARE: tuple[Follow, ...] = (_bare_colon, _bare_equals)
 BEHIND_QUOTED: tuple[Follow, ...] = (_assigned, _named, _paired, _html, _multipart)
+EXCUSABLE: tuple[Follow, ...] = (_bare_colon, _bare_equals, _assigned)
+"""Ways of writing that code, SQL and JSON share with each other: a word there may be just a word."""
 
 
 def argument(text: str, place: int, name: str) -> Found:
     """What stands behind ``=`` or a flag: a quoted string, or all up to a blank, ``&`` or quote."""
-    found = None if _is_closing(text, place) else string(text, place)
+    found = None if is_closing_quote(text, place) else string(text, place)
     if found is not None:
         return _secret(text, found, name)
     value = _BARE.match(text, place)
@@ -208,7 +223,7 @@ def _quote_before(text: str, place: int) -> str:
     return text[start:place]
 
 
-def _is_closing(text: str, place: int) -> bool:
+def is_closing_quote(text: str, place: int) -> bool:
     """Whether a quote here ends the string that the name is in: ``"Enter the password:", …``."""
     closing = _CLOSING.match(text, place)
     if closing is None:

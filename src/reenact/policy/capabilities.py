@@ -32,6 +32,8 @@ class Capabilities:
 
     def __init__(self, versions: Mapping[str, str] = BUILT_IN) -> None:
         self._versions = dict(versions)
+        self._hashed = (0, "")
+        """How many entries there were when the hash was computed, and the hash."""
 
     def register(self, name: str, version: str = "1") -> None:
         """Make a capability known. Again with the same version changes nothing.
@@ -70,7 +72,12 @@ class Capabilities:
 
     def capability_set_hash(self) -> str:
         """``sha256:<64 hex>``: the same for the same names and versions, whoever computes it."""
-        return set_hash(self.items())
+        count, found = self._hashed
+        if count != len(self._versions):  # entries are only added
+            items = self.items()
+            found = set_hash(items)
+            self._hashed = (len(items), found)
+        return found
 
 
 def set_hash(items: Iterable[tuple[str, str]]) -> str:

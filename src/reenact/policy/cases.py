@@ -28,6 +28,13 @@ from reenact.policy.terms import (
     TestId,
     World,
 )
+from reenact.policy.x07_cases import (
+    X07_TESTS,
+    X07_WORLDS,
+    entry_modules,
+    from_x07,
+    is_x07_manifest,
+)
 
 __all__ = ["TESTS", "TESTS_SCHEMA", "Case", "Cases", "is_ours", "read_cases"]
 
@@ -37,7 +44,6 @@ TESTS = "tests.json"
 TESTS_SCHEMA = "reenact.tests@1"
 
 _VERSION = "schema_version"
-_X07_WORLDS = {"solve-rr": "test", "solve-full": "test", "run-os": "local"}
 
 
 class Case(
@@ -84,12 +90,27 @@ class Cases(
 build(Cases)
 
 
-def is_ours(path: Path) -> bool:
-    """Does this ``tests.json`` say that it is a list of tests for us? Many tools have one."""
+def is_ours(path: Path, *folders: Path) -> bool:
+    """Return whether this ``tests.json`` lists tests for Reenact. Many tools have such a file.
+
+    An X07 manifest does if one of its entries is in a Python module next to it or in ``folders``.
+    """
     try:
-        return f'"{TESTS_SCHEMA.partition("@")[0]}@'.encode() in content_of(path.parent, path.name)
+        content = content_of(path.parent, path.name)
     except (OSError, ValueError, RuntimeError):
         return False
+    if f'"{TESTS_SCHEMA.partition("@")[0]}@'.encode() in content:
+        return True
+    if f'"{X07_TESTS}@'.encode() not in content:
+        return False
+    try:
+        modules = entry_modules(decode(content))
+    except ValueRefused:
+        return False
+    stems = (
+        folder.joinpath(*name.split(".")) for name in modules for folder in (path.parent, *folders)
+    )
+    return any(one.with_suffix(".py").is_file() or (one / "__init__.py").is_file() for one in stems)
 
 
 def read_cases(
@@ -97,6 +118,7 @@ def read_cases(
 ) -> tuple[list[tuple[Case, int]], list[Finding]]:
     """The tests in the file at ``path`` with the lines they stand on, and everything wrong with it.
 
+    A manifest of X07 is read as well: see :mod:`reenact.policy.x07_cases`.
     ``file`` is what it is called in findings, where its line is added; ``worlds`` are those that
     are known. There are tests when there is no finding. Raises nothing.
     """
@@ -110,7 +132,10 @@ def read_cases(
         return [], [Finding("error", file, "$", f"it cannot be read: {reason}", _EXAMPLE)]
     lines = lines_of(text.decode())
     tests: tuple[Case, ...] = ()
-    found = list(_mistakes(raw))
+    found: list[_Mistake] = []
+    if is_x07_manifest(raw):
+        raw, found = from_x07(raw, worlds)
+    found = found or list(_mistakes(raw))
     if not found:
         tests = read(raw, Cases).tests
         found = list(_contradictions(tests, path.parent, frozenset(worlds)))
@@ -123,6 +148,8 @@ def read_cases(
 
 
 _Mistake = tuple[str, str, str]
+"""Path, message and hint."""
+
 _EXAMPLE = f'{{"{_VERSION}": "{TESTS_SCHEMA}", "tests": [{{"id": "smoke", "entry": "app:smoke"}}]}}'
 
 
@@ -162,7 +189,7 @@ def _contradictions(
 
 def _of_case(case: Case, folder: Path, worlds: frozenset[str]) -> Iterator[_Mistake]:
     if case.world is not None and case.world not in worlds:
-        meant = _X07_WORLDS.get(case.world)
+        meant = X07_WORLDS.get(case.world)
         hint = f"X07's {case.world} is {meant}" if meant else did_you_mean(case.world, worlds)
         yield (
             "world",

@@ -24,9 +24,11 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from reenact.errors import ExtraMissing
+from reenact.policy.charsets import GATE_ESCAPED, GATE_RAW
+from reenact.policy.command_lines import GATE_FLAG, PROGRAMS, gate_program
 from reenact.policy.names import Names, Stem
-from reenact.policy.searched import probe, words_in
-from reenact.policy.shapes import SHAPES, Shape
+from reenact.policy.searched import Clue, ClueIndex, WordIndex, clue_of
+from reenact.policy.shapes import GATE_EDGE, SHAPES, Shape
 from reenact.policy.shelf import shelf_of
 from reenact.policy.streams import CHUNKS
 
@@ -34,25 +36,57 @@ __all__ = ["Engine", "Gate", "Pattern", "Verdict"]
 
 Engine = Literal["auto", "hyperscan", "python"]
 
-_BEHIND_NAME = r"[ \t]*(?:\\+[t\"']|[\"':=%]|$)"
+# Behind a name in XML: the end of the tag, the closing tag of an element for names, or an attribute.
+_ATTRIBUTE = r"(?:\s|\\+[nrt])+[a-z_][a-z0-9_.:-]*\s*(?:=|%3d)"
+_PAIR = r"(?:\s|\\+[nrt])*<\\*/(?:key|name)"
+_BEHIND_NAME = rf"(?:[ \t]*(?:\\+[t\"']|[\"':=%]|/?>|/?&gt;|$)|(?:\s|\\+[nrt])+/?(?:>|&gt;)|{_PAIR}|{_ATTRIBUTE})"
 # Part by part: two dashes in a row start another flag, so that a line of dashes costs no square.
 _FLAG_PARTS = r"(?:[a-z0-9_.]+-)*[a-z0-9_.]*"
 _STREAM = f'"{CHUNKS}":['.encode()
-_SUSPECT_ID, _STREAM_ID = 0, 1
+_SUSPECT_ID, _STREAM_ID, _THEN_ID = 0, 1, 2
+_LONGEST_EDGE = len(r"\u0000")
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """``needs``: no match without one of these in the lower-case data.
+    """``clues``: no match where none of these fits.
 
-    A caseless ``source`` is written in lower case.
+    A caseless ``source`` is written in lower case. With ``then``, only if that matches behind it, too,
+    however far, starting with its last character, and if ``within`` is in the data. ``edge``: a match
+    starts at most six characters before a need, with the edge of a word, which ``re`` finds slowly.
     """
 
-    needs: tuple[bytes, ...]
+    clues: tuple[Clue, ...]
     source: str
     caseless: bool
+    then: str = ""
+    within: str = ""
+    edge: bool = False
 
 
-_ESCAPED_ASCII = Pattern((b"\\u00",), r"\\u00(?:0[9ad]|[2-7][0-9a-f])", True)
+def _caseless(source: str, *needs: str) -> Pattern:
+    """No match without one of ``needs`` in the lower-case data."""
+    return Pattern(tuple(map(clue_of, needs)), source, caseless=True)
+
+
+# What stands beside the `code` of OAuth where it is a field; as a parameter it is suspect by itself.
+_BESIDE_CODE = (
+    r"(?:redirect[-_. ]?uri|grant[-_. ]?type|code[-_. ]?verifier)\\*[\"']"
+    r"|\[\\*[\"'](?:state|iss)\\*[\"']"
+)
+_ESCAPED_ASCII = _caseless(r"\\u00(?:0[9ad]|[2-7][0-9a-f])", "\\u00")
+
+_PROGRAM_PATTERNS = tuple(
+    Pattern(
+        (clue_of(name, leads=True, ends_word=True),),
+        gate_program(name),
+        caseless=True,
+        then=GATE_FLAG,
+        within=program.within,
+        edge=True,
+    )
+    for name, program in PROGRAMS.items()
+)
+_WIDE = (_caseless(GATE_RAW, "\x00"), _caseless(GATE_ESCAPED, "u0000"))
 
 
 class Verdict(IntEnum):
@@ -104,7 +138,7 @@ class Gate:
 
 
 def _shape_patterns() -> tuple[Pattern, ...]:
-    return (*map(_of_shape, SHAPES), _ESCAPED_ASCII)
+    return (*map(_of_shape, SHAPES), _ESCAPED_ASCII, *_WIDE)
 
 
 def _patterns(names: Names) -> tuple[Pattern, ...]:
@@ -112,59 +146,105 @@ def _patterns(names: Names) -> tuple[Pattern, ...]:
     return (
         *_shape_patterns(),
         *_of_stems(names.stems),
-        Pattern((b"--",), rf"--{_FLAG_PARTS}(?:{words})", True),
-        Pattern((b"form-data",), r"form-data.{0,24}name(?:=|%3d)[^\s\"'\\%]", True),
-        Pattern((b"@",), r":\\*/\\*/[^/?#\"'<>\\@\x00-\x20]+@", True),
-        Pattern((b"%40",), r":(?:\\*/|%2f){2}[^/?#\"'<>\\@\x00-\x20]+%40", True),
-        Pattern((b"%3a%2f%2f",), r"%3a%2f%2f[^/?#\"'<>\\@\x00-\x20]+(?:%40|@)", True),
-        Pattern((b"%",), r"%(?:2[5de]|3[0-9]|4[1-9a-f]|5[0-9abdf]|6[1-9a-f]|7[0-9a])", True),
+        _caseless(rf"--{_FLAG_PARTS}(?:{words})", "--"),
+        *_PROGRAM_PATTERNS,
+        _caseless(r"code(?:=|%3d)", "code=", "code%3d"),
+        _caseless(_BESIDE_CODE, "redirect", "grant", "verifier", '["state', '["iss'),
+        _caseless(r"form-data.{0,24}name(?:=|%3d)[^\s\"'\\%]", "form-data"),
+        _caseless(r":\\*/\\*/[^/?#\"'<>\\@\x00-\x20]+@", "@"),
+        _caseless(r":(?:\\*/|%2f){2}[^/?#\"'<>\\@\x00-\x20]+%40", "%40"),
+        _caseless(r"%3a%2f%2f[^/?#\"'<>\\@\x00-\x20]+(?:%40|@)", "%3a%2f%2f"),
+        _caseless(r"%7c[a-z0-9_\-]{27}", "%7c"),
+        _caseless(r"%(?:2[5de]|3[0-9]|4[1-9a-f]|5[0-9abdf]|6[1-9a-f]|7[0-9a])", "%"),
     )
 
 
 def _of_shape(shape: Shape) -> Pattern:
-    needs = shape.gate_needs or shape.needs
-    return Pattern(tuple(need.encode() for need in needs), shape.gate, shape.caseless)
+    clues = tuple(map(clue_of, shape.gate_needs)) or tuple(shape.clues())
+    return Pattern(clues, shape.gate, shape.caseless, edge=shape.gate.startswith(GATE_EDGE))
 
 
 def _of_stems(stems: tuple[Stem, ...]) -> Iterator[Pattern]:
     """One pattern for each first word: both engines are faster with few."""
-    by_word: dict[str, list[str]] = {}
+    by_word: dict[tuple[str, bool], list[Stem]] = {}
     for stem in stems:
-        by_word.setdefault(stem.needs[0], []).append(stem.gate())
-    for word, sources in by_word.items():
-        yield Pattern((word.encode(),), f"(?:{'|'.join(sources)}){_BEHIND_NAME}", caseless=True)
+        by_word.setdefault((stem.needs[0], stem.is_word), []).append(stem)
+    for (word, is_word), group in by_word.items():
+        behind = f"(?i:{_BEHIND_NAME})" if is_word else _BEHIND_NAME
+        source = f"(?:{'|'.join(stem.gate() for stem in group)}){behind}"
+        ends = tuple(sorted({end for stem in group for end in stem.ends}))
+        known = ends if all(stem.ends for stem in group) else ()
+        yield Pattern((clue_of(word, ends=known),), source, caseless=not is_word, edge=is_word)
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    """A pattern with one of its needs."""
+
+    need: bytes
+    caseless: bool
+    pattern: re.Pattern[bytes]
+    then: re.Pattern[bytes] | None
+    within: bytes
+    edge: bool
+
+    def matches(self, data: bytes, low: bytes) -> bool:
+        """Whether ``data``, which is ``low`` in lower case and has the need, is suspect."""
+        searched = low if self.caseless else data
+        found = self._at_edge(searched, low) if self.edge else self.pattern.search(searched)
+        if found is None or self.then is None:
+            return found is not None
+        return self.within in low and self.then.search(searched, found.end() - 1) is not None
+
+    def _at_edge(self, searched: bytes, low: bytes) -> re.Match[bytes] | None:
+        place = low.find(self.need)
+        while place >= 0:
+            for start in range(max(0, place - _LONGEST_EDGE), place + 1):
+                found = self.pattern.match(searched, start)
+                if found is not None:
+                    return found
+            place = low.find(self.need, place + 1)
+        return None
+
+
+def _candidates(pattern: Pattern) -> Iterator[tuple[Clue, _Candidate]]:
+    then = re.compile(pattern.then.encode()) if pattern.then else None
+    compiled = re.compile(pattern.source.encode())
+    for clue in pattern.clues:
+        need, within = clue.need.encode(), pattern.within.encode()
+        yield clue, _Candidate(need, pattern.caseless, compiled, then, within, pattern.edge)
 
 
 @lru_cache(maxsize=32)
 def _python(patterns: tuple[Pattern, ...]) -> _Scanner:
-    """Substring tests on the set of words, then on the data; an expression only in doubt.
+    """Looks into an index of the words, then for substrings; an expression only in doubt.
 
-    Payloads repeat their words, so the set is small. Not one alternation of everything: that is
-    slower than all of its parts together.
+    Not one alternation of everything: that is slower than all of its parts together.
     """
-    probes: dict[str, list[_Candidate]] = {}
-    for pattern in patterns:
-        for need in pattern.needs:
-            candidate = (need, pattern.caseless, re.compile(pattern.source.encode()))
-            probes.setdefault(probe(need), []).append(candidate)
+    candidates = ClueIndex(one for pattern in patterns for one in _candidates(pattern))
+
+    def is_suspect(data: bytes) -> bool:
+        low = data.lower()
+        fitting = candidates.fitting(WordIndex(low), low.decode("latin-1"))
+        return any(candidate.matches(data, low) for candidate in fitting)
 
     def scan(data: bytes) -> Verdict:
-        words = words_in(data)
-        low = data.lower()
-        for word, candidates in probes.items():
-            if word in words and any(_matches(one, data, low) for one in candidates):
-                return Verdict.SUSPECT
+        # The headers of a request stand around its body, and most of what is suspect is in them.
+        if (len(data) > 8 * _RIM and is_suspect(_rim(data))) or is_suspect(data):
+            return Verdict.SUSPECT
         return Verdict.STREAMS if _STREAM in data else Verdict.CLEAN
 
     return scan
 
 
-_Candidate = tuple[bytes, bool, re.Pattern[bytes]]
+_RIM = 1_024
+"""Bytes at both ends of long data."""
 
 
-def _matches(candidate: _Candidate, data: bytes, low: bytes) -> bool:
-    need, caseless, pattern = candidate
-    return need in low and pattern.search(low if caseless else data) is not None
+def _rim(data: bytes) -> bytes:
+    """Both ends of ``data``, cut at quotes, so that no name and no word has an end that it does not have."""
+    head = data[: data.rfind(b'"', 0, _RIM) + 1]
+    tail = data.find(b'"', len(data) - _RIM)
+    return head + b" " + (data[tail:] if tail >= 0 else b"")
 
 
 @lru_cache(maxsize=32)
@@ -172,7 +252,7 @@ def _hyperscan(patterns: tuple[Pattern, ...]) -> _Scanner:
     hyperscan = _import_hyperscan()
     if hyperscan is None:
         raise ExtraMissing("the hyperscan engine", "fast")
-    return _Hyperscan(_database(hyperscan, patterns), hyperscan.ScanTerminated)
+    return _Hyperscan(_database(hyperscan, patterns), hyperscan.ScanTerminated, patterns)
 
 
 def _database(hyperscan: Any, patterns: tuple[Pattern, ...]) -> Any:
@@ -180,7 +260,7 @@ def _database(hyperscan: Any, patterns: tuple[Pattern, ...]) -> Any:
     once = hyperscan.HS_FLAG_SINGLEMATCH
     caseless = hyperscan.HS_FLAG_CASELESS | once
     expressions = [*(pattern.source.encode() for pattern in patterns), re.escape(_STREAM)]
-    ids = [*(_SUSPECT_ID for _ in patterns), _STREAM_ID]
+    ids = [*_ids(patterns), _STREAM_ID]
     flags = [*(caseless if pattern.caseless else once for pattern in patterns), once]
     made_of = repr((hyperscan.__version__, expressions, ids, flags)).encode()
     name, shelf = hashlib.sha256(made_of).hexdigest(), shelf_of(os.environ)
@@ -196,6 +276,11 @@ def _database(hyperscan: Any, patterns: tuple[Pattern, ...]) -> Any:
     database.compile(expressions=expressions, ids=ids, elements=len(ids), flags=flags)
     shelf.keep(name, hyperscan.dumpb(database))
     return database
+
+
+def _ids(patterns: tuple[Pattern, ...]) -> Iterator[int]:
+    """One id for all patterns that suffice, and one for each with a second step."""
+    return (_THEN_ID + at if one.then else _SUSPECT_ID for at, one in enumerate(patterns))
 
 
 def _fastest(patterns: tuple[Pattern, ...]) -> _Scanner:
@@ -216,11 +301,21 @@ def _import_hyperscan() -> Any:
 
 
 class _Hyperscan:
-    """One database, and a scratch space for each thread that is scanning at the moment."""
+    """One database, and a scratch space for each thread that is scanning at the moment.
 
-    def __init__(self, database: Any, terminated: type[Exception]) -> None:
+    What must follow a match of some patterns is searched for with ``re``: such a match is rare.
+    """
+
+    def __init__(
+        self, database: Any, terminated: type[Exception], patterns: tuple[Pattern, ...]
+    ) -> None:
         self._database = database
         self._terminated = terminated
+        self._two_step = {
+            number: [candidate for _, candidate in _candidates(pattern)]
+            for number, pattern in zip(_ids(patterns), patterns, strict=True)
+            if pattern.then
+        }
         self._spare: deque[Any] = deque()
 
     def __call__(self, data: bytes, /) -> Verdict:
@@ -235,7 +330,15 @@ class _Hyperscan:
             return Verdict.SUSPECT
         finally:
             self._spare.append(scratch)
-        return Verdict.STREAMS if found else Verdict.CLEAN
+        steps = [number for number in found if number >= _THEN_ID]
+        if steps:
+            low = data.lower()
+            for number in steps:
+                if any(
+                    one.need in low and one.matches(data, low) for one in self._two_step[number]
+                ):
+                    return Verdict.SUSPECT
+        return Verdict.STREAMS if _STREAM_ID in found else Verdict.CLEAN
 
 
 def _met(pattern: int, _start: int, _end: int, _flags: int, found: list[int]) -> bool:

@@ -122,7 +122,8 @@ def load_policy(root: Path, policy_id: str = DEFAULT.id) -> Pinned:
     """The policy of this id, checked against its pin.
 
     The built-in ``default`` holds where the index names no policy of that id, under the modes that
-    the index allows by default. Raises :class:`PolicyInvalid` with the place.
+    the index allows by default. Where there is no index, a policy of X07's folder ``arch/rr`` holds
+    as if it had been imported. Raises :class:`PolicyInvalid` with the place.
     """
     if not _is_id(policy_id):
         raise PolicyInvalid(
@@ -135,6 +136,12 @@ def load_policy(root: Path, policy_id: str = DEFAULT.id) -> Pinned:
     if index is not None and policy_id in entries:
         return _checked(root, index, entries[policy_id])
     if policy_id != DEFAULT.id:
+        if index is None:
+            from reenact.policy.x07 import load_arch_policy  # few projects have X07's files
+
+            found = load_arch_policy(root, policy_id)
+            if found is not None:
+                return found
         raise _not_listed(root, policy_id, {DEFAULT.id, *entries})
     return replace(Pinned.of(DEFAULT), modes=None if index is None else index.defaults.modes)
 
@@ -153,8 +160,11 @@ def _is_id(policy_id: str) -> bool:
 def _not_listed(root: Path, policy_id: str, known: set[str]) -> PolicyInvalid:
     file = policy_file(root, policy_id)
     if file is None:
+        from reenact.policy.x07 import ARCH, has_arch_policy
+
         message = f"there is no policy {policy_id} in {root / FOLDER / INDEX}"
-        hint = did_you_mean(policy_id, known)
+        is_x07 = has_arch_policy(root, policy_id)
+        hint = f"reenact policy import {ARCH}" if is_x07 else did_you_mean(policy_id, known)
     else:
         message = f"{FOLDER}/{file} is not pinned: {root / FOLDER / INDEX} does not name it"
         hint = f"look through it, then: reenact policy pin {policy_id}"

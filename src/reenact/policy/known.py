@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from reenact.errors import UsageError
+from reenact.policy.harmless import is_harmless
 from reenact.policy.names import Names
 from reenact.policy.patterns import late
 from reenact.policy.placeholder import PLACEHOLDER
@@ -41,7 +42,11 @@ class Known:
         for value in declared:
             rules.setdefault(_checked(value), "declared")
         for variable, value in environ.items():
-            if names.secret(variable) and _is_usable(value):
+            if (
+                names.secret(variable)
+                and _is_usable(value)
+                and not _is_word(names, variable, value)
+            ):
                 rules.setdefault(value, "env")
         self._rules = rules
         self._patterns = [
@@ -87,6 +92,11 @@ def _checked(value: str) -> str:
     if value in PLACEHOLDER:
         raise UsageError("a declared secret is part of the placeholder itself")
     return value
+
+
+def _is_word(names: Names, variable: str, value: str) -> bool:
+    """Whether the variable has an ambiguous name and a value that stands everywhere."""
+    return names.ambiguous(variable) and is_harmless(variable, value)
 
 
 def _has_blank(value: str) -> bool:

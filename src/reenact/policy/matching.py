@@ -48,7 +48,7 @@ class Comparer:
 
     def __init__(self, rules: Rules, redactor: Redactor) -> None:
         self.rules = rules
-        self._redactor = redactor
+        self._redactor = redactor.without_excuses()
         self._stages = _stages(rules)
 
     def key(self, request: dict[str, Any]) -> str:

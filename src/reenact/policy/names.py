@@ -9,7 +9,8 @@ cannot drift apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import lru_cache
 
 import msgspec
@@ -21,6 +22,8 @@ __all__ = [
     "TAIL",
     "Names",
     "Stem",
+    "is_always_sent",
+    "is_authorization_code",
     "is_cookie",
     "is_log_probability",
     "names_with",
@@ -37,6 +40,8 @@ TAIL = r"[-_. +\[\]0-9]{0,6}"
 # Wider than the above and simpler, which hyperscan compiles much faster; %20 and %2b are blanks.
 _GATE_GAP = r"[-_. +\[\]%02b]{0,6}"
 _GATE_TAIL = r"[-_. +\[\]%02b0-9]*"
+# Before a word of a name, which may follow an escape.
+_GATE_WORD_EDGE = r"(?:^|[^A-Za-z]|\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2})"
 _LOOSE_GAP = r"[-_. +\[\]%02b]*"
 
 _NOT_ALNUM = late(r"[^0-9A-Za-z]+")
@@ -51,25 +56,36 @@ class Stem(msgspec.Struct, frozen=True):
     pattern: str
     gap: str = _GATE_GAP
     before: int = 0
+    is_word: bool = False
+    """Is it a word of its own in the name?"""
+    ends: tuple[str, ...] = ()
+    """What the last word of the name ends in, but for digits; empty where that is not known."""
 
     def gate(self) -> str:
         """The pattern with its tail, for text that may be percent-encoded."""
-        return f"(?:{self.pattern.replace(_GAP, self.gap)}){_GATE_TAIL}"
+        loose = self.pattern.replace(_GAP, self.gap)
+        if self.is_word:
+            loose = f"{_GATE_WORD_EDGE}(?i:{loose})|[a-z0-9]{loose.title()}"
+        return f"(?:{loose}){_GATE_TAIL}"
 
 
-def _stem(words: str, ending: str = "") -> Stem:
-    """``"api key"`` matches ``apikey``, ``api_key``, ``API-Key`` …; ``ending`` is a pattern."""
+def _stem(words: str, plural: str = "", *, then: Sequence[str] = ()) -> Stem:
+    """``"api key"`` matches ``apikey``, ``api_key``, ``API-Key`` …; one of ``then`` may follow it."""
     parts = words.split()
-    return Stem(tuple(parts), _GAP.join(map(re.escape, parts)) + ending)
+    pattern = _GAP.join(map(re.escape, parts)) + plural
+    if then:
+        pattern += f"(?:{_GAP}(?:{'|'.join(_GAP.join(more.split()) for more in then)}))?"
+    ends = {parts[-1], parts[-1] + "s" * bool(plural), *(more.split()[-1] for more in then)}
+    return Stem(tuple(parts), pattern, ends=tuple(sorted(ends)))
 
 
 _STEMS = (
-    _stem("pass word", rf"s?(?:{_GAP}(?:confirmation|confirm|again|hash|verify|old|new))?"),
+    _stem("pass word", "s?", then="confirmation confirm again hash verify old new".split()),
     _stem("passwd"),
     _stem("pwd"),
     _stem("pass phrase"),
-    _stem("secret", rf"s?(?:{_GAP}(?:value|text|string|key|access{_GAP}key))?"),
-    _stem("token", rf"(?:{_GAP}(?:value|secret))?"),
+    _stem("secret", "s?", then=("value", "text", "string", "key", "access key")),
+    _stem("token", then=("value", "secret")),
     _stem("access tokens"),
     _stem("refresh tokens"),
     _stem("auth tokens"),
@@ -77,7 +93,7 @@ _STEMS = (
     _stem("api tokens"),
     _stem("api key", "s?"),
     _stem("access key", "s?"),
-    _stem("private key", rf"s?(?:{_GAP}(?:pem|data))?"),
+    _stem("private key", "s?", then=("pem", "data")),
     _stem("account key"),
     _stem("auth key"),
     _stem("deploy key"),
@@ -96,7 +112,7 @@ _STEMS = (
     _stem("creds"),
     _stem("authorization"),
     _stem("basic auth"),
-    _stem("cookie", "s?2?"),
+    _stem("cookie", "s?"),
     _stem("csrf"),
     _stem("xsrf"),
     _stem("code verifier"),
@@ -104,7 +120,39 @@ _STEMS = (
     _stem("client assertion"),
     _stem("amz signature"),
     _stem("goog signature"),
-    Stem(("pat",), r"[-_]pat", before=1),
+    _stem("passcode"),
+    _stem("card number"),
+    _stem("credit card"),
+    _stem("security code"),
+    _stem("verification code", "s?"),
+    _stem("recovery code", "s?"),
+    _stem("backup code", "s?"),
+    _stem("auth code"),
+    _stem("authorization code"),
+    _stem("confirmation code"),
+    _stem("otp code"),
+    _stem("mfa code"),
+    _stem("sms code"),
+    _stem("totp code"),
+    _stem("saml response"),
+    _stem("saml assertion"),
+    _stem("mnemonic", then=("phrase",)),
+    _stem("seed phrase"),
+    _stem("recovery phrase"),
+    _stem("session id"),
+    _stem("sessid"),
+    _stem("x session"),
+    _stem("gitlab session"),
+    _stem("contribsys com"),
+    Stem(("-pat",), "-pat", ends=("pat",)),
+    Stem(("_pat",), "_pat", ends=("pat",)),
+)
+
+# Too short to be trusted at the end of a longer word: they are a word of the name, as in `db_pass`
+# and `dbPass`, but not in `compass`.
+_WORDS = tuple(
+    Stem((word,), word, is_word=True, ends=(word,))
+    for word in ("pass", "pw", "pin", "cvv", "cvc", "cvv2", "cvc2", "sid", "auth")
 )
 
 # Too short to be trusted at the end of a longer name.
@@ -112,11 +160,28 @@ _WHOLE = (_stem("bearer"), _stem("dpop"), _stem("jwt"), _stem("otp"), _stem("tot
 
 _NOT_SECRET = frozenset(
     """
-    tokentype sessionkey sessionid idempotencykey idempotencytoken clientrequesttoken progresstoken
+    tokentype sessionkey idempotencykey idempotencytoken clientrequesttoken progresstoken
     cancellationtoken partialresulttoken workdonetoken googleapplicationcredentials oldpwd
-    accesscontrolallowcredentials credentials_mode acceptcookies nocookies
+    accesscontrolallowcredentials credentials_mode acceptcookies nocookies mcpsessionid
+    firstpass secondpass singlepass multipass allpass lowpass highpass bandpass renderpass
     """.split()
 )
+
+# Names that stand before a secret in one program and before a word, a place or a count in another.
+_AMBIGUOUS = frozenset(
+    """
+    token cookie cookies credential credentials accesskey pwd pass pw pin sid auth sessionid mnemonic
+    """.split()
+)
+_AMBIGUOUS_WORDS = ("pin", "sid", "auth", "sessionid")
+_IDENTIFIERS = ("sid", "sessionid")
+"""Names of what is often no secret, and then tells two requests apart."""
+
+# Where every value is sent along with a request, and a word may well be a password.
+_ALWAYS_SENT = ("headers", "trailers", "query", "querystring", "params", "form", "cookies", "env")
+_ALWAYS_SENT_WHOLE = frozenset({"environ", "environment", "header", "postdata"})
+
+_OAUTH_NAMES = frozenset({"granttype", "redirecturi", "codeverifier", "state", "iss"})
 
 # A token that is a place in a list, a unit of text, or a price, not a credential. No stem ends in
 # a path, and to know that without a pattern saves every process one.
@@ -145,6 +210,17 @@ def is_cookie(name: str) -> bool:
     return normalise(name) in _COOKIE_HEADERS
 
 
+def is_always_sent(name: str) -> bool:
+    """Whether the fields of the object ``name`` are headers, parameters, cookies or variables."""
+    plain = normalise(name)
+    return plain.endswith(_ALWAYS_SENT) or plain in _ALWAYS_SENT_WHOLE
+
+
+def is_authorization_code(name: str, beside: Iterable[str]) -> bool:
+    """Whether ``name`` is the ``code`` of OAuth, which the names ``beside`` it reveal."""
+    return normalise(name) == "code" and not _OAUTH_NAMES.isdisjoint(map(normalise, beside))
+
+
 def is_log_probability(name: str) -> bool:
     """Whether a ``token`` beside this name is a piece of text."""
     return normalise(name).startswith("logprob")
@@ -157,7 +233,7 @@ class Names:
         own = sorted({normalise(name) for name in secret} - {""})
         self._own = frozenset(own)
         self._not_secret = frozenset(map(normalise, not_secret))
-        self.stems = _STEMS + _WHOLE + tuple(map(_spelled, own))
+        self.stems = _STEMS + _WORDS + _WHOLE + tuple(map(_spelled, own))
         """Every stem in force; a secret name always ends in one of them plus ``TAIL``."""
         ending = "|".join(stem.pattern for stem in self.stems)
         self._ending = late(rf"(?:{ending}){TAIL}\Z", CASELESS)
@@ -165,7 +241,18 @@ class Names:
         self._only_whole = late(rf"(?:{whole})[0-9]*\Z", CASELESS)
         rest = "|".join(stem.pattern for stem in _STEMS)
         self._default = late(rf"(?:{rest}){TAIL}\Z", CASELESS)
+        words = "|".join(stem.pattern for stem in _WORDS)
+        self._word = late(
+            rf"(?:(?i:(?:\A|[^A-Za-z])(?:{words}))|[a-z0-9](?:{words.title()})){TAIL}\Z", re.ASCII
+        )
         self._cache: dict[str, bool] = {}
+        self._excuses = True
+
+    def without_excuses(self) -> Names:
+        """The same names, of which none is ambiguous but those of identifiers."""
+        other = copy(self)
+        other._excuses = False
+        return other
 
     def secret(self, name: str) -> bool:
         """Whether what stands under ``name`` is a secret."""
@@ -175,6 +262,13 @@ class Names:
                 self._cache.clear()
             known = self._cache[name] = self._decide(name)
         return known
+
+    def ambiguous(self, name: str) -> bool:
+        """Whether a value under ``name``, which is secret, may also be a word, a path or a count."""
+        plain = normalise(name)
+        if plain in self._own or not (self._excuses or plain.endswith(_IDENTIFIERS)):
+            return False
+        return plain in _AMBIGUOUS or plain.endswith(_AMBIGUOUS_WORDS)
 
     def _decide(self, name: str) -> bool:
         low = name.lower()
@@ -189,7 +283,9 @@ class Names:
             return False
         if plain in self._own:
             return True
-        return bool(self._default.search(end) or self._only_whole.fullmatch(plain))
+        return bool(
+            self._default.search(end) or self._only_whole.fullmatch(plain) or self._word.search(end)
+        )
 
 
 @lru_cache(maxsize=16)

@@ -17,6 +17,13 @@ _MARK = late(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
 _PSEUDONYM = late(r"\*\*\*REDACTED:[0-9a-f]{12}\*\*\*")
 _PSEUDONYM_BYTES = late(_PSEUDONYM.pattern.encode())
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
+# In UTF-16 and UTF-32 there are one or three NULs between two characters, in either byte order.
+_GAPS = ("\0", "\0\0\0")
+_WIDE_PSEUDONYMS = tuple(
+    late(gap.join([*map(re.escape, "***REDACTED:"), *["[0-9a-f]"] * 12, *map(re.escape, "***")]))
+    for gap in _GAPS
+)
+_WIDE_STARTS = tuple(gap.join("***REDACTED:") for gap in _GAPS)
 _SCHEME = late(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.ASCII)
 
 
@@ -46,11 +53,16 @@ def blind(value: Any) -> Any:
     change is shared with the input, which is never mutated.
     """
     if isinstance(value, str):
-        return _PSEUDONYM.sub(PLACEHOLDER, value) if "***REDACTED:" in value else value
+        plain = _PSEUDONYM.sub(PLACEHOLDER, value) if "***REDACTED:" in value else value
+        return _blind_wide(plain) if "*\0" in plain else plain
     if isinstance(value, bytes):
-        if b"***REDACTED:" not in value:
+        if b"***REDACTED:" in value:
+            value = _PSEUDONYM_BYTES.sub(_PLACEHOLDER_BYTES, value)
+        if b"*\0" not in value:
             return value
-        return _PSEUDONYM_BYTES.sub(_PLACEHOLDER_BYTES, value)
+        text = value.decode("latin-1")
+        wide = _blind_wide(text)
+        return value if wide is text else wide.encode("latin-1")
     if isinstance(value, dict):
         return _blind_object(value)
     if isinstance(value, (list, tuple)):
@@ -59,6 +71,14 @@ def blind(value: Any) -> Any:
             return value
         return tuple(items) if isinstance(value, tuple) else items
     return value
+
+
+def _blind_wide(text: str) -> str:
+    """The same for what is written in UTF-16 or UTF-32, as one character for each byte."""
+    for gap, start, pattern in zip(_GAPS, _WIDE_STARTS, _WIDE_PSEUDONYMS, strict=True):
+        if start in text:
+            text = pattern.sub(gap.join(PLACEHOLDER), text)
+    return text
 
 
 def _blind_object(value: dict[Any, Any]) -> dict[Any, Any]:

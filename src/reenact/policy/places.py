@@ -18,6 +18,8 @@ __all__ = [
     "find_root",
     "fixture_folder",
     "has_policies",
+    "rrbin_of",
+    "rrbin_path",
     "world",
 ]
 
@@ -34,6 +36,8 @@ WORLDS = ("ci", "local", "production", "staging", "test")
 """The worlds that have a meaning without an index that names them."""
 
 _TAPE = ".jsonl"
+_RRBIN = ".rrbin"
+_X07_FOLDER = ".x07_rr"
 
 
 def find_root(start: Path, environ: Mapping[str, str]) -> Path:
@@ -85,23 +89,70 @@ def cassette_path(
 ) -> Path:
     """Where the cassette ``name`` lies: a tape below the root's cassettes, or the fixture's ``rr``.
 
-    A name without ``.jsonl`` gets it. ``fixture_root`` as for :func:`fixture_folder`; what is read
+    A name without ``.jsonl`` gets it; one that ends in ``.rrbin`` is read from the tape that ``reenact
+    import`` made of that file. ``fixture_root`` as for :func:`fixture_folder`; what is read
     lies in its ``rr``, or in itself when it has no such folder, and what is written always in ``rr``.
     Nothing is created. Raises :class:`PathRefused` with the reason. What a name leads to is looked
     up now; somebody who can replace folders later can lead it elsewhere.
     """
+    file = name if name.endswith(_TAPE) else f"{name}{_TAPE}"
+    if name.endswith(_RRBIN):
+        if writing:
+            raise PathRefused(
+                f"{name[:200]!r} is an X07 cassette, which a session does not write",
+                hint=f"use the name {name.removesuffix(_RRBIN)[:200]!r}, or reenact.rr",
+                path=name[:200],
+                reason="a session writes tapes",
+            )
+        file = name.removesuffix(_RRBIN) + _TAPE
+    return _cassette(root, name, file, fixture_root, writing=writing)
+
+
+def rrbin_path(root: Path, name: str, *, fixture_root: str | Path | None = None) -> Path:
+    """Return the path of the X07 cassette ``name``, a name that ends in ``.rrbin``.
+
+    An existing cassette is found in the folders from which :func:`cassette_path` reads, and without
+    ``fixture_root`` also in the ``.x07_rr`` folder of the root. A new cassette goes to the folder for
+    new tapes, or to ``.x07_rr`` if the root has that folder. Raises :class:`PathRefused`.
+    """
+    found = _cassette(root, name, name, fixture_root, writing=False)
+    if found.exists():
+        return found
+    x07 = root / _X07_FOLDER
+    if fixture_root is None and x07.is_dir():
+        return _inside(x07 / name, x07, root, name)
+    return _cassette(root, name, name, fixture_root, writing=True)
+
+
+def rrbin_of(tape: Path) -> Path | None:
+    """Return the existing X07 cassette that a missing ``tape`` can be imported from."""
+    beside = tape.with_suffix(_RRBIN)
+    if beside.exists():
+        return beside
+    for folder in tape.parents:
+        if folder.name == "cassettes" and folder.parent.name == FOLDER:
+            found = folder.parent.parent / _X07_FOLDER / beside.relative_to(folder)
+            return found if found.exists() else None
+    return None
+
+
+def _cassette(
+    root: Path, name: str, file: str, fixture_root: str | Path | None, *, writing: bool
+) -> Path:
     reason = unsafe(name)
     if reason is not None:
         raise _refused(name, reason)
-    file = name if name.endswith(_TAPE) else f"{name}{_TAPE}"
-    if Path(file).name == _TAPE:
-        raise _refused(name, f"there is no name before {_TAPE}")
+    if Path(file).name in (_TAPE, _RRBIN):
+        raise _refused(name, f"expected a name before {Path(file).name}")
     if fixture_root is None:
         top, base = root, root / FOLDER / "cassettes"
     else:
         top = fixture_folder(root, fixture_root)
         base = top / "rr" if writing or (top / "rr").is_dir() else top
-    path = base / file
+    return _inside(base / file, base, top, name)
+
+
+def _inside(path: Path, base: Path, top: Path, name: str) -> Path:
     if not _leads_inside(path, base) or not _leads_inside(base, top):
         raise _refused(name, f"a symlink leads out of {base}")
     return path

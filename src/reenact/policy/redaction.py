@@ -7,7 +7,7 @@ refused rather than written. A replacement is always whole: never a partial mask
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import chain
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from reenact.errors import UsageError
+from reenact.policy.charsets import wide_forms
 from reenact.policy.gate import Engine, Gate, Verdict
 from reenact.policy.known import Known
 from reenact.policy.names import names_with
@@ -22,6 +23,7 @@ from reenact.policy.payloads import embedded, streams
 from reenact.policy.placeholder import PLACEHOLDER, blind
 from reenact.policy.shapes import SHAPES
 from reenact.policy.streams import decoded
+from reenact.policy.strict import begins_number
 from reenact.policy.structure import Leaf
 from reenact.policy.texts import Texts, replace
 from reenact.policy.walk import Walk
@@ -31,8 +33,8 @@ __all__ = ["PLACEHOLDER", "Mark", "Profile", "Redacted", "Redactor", "blind"]
 Profile = Literal["none", "default", "strict"]
 
 _PROFILES = ("none", "default", "strict")
-_RULES = ("name", "cookie", "url.userinfo", "declared", "env")
-_STRICT_RULES = ("email", "entropy", "header")
+_RULES = ("name", "cookie", "url.userinfo", "command", "declared", "env")
+_STRICT_RULES = ("email", "card", "iban", "entropy", "header")
 
 # Looked up once: they are compared for every event.
 _CLEAN, _SUSPECT = Verdict.CLEAN, Verdict.SUSPECT
@@ -40,11 +42,12 @@ _DOLLAR = ord("$")
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """One leaf that was changed. ``original`` is the whole leaf: memory only, never in a repr."""
+    """One leaf that was changed, or one dict with a key that was. ``original`` is all of it: memory
+    only, never in a repr."""
 
     path: str
     rule: str
-    original: Leaf
+    original: Leaf | dict[Any, Any]
 
     def __repr__(self) -> str:
         return f"Mark(path={self.path!r}, rule={self.rule!r})"
@@ -101,6 +104,17 @@ class Redactor:
         other._compared = names
         return other
 
+    def without_excuses(self) -> Redactor:
+        """A redactor that also removes harmless values under ambiguous names.
+
+        Requests are compared with it: a token that was recorded is a placeholder, and the one of a
+        replay may be a word such as ``test``.
+        """
+        other = copy(self)
+        other._names = self._names.without_excuses()
+        other._texts = Texts(other._names, self._known, strict=self.profile == "strict")
+        return other
+
     def under(self, profile: Profile) -> Redactor:
         """The same names and values under another profile."""
         if profile == self.profile:
@@ -142,13 +156,18 @@ class Redactor:
             return True
         if self._is_suspect(text):
             return False
-        return self.profile == "default" or not self._texts.find(decoded(text)[0])
+        if self.profile == "default":
+            return True
+        plain = decoded(text)[0]
+        return not (begins_number(plain) or self._texts.find(plain))
 
     def redact(self, value: Any) -> Redacted:
         """The exact pass. ``value`` is made of dict, list, tuple, str, bytes, numbers, bool, None.
 
-        Idempotent: placeholders and pseudonyms are left alone. Dict keys are never changed. Raises
-        :class:`ValueRefused` for a value that is nested deeper than a recording can hold.
+        Idempotent: placeholders and pseudonyms are left alone. Where a dict has a secret in a key,
+        the key is replaced and the mark is about the whole dict; but a declared value or that of a
+        variable stays in a key, for :meth:`survivors` to report. Raises :class:`ValueRefused` for a
+        value that is nested deeper than a recording can hold.
         """
         if self.profile == "none":
             return Redacted(value, ())
@@ -180,9 +199,8 @@ class Redactor:
         found: set[str] = set()
         for data in (encoded, *embedded(encoded)):
             if self._shape_gate.suspects(data) or self._known.suspects(data):
-                found.update(
-                    one.rule for one in self._texts.tokens(data.decode("utf-8", "replace"))
-                )
+                for text in _readings(data):
+                    found.update(one.rule for one in self._texts.tokens(text))
         return tuple(sorted(found))
 
     def describe(self) -> tuple[str, ...]:
@@ -198,3 +216,11 @@ class Redactor:
     def _leaf_gate(self) -> Any:
         """Leaves that cannot hold a secret are not searched; under strict any might."""
         return None if self.profile == "strict" else self._is_suspect
+
+
+def _readings(data: bytes) -> Iterator[str]:
+    """``data`` as text, and what there is of UTF-16 and UTF-32 in it, also where that is a string of
+    JSON."""
+    yield data.decode("utf-8", "replace")
+    raw = data.replace(b"\\u0000", b"\0")
+    yield from (text for form in wide_forms(raw) if (text := form.text(raw)))

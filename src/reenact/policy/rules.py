@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from reenact.format.building import build
 from reenact.format.canonical import digest
+from reenact.policy.places import FOLDER, INDEX
 from reenact.policy.terms import (
     Action,
     Capability,
@@ -281,7 +282,8 @@ class Pinned(msgspec.Struct, frozen=True):
     """A policy as a session gets it, with what the index allows; None allows everything.
 
     ``path`` is the file it was read from, None for one that was made in code. ``stated`` are the
-    dotted names of the fields that the file itself has.
+    dotted names of the fields that the file itself has. ``index`` is the file with the lists, and
+    ``index_fields`` their names in a file that has its own ones.
     """
 
     policy: Policy
@@ -293,6 +295,12 @@ class Pinned(msgspec.Struct, frozen=True):
     operations: tuple[str, ...] | None = None
     path: str | None = None
     stated: frozenset[str] = frozenset()
+    index: str = f"{FOLDER}/{INDEX}"
+    index_fields: Mapping[str, str] = {}
+
+    def place_of(self, name: str) -> str:
+        """Return where the index lists ``modes``, ``worlds``, ``kinds`` or ``operations``."""
+        return f"{self.index}, {self.index_fields.get(name, name)}"
 
     @classmethod
     def of(cls, policy: Policy) -> Pinned:

@@ -16,7 +16,7 @@ import msgspec
 
 from reenact.policy.names import CASELESS
 from reenact.policy.patterns import late
-from reenact.policy.searched import Searched
+from reenact.policy.searched import Clue, Searched, clue_of
 
 __all__ = ["EDGE", "GATE_EDGE", "SHAPES", "Shape"]
 
@@ -33,6 +33,10 @@ _WORD_EDGE = rf"(?:(?<![A-Za-z0-9])|{EDGE})"
 _SPACE = r"[ \t\r\n+]"
 _GATE_SPACE = r"(?:[ \t\r\n+]|\\+[nrt]|%2[0Bb]|%0[9ADad])+"
 _URL64 = r"[A-Za-z0-9_\-]"
+_ALNUM = r"[A-Za-z0-9]"
+_HEX = r"[0-9a-f]"
+_UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
+_END = r"(?![A-Za-z0-9_\-+=])"
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -41,7 +45,8 @@ class Shape(msgspec.Struct, frozen=True):
     ``exact`` is the pattern of the slow pass; the group ``s``, if there is one, is the secret, else
     the whole match is; with ``leads`` each match starts with one of ``needs``. ``gate`` is the
     pattern of the gate, in any case if ``caseless``; ``gate_needs`` stands for ``needs`` there,
-    where those may be written with escapes. ``check`` has the last word.
+    where those may be written with escapes. ``check`` has the last word. ``letters``: so many letters
+    and digits are in a row in every match.
     """
 
     id: str
@@ -52,15 +57,32 @@ class Shape(msgspec.Struct, frozen=True):
     gate_needs: tuple[str, ...] = ()
     check: Callable[[str], bool] | None = None
     leads: bool = False
+    letters: int = 0
+
+    def clues(self) -> Iterator[Clue]:
+        """The clues to each of ``needs``."""
+        return (clue_of(need, leads=self.leads, letters=self.letters) for need in self.needs)
 
     def matches(self, searched: Searched) -> Iterator[re.Match[str]]:
         """Every match in the text."""
-        needs = [need for need in self.needs if searched.has(need)]
+        index = searched.index
+        needs = [
+            clue.need for clue in self.clues() if clue.fits(index) and clue.need in searched.low
+        ]
         if needs and not (self.leads and searched.aligned):
             yield from self.exact.finditer(searched.text)
         else:
             for need in needs:
                 yield from searched.matches(self.exact, need)
+
+
+# Hyperscan takes long to compile high counts, and the gate need not count to the end.
+_COUNTED = late(r"\{([0-9]+)(?:,[0-9]*)?\}")
+_ENOUGH = 16
+
+
+def _shorter(count: re.Match[str]) -> str:
+    return f"{{{_ENOUGH},}}" if int(count[1]) > _ENOUGH else count[0]
 
 
 def _prefixed(
@@ -72,20 +94,24 @@ def _prefixed(
     gate: str = "",
     gate_needs: str = "",
     leads: bool = True,
+    ends: bool = False,
+    check: Callable[[str], bool] | None = None,
 ) -> Shape:
     """A token that starts with a prefix of its own.
 
     ``edge``: the gate, too, looks before it, because the prefix is short, or because a run of
-    prefixes would otherwise be tried from each of them.
+    prefixes would otherwise be tried from each of them. ``ends``: the token has this length and no
+    other, because longer runs with its prefix are something else.
     """
-    exact = late(EDGE + core, re.ASCII)
-    loose = (GATE_EDGE if edge else "") + (gate or core)
+    exact = late(EDGE + core + (_END if ends else ""), re.ASCII)
+    loose = (GATE_EDGE if edge else "") + (gate or _COUNTED.sub(_shorter, core))
     return Shape(
         f"shape.{name}",
         tuple(needs.lower().split()),
         exact,
         loose,
         gate_needs=tuple(gate_needs.split()),
+        check=check,
         leads=leads,
     )
 
@@ -93,7 +119,12 @@ def _prefixed(
 def _within(name: str, needs: str, exact: str, gate: str, gate_needs: str = "") -> Shape:
     """A secret that is recognised by what stands before it, in any case."""
     return Shape(
-        f"shape.{name}", (needs,), late(exact, CASELESS), gate, True, (gate_needs or needs,)
+        f"shape.{name}",
+        (needs,),
+        late(exact, CASELESS),
+        gate,
+        True,
+        tuple((gate_needs or needs).split()),
     )
 
 
@@ -104,6 +135,42 @@ def _is_basic(value: str) -> bool:
     except (Base64Error, ValueError):
         return False
 
+
+def _is_mixed(value: str) -> bool:
+    """Whether ``value`` has digits, small and capital letters, as no identifier of a program has."""
+    return (
+        sum(map(str.isdigit, value)) >= _FEW
+        and any(map(str.islower, value))
+        and any(map(str.isupper, value))
+    )
+
+
+def _has_digits(value: str) -> bool:
+    """Whether several digits are in ``value``, as in no sequence of words."""
+    return sum(map(str.isdigit, value)) >= _FEW
+
+
+def _is_varied(value: str) -> bool:
+    """Whether ``value`` is made of many characters; a buffer of zeros, in base64, is not."""
+    return len(set(value)) >= _MANY
+
+
+def _is_no_package(value: str) -> bool:
+    """Whether ``value`` is not the name of a package: ``sk-learn-1.5``."""
+    return not value.startswith(("sk-learn-", "sk-image-", "sk-video-"))
+
+
+def _is_encoded_jwt(value: str) -> bool:
+    """Whether ``value`` is a token that was written in base64 once more."""
+    try:
+        plain = b64decode(value + "=" * (-len(value) % 4), altchars=b"-_" if "-" in value else None)
+    except (Base64Error, ValueError):
+        return False
+    return plain.startswith(b"eyJ") and plain.count(b".") in (1, 2) and b".eyJ" in plain
+
+
+_FEW = 3
+_MANY = 16
 
 _BEARER = Shape(
     "shape.bearer",
@@ -160,14 +227,18 @@ SHAPES: tuple[Shape, ...] = (
     _PEM,
     _prefixed("anthropic", "sk-ant-", rf"sk-ant-{_URL64}{{8,}}"),
     _prefixed(
-        "openai", "sk-", rf"sk-(?:{_URL64}{{16,}}|[A-Za-z_\-]*[0-9]{_URL64}{{9,}})", edge=True
+        "openai",
+        "sk-",
+        rf"sk-(?:{_URL64}{{16,}}|[A-Za-z_\-]*[0-9]{_URL64}{{9,}})",
+        edge=True,
+        check=_is_no_package,
     ),
     _prefixed("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{20,}"),
     _prefixed("github-pat", "github_pat_", r"github_pat_[A-Za-z0-9_]{20,}"),
     _prefixed(
         "gitlab",
-        "glpat- glptt- gldt- glrt- glsoat- glcbt- glimt- glagent- gloas- glft-",
-        r"gl(?:pat|ptt|dt|rt|soat|cbt|imt|agent|oas|ft)-[A-Za-z0-9_.\-]{16,}",
+        "glpat- glptt- gldt- glrt- glsoat- glcbt- glimt- glagent- gloas- glft- glffct-",
+        r"gl(?:pat|ptt|dt|rt|soat|cbt|imt|agent|oas|ffct|ft)-[A-Za-z0-9_.\-]{16,}",
     ),
     _prefixed("slack", "xox", r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9\-]{10,}"),
     _prefixed("slack-app", "xapp-", r"xapp-[A-Za-z0-9\-]{10,}"),
@@ -194,8 +265,8 @@ SHAPES: tuple[Shape, ...] = (
         "azure-sas",
         "sig=",
         r"[?&]sig=(?P<s>[A-Za-z0-9%+/=_\-]{20,})",
-        r"(?:[?&]|%3f|%26)sig(?:=|%3d)[A-Za-z0-9%+/=_\-]{20}",
-        "sig",
+        r"sig(?:=|%3d)[a-z0-9%+/=_\-]{20}",
+        "sig= sig%3d",
     ),
     _within(
         "aws-secret",
@@ -212,7 +283,9 @@ SHAPES: tuple[Shape, ...] = (
         r"pwd(?:=|%3d)",
         "pwd",
     ),
-    _prefixed("aws", "AKIA ASIA ABIA ACCA", r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16,}"),
+    _prefixed(
+        "aws", "AKIA ASIA ABIA ACCA A3T", r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16,}"
+    ),
     _prefixed("google", "AIza", rf"AIza{_URL64}{{30,}}"),
     _prefixed("google-oauth", "ya29.", rf"ya29\.{_URL64}{{10,}}"),
     _prefixed("google-client", "GOCSPX-", rf"GOCSPX-{_URL64}{{16,}}"),
@@ -224,7 +297,7 @@ SHAPES: tuple[Shape, ...] = (
         gate_needs="/0 %2f0",
     ),
     _prefixed("groq", "gsk_", r"gsk_[A-Za-z0-9]{20,}"),
-    _prefixed("huggingface", "hf_", r"hf_[A-Za-z0-9]{20,}"),
+    _prefixed("huggingface", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{20,}"),
     _prefixed("perplexity", "pplx-", r"pplx-[A-Za-z0-9]{20,}"),
     _prefixed("xai", "xai-", r"xai-[A-Za-z0-9]{20,}"),
     _prefixed("nvidia", "nvapi-", rf"nvapi-{_URL64}{{20,}}"),
@@ -233,7 +306,7 @@ SHAPES: tuple[Shape, ...] = (
     _prefixed("langsmith", "lsv2_", r"lsv2_[a-z]{2}_[A-Za-z0-9_]{20,}"),
     _prefixed("npm", "npm_", r"npm_[A-Za-z0-9]{20,}"),
     _prefixed("pypi", "pypi-", rf"pypi-{_URL64}{{16,}}"),
-    _prefixed("docker", "dckr_pat_", rf"dckr_pat_{_URL64}{{16,}}"),
+    _prefixed("docker", "dckr_pat_ dckr_oat_", rf"dckr_[po]at_{_URL64}{{16,}}"),
     _prefixed("databricks", "dapi", r"dapi[0-9a-f]{32,}"),
     _prefixed(
         "stripe",
@@ -254,9 +327,210 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _prefixed("vault", "hvs. hvb. hvr.", rf"hv[sbr]\.{_URL64}{{20,}}"),
     _prefixed("digitalocean", "_v1_", r"do[opr]_v1_[0-9a-f]{40,}", leads=False),
-    _prefixed("atlassian", "ATATT3", r"ATATT3[A-Za-z0-9_\-=]{20,}"),
+    _prefixed("atlassian", "ATATT3 ATCTT3 ATSTT3", r"AT[ACS]TT3[A-Za-z0-9_\-=]{20,}"),
+    _prefixed("bitbucket", "ATBB", rf"ATBB{_ALNUM}{{24,}}"),
     _prefixed("grafana", "glsa_", r"glsa_[A-Za-z0-9]{20,}_[0-9a-f]{6,}"),
-    _prefixed("linear", "lin_api_", r"lin_api_[A-Za-z0-9]{20,}"),
+    _prefixed("linear", "lin_api_ lin_oauth_", r"lin_(?:api|oauth)_[A-Za-z0-9]{20,}"),
     _prefixed("reenact", "rnk_", r"rnk_(?:agent|user)_[0-9A-Za-z]{10,}_[0-9A-Fa-f]{16,}"),
     _prefixed("age", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{40,}"),
+    _prefixed(
+        "1password",
+        "A3-",
+        r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",
+    ),
+    _prefixed("1password-service", "ops_ey", r"ops_ey[A-Za-z0-9+/=]{40,}"),
+    _prefixed("adobe", "p8e-", rf"p8e-{_ALNUM}{{32}}", ends=True),
+    _prefixed("airtable", "pat", rf"pat{_ALNUM}{{14}}\.{_HEX}{{64}}"),
+    _prefixed("alibaba", "LTAI", rf"LTAI{_ALNUM}{{12,26}}", ends=True),
+    _prefixed("artifactory", "AKCp", rf"AKCp{_ALNUM}{{40,}}"),
+    _prefixed("artifactory-reference", "cmVmd", rf"cmVmd{_ALNUM}{{59}}", ends=True),
+    _prefixed(
+        "authress",
+        ".acc",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_\-][a-z0-9\-]{10,32}"
+        r"\.[A-Za-z0-9+/_=\-]{30,}",
+        gate=r"\.acc[_\-][a-z0-9\-]{10}",
+        leads=False,
+    ),
+    _prefixed("bedrock", "ABSK", r"ABSK[A-Za-z0-9+/]{80,}={0,2}"),
+    _prefixed("bedrock-session", "bedrock-api-key-", r"bedrock-api-key-[A-Za-z0-9+/=_\-]{20,}"),
+    Shape(
+        "shape.azure-client",
+        ("q~",),
+        late(EDGE + r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}(?![A-Za-z0-9_~\-])"),
+        r"[0-9]Q~[A-Za-z0-9_~.\-]{31}",
+    ),
+    _prefixed("buildkite", "bkua_", rf"bkua_{_HEX}{{40}}"),
+    _prefixed("cerebras", "csk-", rf"csk-{_ALNUM}{{20,}}"),
+    _prefixed("circleci", "CCIPAT_ CCIPRJ_", rf"CCIP(?:AT|RJ)_{_ALNUM}{{10,}}_{_HEX}{{40}}"),
+    _prefixed("clickhouse", "4b1d", rf"4b1d{_ALNUM}{{38}}", ends=True),
+    _prefixed("clojars", "CLOJARS_", rf"CLOJARS_{_ALNUM}{{40,}}"),
+    _prefixed("cloudflare-origin", "v1.0-", rf"v1\.0-{_HEX}{{24}}-{_HEX}{{100,}}"),
+    _prefixed("contentful", "CFPAT-", rf"CFPAT-{_URL64}{{40,}}"),
+    _prefixed("defined-networking", "dnkey-", r"dnkey-[A-Za-z0-9=_\-]{26}-[A-Za-z0-9=_\-]{52}"),
+    Shape(
+        "shape.discord-bot",
+        (".",),
+        late(
+            # In front is a number in base64, which makes letters and digits only.
+            rf"{EDGE}[MNO]{_ALNUM}{{23,27}}\.{_URL64}{{6}}\.{_URL64}{{27,45}}(?![A-Za-z0-9_\-])",
+            re.ASCII,
+        ),
+        # From a dot, which `re` finds faster than a letter.
+        rf"\.{_URL64}{{6}}\.{_URL64}{{27}}",
+        check=_has_digits,
+        letters=24,
+    ),
+    _prefixed(
+        "doppler",
+        "dp.",
+        r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_\-]{2,35}\.)?[A-Za-z0-9]{40,44}",
+    ),
+    _prefixed("dropbox", "sl.", r"sl\.[A-Za-z0-9_\-=]{100,}", gate=r"sl\.[A-Za-z0-9_\-=]{100}"),
+    _prefixed(
+        "dropbox-long",
+        "aaaaaaaaaa",
+        r"[A-Za-z0-9]{11}AAAAAAAAAA[A-Za-z0-9_\-=]{43}",
+        gate=r"AAAAAAAAAA[A-Za-z0-9_\-=]{43}",
+        leads=False,
+        ends=True,
+        check=_is_varied,
+    ),
+    _prefixed("duffel", "duffel_", r"duffel_(?:test|live)_[A-Za-z0-9_\-=]{40,}"),
+    _prefixed("dynatrace", "dt0", rf"dt0[a-z][0-9]{{2}}\.{_ALNUM}{{24}}\.{_ALNUM}{{60,}}"),
+    _prefixed("e2b", "e2b_", rf"e2b_{_HEX}{{40}}"),
+    _prefixed("easypost", "EZAK EZTK", rf"EZ[AT]K{_ALNUM}{{54}}"),
+    _prefixed("facebook", "EAA", rf"EAA[A-Z]{_ALNUM}{{80,}}", ends=True),
+    _prefixed(
+        "facebook-app",
+        "|",
+        r"[0-9]{15,16}\|[A-Za-z0-9_\-]{27,40}",
+        leads=False,
+        ends=True,
+        gate=r"\|[A-Za-z0-9_\-]{27}",
+    ),
+    _prefixed("figma", "figd_", rf"figd_{_URL64}{{20,}}"),
+    _prefixed("firecrawl", "fc-", rf"fc-{_HEX}{{32}}"),
+    _prefixed("fireworks", "fw_", rf"fw_{_ALNUM}{{20,}}", gate=rf"fw_{_ALNUM}{{20}}"),
+    _prefixed(
+        "flutterwave", "FLWSECK FLWPUBK", r"FLW(?:SEC|PUB)K(?:_TEST)?-[0-9A-Za-z]{12,}(?:-X)?"
+    ),
+    _prefixed(
+        "fly",
+        "fo1_ fm1a_ fm1r_ fm2_",
+        r"(?:fo1_[A-Za-z0-9_\-]{40,}|fm(?:1[ar]|2)_[A-Za-z0-9+/]{60,}={0,3})",
+    ),
+    _prefixed("frameio", "fio-u-", r"fio-u-[A-Za-z0-9_\-=]{40,}"),
+    _prefixed("gitlab-runner", "GR1348941", rf"GR1348941{_URL64}{{16,}}"),
+    _prefixed("gocardless", "live_", r"live_[A-Za-z0-9_\-=]{40}", check=_has_digits, ends=True),
+    _prefixed("grafana-cloud", "glc_", r"glc_[A-Za-z0-9+/]{20,}={0,3}"),
+    _prefixed("grafana-legacy", "eyJrIjoi", r"eyJrIjoi[A-Za-z0-9+/]{40,}={0,3}"),
+    _prefixed(
+        "harness",
+        "pat. sat.",
+        rf"[ps]at\.{_URL64}{{22}}\.{_ALNUM}{{24}}\.{_ALNUM}{{20}}",
+    ),
+    _prefixed(
+        "terraform",
+        ".atlasv1.",
+        rf"{_ALNUM}{{14}}\.atlasv1\.[A-Za-z0-9\-_=]{{40,}}",
+        gate=r"\.atlasv1\.",
+        leads=False,
+    ),
+    _prefixed("heroku", "HRKU-", rf"HRKU-{_URL64}{{30,}}"),
+    _prefixed("hubspot", "pat-", rf"pat-(?:na|eu)[0-9]-{_UUID}"),
+    _prefixed("infracost", "ico-", rf"ico-{_ALNUM}{{32}}", ends=True),
+    _prefixed("intra42", "s-s4t2", rf"s-s4t2(?:ud|af)-{_HEX}{{64}}"),
+    _prefixed("jina", "jina_", rf"jina_{_ALNUM}{{32,}}"),
+    Shape(
+        "shape.jwt-base64",
+        ("zxlk",),
+        late(EDGE + r"ZXlK[A-Za-z0-9+/_\-]{60,}={0,2}", re.ASCII),
+        r"ZXlK[A-Za-z0-9+/_\-]{60}",
+        check=_is_encoded_jwt,
+    ),
+    _prefixed("lob", "live_ test_", rf"(?:live|test)_(?:pub_)?{_HEX}{{31,35}}", ends=True),
+    _prefixed(
+        "mailchimp",
+        "-us",
+        rf"{_HEX}{{32}}-us[0-9]{{1,2}}",
+        gate=r"[0-9a-f]-us[0-9]",
+        leads=False,
+        ends=True,
+    ),
+    _prefixed(
+        "mailgun",
+        "key- pubkey-",
+        rf"(?:pub)?key-{_HEX}{{32}}",
+        gate=rf"key-{_HEX}{{32}}",
+        ends=True,
+    ),
+    _prefixed("mapbox", "pk. sk. tk.", rf"[pst]k\.{_ALNUM}{{50,}}\.{_URL64}{{20,}}"),
+    _prefixed(
+        "maxmind",
+        "_mmk",
+        rf"{_ALNUM}{{6}}_{_ALNUM}{{29}}_mmk",
+        gate=r"[A-Za-z0-9]_mmk",
+        leads=False,
+        ends=True,
+    ),
+    _prefixed("netlify", "nfp_", rf"nfp_{_ALNUM}{{20,}}"),
+    _prefixed(
+        "newrelic",
+        "NRAK- NRII- NRJS- NRIQ- NRRA- NRAA-",
+        r"NR(?:AK|II|JS|IQ|RA|AA)-[A-Za-z0-9\-]{19,}",
+    ),
+    _prefixed("notion", "ntn_", rf"ntn_{_ALNUM}{{20,}}"),
+    _prefixed("notion-legacy", "secret_", rf"secret_{_ALNUM}{{43}}", ends=True),
+    _prefixed("octopus", "API-", r"API-[A-Z0-9]{26}", ends=True),
+    _within(
+        "okta",
+        "ssws",
+        r"ssws(?:%20|[ \t+]){1,8}(?P<s>[A-Za-z0-9_\-]{30,})",
+        rf"ssws{_GATE_SPACE}[a-z0-9_\-]{{30}}",
+    ),
+    _prefixed("openshift", "sha256~", rf"sha256~{_URL64}{{40,}}"),
+    _prefixed("pinecone", "pcsk_", rf"pcsk_{_ALNUM}[A-Za-z0-9_]{{20,}}"),
+    _prefixed(
+        "plaid",
+        "access-",
+        rf"access-(?:sandbox|development|production)-{_UUID}",
+    ),
+    _prefixed("planetscale", "pscale_", r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_=.\-]{24,}"),
+    _prefixed("postman", "PMAK-", rf"PMAK-{_HEX}{{24}}-{_HEX}{{30,}}"),
+    _prefixed("prefect", "pnu_ pnb_", rf"pn[ub]_{_ALNUM}{{30,}}"),
+    _prefixed("pulumi", "pul-", rf"pul-{_HEX}{{40}}"),
+    _prefixed("readme", "rdme_", r"rdme_[a-z0-9]{60,}"),
+    _prefixed("rubygems", "rubygems_", rf"rubygems_{_HEX}{{40,}}"),
+    _prefixed("scalingo", "tk-us-", rf"tk-us-{_URL64}{{40,}}"),
+    _prefixed("sendinblue", "xkeysib- xsmtpsib-", rf"x(?:key|smtp)sib-{_HEX}{{64}}-{_ALNUM}{{16}}"),
+    _prefixed("sentry", "sntrys_ sntryu_", r"sntry[su]_[A-Za-z0-9+/=_]{40,}"),
+    _prefixed("settlemint", "sm_aat_ sm_pat_ sm_sat_", rf"sm_[aps]at_{_ALNUM}{{16,}}"),
+    _prefixed("shippo", "shippo_", r"shippo_(?:live|test)_[0-9a-fA-F]{40}"),
+    _prefixed("sonar", "squ_ sqp_ sqa_", r"sq[upa]_[A-Za-z0-9=_\-]{40}"),
+    _prefixed("sourcegraph", "sgp_", r"sgp_(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"),
+    _prefixed("square", "sq0atp- sq0csp- sq0idp-", rf"sq0(?:atp|csp|idp)-{_URL64}{{22,}}"),
+    _prefixed("square-oauth", "EAAA", rf"EAAA{_URL64}{{22,60}}", ends=True, check=_is_mixed),
+    _prefixed("supabase", "sbp_ sb_secret_", rf"(?:sbp_{_HEX}{{40}}|sb_secret_{_URL64}{{16,}})"),
+    _prefixed("tailscale", "tskey-", rf"tskey-[a-z]+-{_ALNUM}{{10,}}(?:-{_ALNUM}{{10,}})?"),
+    _prefixed("together", "tgp_v1_", rf"tgp_v1_{_URL64}{{30,}}"),
+    _prefixed("twilio", "SK", r"SK[0-9a-fA-F]{32}", gate=r"SK[0-9a-fA-F]{32}", ends=True),
+    _prefixed(
+        "twitter",
+        "aaaaaaaaaaaaaaaaaaaaaa",
+        r"A{22}[A-Za-z0-9%]{60,}",
+        ends=True,
+        check=_is_varied,
+    ),
+    _prefixed("typeform", "tfp_", r"tfp_[A-Za-z0-9_.=\-]{40,}"),
+    _prefixed("vercel-blob", "vercel_blob_rw_", r"vercel_blob_rw_[A-Za-z0-9_]{20,}"),
+    _prefixed("yandex", "t1.", rf"t1\.{_URL64}{{8,}}={{0,2}}\.{_URL64}{{86}}={{0,2}}"),
+    _prefixed("yandex-key", "AQVN", rf"AQVN{_URL64}{{35,38}}", ends=True),
+    _within(
+        "secret-token",
+        "secret-token:",
+        r"secret-token:(?P<s>[A-Za-z0-9._~%!$&'()*+,;=:@/-]{8,})",
+        r"secret-token(?::|%3a)",
+        "secret-token",
+    ),
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reenact.policy.behind import Finding
+from reenact.policy.charsets import wide_forms
 from reenact.policy.literals import Span
 from reenact.policy.placeholder import pseudonym
 
@@ -75,11 +76,39 @@ def rejoin(
         text = "".join(pieces_)
     found = find(text)
     if not found:
-        return list(parts), ""
+        return _rejoin_wide(parts, find, salt) if "\0" in text else (list(parts), "")
     marks = [one.quote + pseudonym(salt, text[one.start : one.end]) + one.quote for one in found]
     spans = _byte_spans(text, found) if encoding == "utf-8" else [(f.start, f.end) for f in found]
     new = _cut(pieces_, spans, marks)
-    return [part.encode("latin-1") if encoding else part for part in new], found[0].rule
+    fresh = [part.encode("latin-1") if encoding else part for part in new]
+    if "\0" in text:
+        fresh, _ = _rejoin_wide(fresh, find, salt)
+    return fresh, found[0].rule
+
+
+def _rejoin_wide(
+    parts: Sequence[str | bytes], find: Callable[[str], list[Finding]], salt: bytes | None
+) -> tuple[list[str | bytes], str]:
+    """Like :func:`rejoin`, for what the parts are as UTF-16 or UTF-32."""
+    raw = [
+        part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts
+    ]
+    rule = ""
+    for form in wide_forms(b"".join(raw)):
+        text = form.text(b"".join(raw)) or ""
+        found = find(text)
+        if found:
+            rule = rule or found[0].rule
+            said = [
+                one.quote + pseudonym(salt, text[one.start : one.end]) + one.quote for one in found
+            ]
+            marks = [form.written(mark).decode("latin-1") for mark in said]
+            pieces_ = [part.decode("latin-1") for part in raw]
+            raw = [part.encode("latin-1") for part in _cut(pieces_, form.spans(text, found), marks)]
+    if not rule:
+        return list(parts), ""
+    is_text = isinstance(parts[0], str)
+    return [part.decode("utf-8", "replace") if is_text else part for part in raw], rule
 
 
 def _byte_spans(text: str, found: Sequence[Finding]) -> list[Span]:

@@ -1,4 +1,5 @@
-"""What the profile ``strict`` adds: e-mail addresses, random-looking strings, unusual headers."""
+"""What the profile ``strict`` adds: e-mail addresses, card and bank account numbers, random-looking strings,
+unusual headers."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from reenact.policy.behind import Finding
 from reenact.policy.names import normalise
 from reenact.policy.patterns import late
 
-__all__ = ["find_strict", "is_allowed_header", "is_protocol_id"]
+__all__ = ["begins_number", "find_strict", "is_allowed_header", "is_protocol_id", "number_rule"]
 
 _EMAIL = late(
     r"(?<![A-Za-z0-9._%+\-])[A-Za-z0-9._%+\-]{1,64}@(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z]{2,24}"
@@ -26,6 +27,31 @@ _PROTOCOL_PREFIX = late(
     r"(?:call|toolu|srvtoolu|chatcmpl|msg|resp|rs|fc|req|run|fp|thread|asst|step|item|batch|file)[_\-]"
 )
 _WORD = late(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,8}")
+
+_CARD = late(r"(?<![0-9A-Za-z.])[2-9](?:[ \-]?[0-9]){12,18}(?![0-9A-Za-z])", re.ASCII)
+_IBAN = late(r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?:[ \-]?[0-9A-Z]){11,30}", re.ASCII)
+_BEGUN = late(
+    r"(?<![0-9A-Za-z])(?:[A-Z]{2}[0-9]{2}(?:[ \-]?[0-9A-Z]){0,30}|[0-9](?:[ \-]?[0-9]){0,18})[ \-]?\Z",
+    re.ASCII,
+)
+_LONGEST_NUMBER = 80
+_NOT_ALNUM = late(r"[^0-9A-Za-z]+")
+_CARD_LENGTHS = range(13, 20)
+# Characters of an account number, by country, as the registry of ISO 13616 has them.
+_IBAN_LENGTHS = {
+    country: int(length)
+    for length, countries in (
+        entry.split(":")
+        for entry in """
+        15:NO 16:BE 18:DK,FK,FI,FO,GL,NL,SD 19:MK,SI 20:AT,BA,EE,KZ,LT,LU,MN,XK 21:CH,HR,LI,LV
+        22:BG,BH,CR,DE,GB,GE,IE,ME,RS,VA 23:AE,GI,IL,IQ,OM,SO,TL
+        24:AD,CZ,DZ,ES,MD,PK,RO,SA,SE,SK,TN,VG 25:AO,CV,GW,LY,MZ,PT,ST 26:IS,TR
+        27:BF,BI,CF,CG,CM,DJ,FR,GA,GQ,GR,IT,KM,MC,MG,MR,SM,TD 28:AL,AZ,BJ,BY,CI,CY,DO,GT,HN,HU,LB
+        28:MA,ML,NE,NI,PL,PS,SN,SV,TG 29:BR,EG,QA,UA 30:JO,KW,MU,YE 31:MT,SC 32:LC 33:RU
+        """.split()
+    )
+    for country in countries.split(",")
+}
 
 _HEX_BITS = 3.0
 _OTHER_BITS = 3.7
@@ -68,10 +94,17 @@ def is_protocol_id(name: str) -> bool:
 
 
 def find_strict(text: str) -> Iterator[Finding]:
-    """E-mail addresses and random-looking strings of 24 characters and more."""
+    """E-mail addresses, card and account numbers, random-looking strings of 24 characters and more."""
     if "@" in text:
         for match in _EMAIL.finditer(text):
             yield Finding(*match.span(), "email")
+    for match in _CARD.finditer(text):
+        if _is_card(match[0]) and not _is_excused(text, match.start()):
+            yield Finding(*match.span(), "card")
+    for match in _IBAN.finditer(text):
+        end = _iban_end(match[0])
+        if end:
+            yield Finding(match.start(), match.start() + end, "iban")
     for match in _RUN.finditer(text):
         if is_random(match[0]) and not _is_excused(text, match.start()):
             yield Finding(*match.span(), "entropy")
@@ -86,6 +119,38 @@ def is_random(run: str) -> bool:
     words = sum(len(word) for word in _WORD.findall(run) if len(word) >= 4)
     mixed = any(map(str.isdigit, run)) and any(map(str.isalpha, run))
     return mixed and words < _LONGEST_WORDY * len(run) and _bits(run) >= _OTHER_BITS
+
+
+def begins_number(text: str) -> bool:
+    """Whether the end of ``text`` may be the beginning of a card or account number in groups."""
+    return _BEGUN.search(text, max(0, len(text) - _LONGEST_NUMBER)) is not None
+
+
+def number_rule(value: int) -> str | None:
+    """The rule that makes this number a secret under ``strict``, if one does."""
+    text = str(value)
+    return "card" if len(text) in _CARD_LENGTHS and text[0] != "1" and _is_card(text) else None
+
+
+def _is_card(written: str) -> bool:
+    """Whether the last digit is the one that the others ask for (Luhn)."""
+    digits = [int(char) for char in reversed(written) if char.isdigit()]
+    doubled = (divmod(2 * digit, 10) for digit in digits[1::2])
+    return (sum(digits[::2]) + sum(map(sum, doubled))) % 10 == 0 and len(set(digits)) > 1
+
+
+def _iban_end(written: str) -> int:
+    """Where in ``written``, which starts like one, an account number ends; 0 when it is none."""
+    length = _IBAN_LENGTHS.get(written[:2], 0)
+    place = count = 0
+    while place < len(written) and count < length:
+        count += written[place].isalnum()
+        place += 1
+    plain = _NOT_ALNUM.sub("", written[:place])
+    if not length or len(plain) != length or written[place : place + 1].isalnum():
+        return 0
+    digits = "".join(str(int(char, 36)) for char in plain[4:] + plain[:4])
+    return place if int(digits) % 97 == 1 else 0
 
 
 def _is_excused(text: str, place: int) -> bool:

@@ -33,6 +33,8 @@ _FLAG = late(r"--[A-Za-z][A-Za-z0-9_.\-]*\Z")
 
 def is_argument(flag: Any, value: Any) -> bool:
     """Whether ``value`` is what ``flag``, the item before it, takes: ``["--token", "x"]``."""
+    if isinstance(value, bytes) and isinstance(flag, bytes):
+        value, flag = value.decode("latin-1"), flag.decode("latin-1")
     return (
         isinstance(value, str)
         and isinstance(flag, str)

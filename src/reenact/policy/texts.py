@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from msgspec import structs
 
 from reenact.policy.assignments import Assignments
 from reenact.policy.behind import Finding
+from reenact.policy.command_lines import command_credentials
 from reenact.policy.folding import View, fold, unquote
 from reenact.policy.known import Known
 from reenact.policy.names import Names
 from reenact.policy.patterns import late
 from reenact.policy.placeholder import is_mark, pseudonym
-from reenact.policy.searched import Searched
+from reenact.policy.searched import ClueIndex, Searched
 from reenact.policy.shapes import SHAPES
 from reenact.policy.strict import find_strict
 
@@ -26,6 +28,7 @@ _USERINFO = late(
 )
 # A URL in a parameter of a URL in a parameter.
 _DEEPEST_ENCODING = 3
+_BY_CLUE = ClueIndex((clue, at) for at, shape in enumerate(SHAPES) for clue in shape.clues())
 _PARAMETER = late(r"[^&\"'<>\\`\x00-\x20\x7f]+")
 
 
@@ -36,6 +39,8 @@ class Texts:
         self._assignments = Assignments(names)
         self._known = known
         self.strict = strict
+        self.clean_keys: set[Any] = set()
+        """Keys of objects in which nothing was found, since they repeat; bounded by who adds them."""
 
     def find(self, text: str, *, opaque: bool = False) -> list[Finding]:
         """The secrets of ``text``: disjoint, in order, without those that are replaced already.
@@ -69,7 +74,12 @@ class Texts:
     def _in_view(self, view: View) -> Iterator[Finding]:
         text = view.text
         searched = Searched(text)
-        found = [*_shapes(searched), *_userinfo(text), *self._assignments.find(searched)]
+        found = [
+            *_shapes(searched),
+            *_userinfo(text),
+            *self._assignments.find(searched),
+            *command_credentials(searched),
+        ]
         if self.strict:
             found += find_strict(text)
         yield from _mapped(view, found)
@@ -96,7 +106,9 @@ def _mapped(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _shapes(searched: Searched) -> Iterator[Finding]:
-    for shape in SHAPES:
+    # In the order of the table: the first of two that find the same names the rule.
+    for number in sorted(set(_BY_CLUE.fitting(searched.index, searched.low))):
+        shape = SHAPES[number]
         for match in shape.matches(searched):
             start, end = match.span("s") if "s" in shape.exact.groupindex else match.span()
             if shape.check is None or shape.check(searched.text[start:end]):

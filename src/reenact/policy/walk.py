@@ -8,12 +8,15 @@ from typing import Any
 from reenact.errors import ValueRefused
 from reenact.format.paths import Path, join
 from reenact.policy.behind import Finding
+from reenact.policy.charsets import replace_wide, wide_forms
+from reenact.policy.command_lines import argument_credentials
+from reenact.policy.harmless import is_harmless
 from reenact.policy.known import Known
 from reenact.policy.literals import cookies
-from reenact.policy.names import Names, is_cookie
+from reenact.policy.names import Names, is_always_sent, is_authorization_code, is_cookie, normalise
 from reenact.policy.placeholder import is_mark, pseudonym
 from reenact.policy.streams import CHUNKS, payload_key, pieces, rejoin
-from reenact.policy.strict import is_allowed_header, is_protocol_id
+from reenact.policy.strict import is_allowed_header, is_protocol_id, number_rule
 from reenact.policy.structure import (
     SCHEMA_VALUES,
     Leaf,
@@ -33,6 +36,13 @@ __all__ = ["Walk"]
 _DEEPEST = 200
 _NAME_KEYS = ("name", "key", "header", "field")
 _HEADERS = ("headers", "trailers")
+_KNOWN = ("declared", "env")
+_LONGEST_CLEAN_KEY = 64
+_SHORTEST_TOKEN = 12
+_MOST_CLEAN_KEYS = 4_096
+_BESIDE_CODE = frozenset(
+    "grant_type grantType redirect_uri redirectUri redirectURI code_verifier codeVerifier".split()
+)
 
 
 class Walk:
@@ -58,7 +68,7 @@ class Walk:
         self._salt = salt
         self._gate = gate
         self._compared = compared
-        self.changes: list[tuple[str, str, Leaf]] = []
+        self.changes: list[tuple[str, str, Leaf | dict[Any, Any]]] = []
 
     def value(self, value: Any, path: Path = ()) -> Any:
         """``value`` without its secrets; the same object when it has none."""
@@ -70,6 +80,8 @@ class Walk:
             return self._array(value, path)
         if isinstance(value, int) and not isinstance(value, bool):
             rule = self._known.is_number(value)
+            if rule is None and self._texts.strict and not (path and is_protocol_id(str(path[-1]))):
+                rule = number_rule(value)
             return self._cover(value, path, "", rule) if rule else value
         return value
 
@@ -77,21 +89,80 @@ class Walk:
         text, encoding = leaf_text(value)
         opaque = opaque or (self._texts.strict and bool(path) and is_protocol_id(str(path[-1])))
         found = self._search(text, opaque=opaque)
+        new = replace(text, found, self._salt) if found else text
+        rule = found[0].rule if found else ""
+        if "\0" in text:
+            clean, rule = self._without_wide(new, encoding, rule, opaque=opaque)
+            return self._noted(value, clean, path, rule)
         if not found:
             return value
-        new = replace(text, found, self._salt)
-        return self._noted(value, new.encode(encoding) if encoding else new, path, found[0].rule)
+        return self._noted(value, new.encode(encoding) if encoding else new, path, rule)
+
+    def _without_wide(
+        self, text: str, encoding: str, rule: str, *, opaque: bool
+    ) -> tuple[str | bytes, str]:
+        """``text``, a leaf in ``encoding``, without the secrets that UTF-16 or UTF-32 in it has."""
+        raw = text.encode(encoding) if encoding else text.encode("utf-8", "surrogatepass")
+        new, wide_rule = replace_wide(
+            raw,
+            lambda wide: self._search(wide, opaque=opaque),
+            lambda secret: pseudonym(self._salt, secret),
+        )
+        rule = rule or wide_rule
+        if encoding:
+            return new, rule
+        return (new.decode("utf-8", "replace") if wide_rule else text), rule
 
     def _object(self, value: dict[Any, Any], path: Path) -> dict[Any, Any]:
         _check_depth(path)
         named = self._secret_of_named(value)
+        renamed = self._renamed(value)
+        before = len(self.changes)
         new = {
             key: self._cover(item, (*path, str(key)), named)
             if named and key == "value"
             else self._member(value, key, item, path)
             for key, item in value.items()
         }
-        return if_changed(value, new)
+        if not renamed:
+            return if_changed(value, new)
+        return self._with_keys(value, new, renamed, path, before)
+
+    def _renamed(self, value: dict[Any, Any]) -> dict[Any, tuple[str, str]]:
+        """The keys that have a secret in them: without it, and the rule. Known values are left for
+        the last scan, which then refuses the payload."""
+        renamed: dict[Any, tuple[str, str]] = {}
+        clean = self._texts.clean_keys
+        for key in value:
+            if key not in clean and isinstance(key, str):
+                every = self._search(key, opaque=True)
+                found = [one for one in every if one.rule not in _KNOWN]
+                if found:
+                    renamed[key] = (replace(key, found, self._salt), found[0].rule)
+                elif not every and len(key) <= _LONGEST_CLEAN_KEY and len(clean) < _MOST_CLEAN_KEYS:
+                    clean.add(key)
+        return renamed
+
+    def _with_keys(
+        self,
+        old: dict[Any, Any],
+        new: dict[Any, Any],
+        renamed: dict[Any, tuple[str, str]],
+        path: Path,
+        before: int,
+    ) -> dict[Any, Any]:
+        """``new`` under other keys. One change stands for all in it: what is sealed is the whole."""
+        fresh: dict[Any, Any] = {}
+        for key, item in new.items():
+            name = base = renamed[key][0] if key in renamed else key
+            number = 1
+            while name in fresh or (name != key and name in new):
+                number += 1
+                name = f"{base} ({number})"
+            fresh[name] = item
+        del self.changes[before:]
+        self.changes.append((self._shown(path), next(iter(renamed.values()))[1], old))
+        return fresh
 
     def _secret_of_named(self, value: dict[Any, Any]) -> str | None:
         """The secret name in ``{"name": …, "value": …}``."""
@@ -105,6 +176,9 @@ class Walk:
         if isinstance(key, str) and self._names.secret(key) and not is_piece_of_text(owner, key):
             if path and path[-1] == "properties" and is_schema(item):
                 return self._schema(item, here)
+            if not self._is_excused(key, item, path):
+                return self._cover(item, here, key)
+        elif isinstance(key, str) and is_authorization_code(key, _BESIDE_CODE & set(owner)):
             return self._cover(item, here, key)
         if key == CHUNKS and isinstance(item, (list, tuple)):
             return self._chunks(item, here)
@@ -112,22 +186,48 @@ class Walk:
             return self._headers(item, here)
         return self.value(item, here)
 
+    def _is_excused(self, name: str, item: Any, path: Path) -> bool:
+        """Whether ``item``, in an object under the ambiguous ``name``, is evidently not a secret."""
+        if not self._names.ambiguous(name) or (path and is_always_sent(str(path[-1]))):
+            return False
+        if isinstance(item, bool) or not isinstance(item, Leaf):
+            return False
+        return is_harmless(name, leaf_text(item)[0])
+
     def _array(self, value: list[Any] | tuple[Any, ...], path: Path) -> Any:
         _check_depth(path)
-        item = self._pair if value and all(map(is_pair, value)) else self._item
-        return like(value, [item(value, index, path) for index in range(len(value))])
+        if value and all(map(is_pair, value)):
+            return like(value, [self._pair(value, index, path) for index in range(len(value))])
+        spots = argument_credentials(value) if _is_command(value) else {}
+        new = [
+            self._argument(value[index], (*path, index), *spots[index])
+            if index in spots
+            else self._item(value, index, path)
+            for index in range(len(value))
+        ]
+        return like(value, new)
+
+    def _argument(self, word: str, path: Path, start: int, end: int) -> Any:
+        """``word`` of a command without the credential in it."""
+        if is_mark(word[start:end]):
+            return word
+        new = replace(word, [Finding(start, end, "command")], self._salt)
+        return self._noted(word, new, path, "command")
 
     def _item(self, owner: Sequence[Any], index: int, path: Path) -> Any:
         item, here = owner[index], (*path, index)
         before: Any = owner[index - 1] if index else None
-        if is_argument(before, item) and self._names.secret(before):
-            return self._cover(item, here, before)
+        if is_argument(before, item) and self._names.secret(pair_name(before)):
+            return self._cover(item, here, pair_name(before))
         return self.value(item, here)
 
     def _pair(self, owner: Sequence[Any], index: int, path: Path) -> Any:
         pair, here = owner[index], (*path, index)
         name = pair_name(pair[0])
-        if not self._names.secret(name):
+        if not self._names.secret(name) and not (
+            normalise(name) == "code"
+            and is_authorization_code(name, (pair_name(other[0]) for other in owner))
+        ):
             return self.value(pair, here)
         return like(pair, [pair[0], self._cover(pair[1], (*here, 1), name)])
 
@@ -211,6 +311,12 @@ class Walk:
         ):
             return value
         text, encoding = leaf_text(value)
+        form = next(wide_forms(value), None) if isinstance(value, bytes) else None
+        if form is not None and isinstance(value, bytes):
+            wide = (form.text(value) or "").removeprefix("\ufeff")
+            if is_mark(wide):
+                return value
+            return self._noted(value, form.covered(value, pseudonym(self._salt, wide)), path, rule)
         if is_mark(text):
             return value
         new = pseudonym(self._salt, text)
@@ -223,19 +329,33 @@ class Walk:
         return self._noted(value, new.encode(encoding) if encoding else new, path, rule)
 
     def _search(self, text: str, *, opaque: bool = False) -> list[Finding]:
-        if self._gate is not None and not self._gate(text.encode("utf-8", "surrogatepass")):
-            return []
+        if self._gate is not None:
+            data = text.encode("utf-8", "surrogatepass")
+            # A word has no name with a value in it, and no token is as short.
+            is_word = len(text) < _SHORTEST_TOKEN and text.isalnum()
+            if not (self._known.suspects(data) if is_word else self._gate(data)):
+                return []
         return self._texts.find(text, opaque=opaque)
 
     def _noted(self, old: Leaf, new: str | bytes, path: Path, rule: str) -> Leaf:
         """``new``, remembered as a change, or ``old`` when it is the same."""
         if new == old:
             return old
-        where = join(path)
-        # A key may itself be a token. Then the payload is refused, and its path must not tell.
-        shown = replace(where, self._texts.tokens(where), None)
-        self.changes.append((shown, rule, old))
+        self.changes.append((self._shown(path), rule, old))
         return new
+
+    def _shown(self, path: Path) -> str:
+        """``path`` as a text. A key in it may itself be a secret, which must not be told."""
+        where = join(path)
+        clean = self._texts.clean_keys
+        if all(isinstance(key, int) or key in clean for key in path):
+            return where
+        return replace(where, self._texts.tokens(where), None)
+
+
+def _is_command(value: Sequence[Any]) -> bool:
+    """Whether this could be a list of arguments: two words or more."""
+    return len(value) > 1 and all(isinstance(word, str) for word in value)
 
 
 def _check_depth(path: Path) -> None:

@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from reenact.errors import UsageError
+from reenact.errors import PolicyInvalid, UsageError
 from reenact.format.canonical import digest
 from reenact.policy.files import load_file, raise_first
 from reenact.policy.index import INDEX, Index, PolicyEntry, SanitizerEntry, load_index
 from reenact.policy.names import normalise
+from reenact.policy.nearest import did_you_mean
 from reenact.policy.places import FOLDER
 from reenact.policy.rules import (
     DEFAULT,
@@ -26,14 +27,18 @@ from reenact.policy.rules import (
     Budgets,
     Ignore,
     Mode,
+    Pinned,
     Policy,
     Sanitizer,
 )
-from reenact.policy.x07_files import Arch, Member
+from reenact.policy.x07_files import ARCH_INDEX, Arch, Member, load_arch
 from reenact.policy.x07_notes import KINDS, SALT, WORLDS, Note, notes
 from reenact.policy.x07_schema import ArchMode, ArchPolicy, ArchSanitizer, HttpKey
 
-__all__ = ["Import", "import_arch"]
+__all__ = ["ARCH", "Import", "has_arch_policy", "import_arch", "load_arch_policy"]
+
+ARCH = "arch/rr"
+"""The folder of an X07 project that has its policies."""
 
 _MODES: dict[ArchMode, Mode] = {
     "off": "off",
@@ -41,6 +46,12 @@ _MODES: dict[ArchMode, Mode] = {
     "replay_v1": "replay",
     "record_missing_v1": "record_missing",
     "rewrite_v1": "rewrite",
+}
+_INDEX_FIELDS = {
+    "modes": "defaults.record_modes_allowed",
+    "worlds": "worlds_allowed",
+    "kinds": "kinds_allowed",
+    "operations": "ops_allowed",
 }
 
 
@@ -83,6 +94,47 @@ def import_arch(arch: Arch, root: Path) -> Import:
         kept=kept,
         index=_written(_merged(present, entries)),
         notes=tuple(notes(arch)),
+    )
+
+
+def has_arch_policy(root: Path, policy_id: str) -> bool:
+    """Return whether the folder ``arch/rr`` of ``root`` can be read and has this policy."""
+    arch, _ = load_arch(root / ARCH)
+    return arch is not None and any(one.policy.id == policy_id for one in arch.members)
+
+
+def load_arch_policy(root: Path, policy_id: str) -> Pinned | None:
+    """Return a policy of the folder ``arch/rr`` as :func:`import_arch` would write it.
+
+    None if ``root`` has no such folder. Raises :class:`PolicyInvalid` for a mistake in it and for
+    an unknown id.
+    """
+    if not (root / ARCH / ARCH_INDEX).is_file():
+        return None
+    arch, findings = load_arch(root / ARCH)
+    raise_first(findings)
+    assert arch is not None  # otherwise there is an error among the findings
+    index = f"{ARCH}/{ARCH_INDEX}"
+    for member in arch.members:
+        if member.policy.id == policy_id:
+            entry = _entry(arch, member)
+            return Pinned(
+                policy=_policy_of(member.policy, member.sanitizer),
+                digest=entry.digest,
+                sanitizer=_sanitizer_of(member.sanitizer),
+                modes=entry.modes,
+                worlds=entry.worlds,
+                kinds=entry.kinds,
+                operations=entry.operations,
+                path=f"{ARCH}/{Path(member.policy_file).relative_to(root / ARCH)}",
+                index=index,
+                index_fields=_INDEX_FIELDS,
+            )
+    known = [member.policy.id for member in arch.members]
+    raise PolicyInvalid(
+        f"{root / index} does not name the policy {policy_id}",
+        place=index,
+        hint=did_you_mean(policy_id, known),
     )
 
 
@@ -152,6 +204,10 @@ def _entry(arch: Arch, member: Member) -> PolicyEntry:
 
 
 def _policy(policy: ArchPolicy, sanitizer: ArchSanitizer) -> dict[str, Any]:
+    return _policy_of(policy, sanitizer).to_json()
+
+
+def _policy_of(policy: ArchPolicy, sanitizer: ArchSanitizer) -> Policy:
     key = policy.http.key_v1 or HttpKey((), (), "lex_u8_v1", "sha256_v1")
     budgets = policy.budgets
     return Policy(
@@ -169,15 +225,19 @@ def _policy(policy: ArchPolicy, sanitizer: ArchSanitizer) -> dict[str, Any]:
             key_bytes=budgets.max_key_bytes,
         ),
         sanitizer=sanitizer.id,
-    ).to_json()
+    )
 
 
-def _sanitizer(sanitizer: ArchSanitizer) -> dict[str, Any]:
+def _sanitizer_of(sanitizer: ArchSanitizer) -> Sanitizer:
     """Without the salt: in a file it would be a secret in the repository."""
-    made = Sanitizer(
+    return Sanitizer(
         id=sanitizer.id,
         secret_names=tuple(filter(normalise, sanitizer.redact_headers)),
         salt_env=None if sanitizer.stable_pseudonym_salt is None else SALT,
     )
+
+
+def _sanitizer(sanitizer: ArchSanitizer) -> dict[str, Any]:
+    made = _sanitizer_of(sanitizer)
     said: dict[str, Any] = msgspec.to_builtins(made)
     return {"schemaVersion": SANITIZER_SCHEMA, **said, "profile": made.profile}

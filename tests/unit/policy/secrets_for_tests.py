@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+from tests.leak.planted import SHAPES, plant_shape
+
 FILLER = "A1b2C3d4E5f6G7h8J9k0"
 
 TOKENS = {
@@ -56,3 +58,6 @@ TOKENS = {
     "shape.reenact": "rn" + "k_agent_" + FILLER + "_0123456789abcdef0123",
     "shape.age": "AGE-SEC" + "RET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L" + "QPZRY9X8",
 }
+TOKENS.update(
+    (kind, plant_shape(kind, "secrets for tests").text) for kind in SHAPES if kind not in TOKENS
+)

@@ -128,7 +128,7 @@ def test_an_id_stands_once(tmp_path: Path) -> None:
             "tests.json:2 $.schema_version",
             "not a list of tests of version reenact.tests@1",
         ),
-        ('{"schema_version": "x07.tests_manifest@0.1.0"}', "tests.json:1 $.schema_version", "not"),
+        ('{"schema_version": "vendor.tests@0.1.0"}', "tests.json:1 $.schema_version", "not"),
         ('{"tests": [], "tests": []}', "tests.json", "tests"),
     ],
 )
@@ -148,6 +148,80 @@ def test_files_of_others_are_not_ours(tmp_path: Path) -> None:
     assert not is_ours(path)
     path.write_text('{"schema_version": "reenact.tests@9", broken', "utf-8")
     assert is_ours(path)
+
+
+X07 = {"id": "rr_smoke", "world": "solve-rr", "entry": "app.rr_smoke_v1"}
+REPLAY = {**X07, "expect": "pass", "fixture_root": "fixtures/replay"}
+
+
+def _put_x07(folder: Path, *tests: Any, version: str = "0.1.0") -> Path:
+    """A manifest of X07 with one test on each line, from line 2 on."""
+    head = f'{{"schema_version": "x07.tests_manifest@{version}", "tests": [\n'
+    path = folder / "tests.json"
+    path.write_text(head + ",\n".join(map(json.dumps, tests)) + "\n]}\n", "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
+def test_a_manifest_of_x07_is_read(tmp_path: Path, version: str) -> None:
+    other = {**X07, "id": "b", "world": "run-os", "entry": "a.b.c", "returns": "result_i32"}
+    own = {**X07, "id": "c", "world": "solve-pure"}
+    path = _put_x07(tmp_path, REPLAY, {**other, "expect": "skip"}, own, version=version)
+    found, findings = read_cases(path, "tests.json", (*WORLDS, "solve-pure"))
+    assert findings == []
+    entry = "app:rr_smoke_v1"
+    assert found == [
+        (Case(id="rr_smoke", entry=entry, world="test", fixture_root="fixtures/replay"), 2),
+        (Case(id="b", entry="a.b:c", world="local", expect="skip"), 3),
+        (Case(id="c", entry=entry, world="solve-pure"), 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change, place, message, hint",
+    [
+        ({"timeout_ms": 5}, ".timeout_ms", "X07's field timeout_ms has no", "pytest-timeout"),
+        ({"solve_fuel": 5}, ".solve_fuel", "X07's field solve_fuel has no", "pytest-timeout"),
+        ({"input_b64": ""}, ".input_b64", "X07's field input_b64 has no", "without arguments"),
+        ({"pbt": {}}, ".pbt", "X07's field pbt has no", "Hypothesis"),
+        ({"policy_json": "p"}, ".policy_json", "X07's field policy_json", "rr.with_policy"),
+        ({"returns": "bytes_status_v1"}, ".returns", "only entries that", "result_i32"),
+        ({"world": "solve-kv"}, ".world", "X07's world solve-kv has no", "solve-rr"),
+        ({"world": "run-os"}, ".fixture_root", "world run-os has no fixture_root", "delete"),
+        ({"world": None}, "", "the field world is missing", "solve-rr"),
+        ({"fixture_root": None}, "", "solve-rr needs a fixture_root", "fixtures/replay"),
+        ({"entry": "app"}, ".entry", "'app' is not module.function", "app.rr_smoke_v1"),
+        ({"entry": "app:f.g"}, ".entry", "'app:f.g' is not module.function", "app.rr_smoke_v1"),
+        ({"fixture_root": "."}, ".fixture_root", "segment '.'", "tests/fixtures"),
+        ({"expect": "perhaps"}, ".expect", "", ""),
+        ({"wrold": "test"}, ".wrold", "X07's manifest has no field 'wrold'", "world"),
+        ({"cassette": "c"}, ".cassette", "X07's manifest has no field 'cassette'", ""),
+    ],
+)
+def test_what_a_manifest_of_x07_cannot_say_is_named(
+    change: dict[str, Any], place: str, message: str, hint: str, tmp_path: Path
+) -> None:
+    path = _put_x07(tmp_path, {**REPLAY, **change})
+    ((found, said, advice),) = _wrong(path)
+    assert found == f"tests.json:2 $.tests[0]{place}"
+    assert message in said
+    assert hint in advice
+
+
+def test_an_unknown_version_of_x07s_manifest_is_refused(tmp_path: Path) -> None:
+    ((place, message, hint),) = _wrong(_put_x07(tmp_path, REPLAY, version="9.0.0"))
+    assert place == "tests.json:1 $.schema_version"
+    assert "9.0.0" in message
+    assert "0.1.0 and 0.2.0" in hint
+
+
+def test_a_manifest_of_x07_is_ours_if_its_module_is_python(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    path = _put_x07(tmp_path / "tests", REPLAY, 7, {"entry": "../x.f"}, {"entry": 7})
+    assert not is_ours(path, tmp_path)
+    (tmp_path / "app.py").touch()
+    assert is_ours(path, tmp_path)
+    assert not is_ours(path)
 
 
 def test_the_guide_shows_a_right_list_and_every_field(tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ ENGINES: tuple[Engine, ...] = ("hyperscan", "python")
         b"https%3A%2F%2Fu%3Ap%40host",
         b"authorization",
         b"form-data; name=password\r\n",
+        b'"<key>password\\n</key><string>x</string>"',
+        b"curl%20-u%20ada:x",
+        b'["/usr/bin/curl","-uada:x"]',
+        b"cat f | docker -l debug login -u ada -p x",
+        b'{"code":"x","codeVerifier":"y"}',
     ],
 )
 def test_it_fires(engine: Engine, data: bytes) -> None:
@@ -47,6 +52,11 @@ def test_it_fires(engine: Engine, data: bytes) -> None:
         b'{"x":"\\u001b[31m"}',
         b'{"x":"caf\xc3\xa9 \\\\u00e9"}',
         b"node_modules/@types/node",
+        b"2026-11-06T12:46:45.447Z INFO start -k",
+        b"<p>one token</p><p>two</p>",
+        b"docker run -p 8080:80 image",
+        b"curl and well-known hosts",
+        b'{"code":"x","code_type":"y"}',
     ],
 )
 def test_it_is_silent(engine: Engine, data: bytes) -> None:

@@ -17,7 +17,7 @@ import sys
 from reenact.policy.gate import Gate
 from reenact.policy.names import Names
 names = Names(sys.argv[1:])
-samples = (b'{"password":"x"}', b'{"chunks":["a"]}', b'{"n":1}', b'{"xcorppin":"x"}')
+samples = (b'{"password":"x"}', b'{"chunks":["a"]}', b'{"n":1}', b'{"xcorptag":"x"}')
 gates = (Gate(names, engine="hyperscan"), Gate(engine="hyperscan", shapes_only=True))
 print([int(gate.look(sample)) for gate in gates for sample in samples])
 """
@@ -66,7 +66,7 @@ def test_it_really_is_what_was_kept(config: Path) -> None:
 
 def test_other_names_are_compiled_apart(config: Path) -> None:
     assert _verdicts() == PLAIN
-    assert _verdicts("x-corp-pin") == [*PLAIN[:3], SUSPECT, *PLAIN[4:]]
+    assert _verdicts("x-corp-tag") == [*PLAIN[:3], SUSPECT, *PLAIN[4:]]
     assert _verdicts() == PLAIN
     assert len(_kept(config)) == 3
 

@@ -12,6 +12,9 @@ csrf_token csrfmiddlewaretoken xsrf X-CSRFToken access_tokens GITHUB_TOKEN bot_t
 apikey api_key api-key API.KEY OPENAI_API_KEY x-api-key X-Goog-Api-Key api_keys api_key_1 openai_apikey
 access_key private_key privateKey signing_key encryption_key account_key ocp-apim-subscription-key
 credential credentials AWS_CREDENTIALS authorization Authorization PROXY-AUTHORIZATION x-authorization
+pass db_pass DB_PASS user_pass dbPass user[pass] pw passcode pin user_pin userPin cvv cardCvc card_number
+cardNumber session_id sessionId PHPSESSID sid connect.sid auth REDISCLI_AUTH SAMLResponse verification_code
+recovery_codes auth_code mnemonic seed_phrase X-Session _gitlab_session security_code
 cookie Set-Cookie cookies dpop DPoP jwt client[secret] user[password][0] connection_string GITHUB_PAT
 """.split()
 
@@ -20,11 +23,11 @@ max_tokens prompt_tokens completion_tokens total_tokens tokens token_count token
 cached_tokens max_completion_tokens budget_tokens tokens_per_second time_to_first_token price_per_token
 page_token next_page_token nextPageToken pageToken NextToken continuation_token syncToken nextSyncToken
 token_type tokenizer token_ids eos_token pad_token_id stop_token progressToken progress_token
-sessionKey session_key session_id idempotency_key Idempotency-Key cache_key public_key primary_key
+sessionKey session_key Mcp-Session-Id idempotency_key Idempotency-Key cache_key public_key primary_key
 id call_id tool_call_id item_id response_id previous_response_id signature thinkingSignature
 thought_signature encrypted_content system_fingerprint key keys keyboard author author_id authority
 passenger secretary cookie_policy PWD OLDPWD password_policy tokenized name content role model path
-patch compat GOOGLE_APPLICATION_CREDENTIALS hotpot laptop
+patch compat compass bypass low_pass spin inside oauth author code status_code zip_code GOOGLE_APPLICATION_CREDENTIALS hotpot laptop
 """.split()
 
 

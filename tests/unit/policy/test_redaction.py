@@ -55,7 +55,7 @@ def test_every_leaf_under_a_secret_name_but_the_empty_ones() -> None:
 
 
 def test_tuples_stay_tuples_and_bytes_stay_bytes() -> None:
-    value = {"headers": ((b"authorization", b"x"), (b"accept", b"y")), "body": b'{"token": "x"}'}
+    value = {"headers": ((b"authorization", b"x"), (b"accept", b"y")), "body": b'{"token": "x1"}'}
     assert _value(value) == {
         "headers": ((b"authorization", P.encode()), (b"accept", b"y")),
         "body": f'{{"token": "{P}"}}'.encode(),
@@ -211,8 +211,9 @@ def test_blind_shares_what_it_does_not_change() -> None:
 def test_survivors_are_reported_wherever_they_are() -> None:
     redactor = Redactor(declared=["open sesame"])
     in_a_key = orjson.dumps({"a": {KEY: 1}})
-    assert redactor.redact({"a": {KEY: 1}}).marks == ()
     assert redactor.survivors(in_a_key) == ("shape.openai",)
+    assert redactor.redact({"a": {"open sesame": 1}}).marks == ()
+    assert redactor.survivors(orjson.dumps({"a": {"open sesame": 1}})) == ("declared",)
     nested = json.dumps({"a": json.dumps({"open sesame": 1})}).encode()
     assert redactor.survivors(nested) == ("declared",)
     hidden = orjson.dumps({"a": {"$bytes": "c2stcHJvai1BMWIyQzNkNEU1ZjZHN2g4Sjlr"}})
@@ -221,7 +222,9 @@ def test_survivors_are_reported_wherever_they_are() -> None:
 
 
 def test_a_path_does_not_tell_the_token_in_its_key() -> None:
-    marks = Redactor().redact({KEY: {"password": "x"}}).marks
+    marks = Redactor().redact({"a": {KEY: {"password": "x"}}}).marks
+    assert [mark.path for mark in marks] == ["$.a"]
+    marks = Redactor(declared=["open-sesame"]).redact({"open-sesame": {"password": "x"}}).marks
     assert [mark.path for mark in marks] == [f"$.{P}.password"]
 
 
@@ -240,7 +243,7 @@ def test_no_secret_in_a_repr_or_an_exception() -> None:
 def test_the_rules_in_force_are_listed() -> None:
     default, strict = Redactor().describe(), Redactor("strict").describe()
     assert {"name", "env", "declared", "url.userinfo", "shape.openai"} <= set(default)
-    assert set(strict) - set(default) == {"email", "entropy", "header"}
+    assert set(strict) - set(default) == {"email", "card", "iban", "entropy", "header"}
 
 
 def test_the_same_names_and_values_under_another_profile() -> None:
@@ -266,3 +269,30 @@ def test_a_redacted_connection_string_in_a_parameter_is_left_alone() -> None:
         assert secret not in once
         assert once.endswith("&t=2")
         assert redactor.text(once) == once
+
+
+@pytest.mark.parametrize("profile", ["default", "strict"])
+@pytest.mark.parametrize(
+    "key,kept",
+    [
+        ("postgres://me:hunter2Zq@host/db", f"postgres://{P}@host/db"),
+        ("AccountName=a;AccountKey=hunter2Zq", f"AccountName=a;AccountKey={P}"),
+        ("Server=x;Uid=me;P" + "wd=hunter2Zq", "Server=x;Uid=me;P" + f"wd={P}"),
+        (KEY, P),
+    ],
+)
+def test_a_secret_in_the_name_of_a_field_is_removed(key: str, kept: str, profile: Any) -> None:
+    redactor = Redactor(profile)
+    value = {"pools": {"a": 1, key: {"password": "x1", "n": [1]}}}
+    assert redactor.suspects(orjson.dumps(value))
+    result = redactor.redact(value)
+    assert result.value == {"pools": {"a": 1, kept: {"password": P, "n": [1]}}}
+    assert [(mark.path, mark.original) for mark in result.marks] == [("$.pools", value["pools"])]
+    assert redactor.redact(result.value).marks == ()
+    assert redactor.survivors(orjson.dumps(result.value)) == ()
+    assert "hunter2Zq" not in repr(result)
+
+
+def test_two_secrets_as_names_of_fields_stay_two_fields() -> None:
+    other = KEY[:-1] + "Z"
+    assert _value({KEY: 1, other: 2, "a": 3}) == {P: 1, f"{P} (2)": 2, "a": 3}

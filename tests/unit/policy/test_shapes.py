@@ -8,6 +8,7 @@ import pytest
 from reenact.policy.gate import Gate
 from reenact.policy.redaction import PLACEHOLDER, Redactor
 from reenact.policy.shapes import SHAPES
+from tests.leak.planted import plant_shape
 from tests.unit.policy.secrets_for_tests import FILLER, TOKENS
 
 
@@ -30,6 +31,7 @@ def test_a_token_is_replaced_whole(rule: str, frame: str) -> None:
     assert FILLER not in new
     assert "hunter2" not in new
     assert "MIIE" not in new
+    assert not any(core in new for core in plant_shape(rule, "secrets for tests").cores)
 
 
 @pytest.mark.parametrize("rule", sorted(TOKENS))
