@@ -191,3 +191,20 @@ def test_recovering_such_a_line_is_refused_and_cutting_it_works(
     report = recover(path, start_clock(), cut_damage=True)
     assert report.manifest.event_count == 1
     assert verify(path).manifest == report.manifest
+
+
+def test_another_model_beside_a_delta_is_damage(tmp_path: Path) -> None:
+    """Tools that resolve no deltas would read it."""
+    path = tmp_path / "capture"
+    manifest: dict[str, Any] = write_small(path).to_json()
+    first = (path / "events.jsonl").read_bytes().splitlines(keepends=True)[0]
+    payload = json.dumps(json.loads(first)["data"], separators=(",", ":"), ensure_ascii=False)
+    rebuilds = {"digest": digest_bytes(payload.encode()), "of": [1], "ops": [payload]}
+    name = next(iter(json.loads(payload)))
+    for shown, damaged in ((json.loads(payload)[name], False), ("another", True)):
+        head = {**json.loads(first), "seq": 2, "data": {"$delta": rebuilds, name: shown}}
+        second = json.dumps(head, separators=(",", ":")).encode() + b"\n"
+        _write(path, manifest, [first, second], b"")
+        with pytest.raises(RecordingDamaged) as caught:
+            verify(path)
+        assert (f"$.data.{name}" in str(caught.value)) is damaged

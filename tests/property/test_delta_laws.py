@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reenact.format.canonical import exact
-from reenact.format.delta import apply, diff
+from reenact.format.delta import apply, diff, shorten
 
 # Characters of one to four bytes that share their first or last bytes.
-CHARACTERS = "ab©éèêë€₭\u2028\U0001f600\U0001f601\U0001f641"
+CHARACTERS = r"\n\"u0" "ab©éèêë€₭\u2028\U0001f600\U0001f601\U0001f641"
 TEXTS = st.text(st.sampled_from(CHARACTERS), max_size=200).map(str.encode)
 PIECES = st.lists(
     st.text(st.sampled_from(CHARACTERS), min_size=1, max_size=60), min_size=1, max_size=8
@@ -32,6 +33,7 @@ def editions(draw: st.DrawFn) -> tuple[bytes, bytes, bytes]:
 def check(base: bytes, side: bytes, target: bytes) -> None:
     ops = diff(base, target, side)
     assert apply(base + side, ops) == target
+    assert apply(base + side, json.loads(json.dumps(shorten(ops)))) == target
     whole = base + side
     for op in ops:
         if isinstance(op, list):

@@ -226,13 +226,26 @@ def _proven(
 ) -> Iterator[str]:
     origin = first.head.checkpoint.origin
     yield f"the log {origin} has record {requested.seq}: the replay was asked for"
+    yield from _contained("when it was requested, the app declared", requested)
     if requested.payload_digest_after in values:
         yield "the payload in this file is the one that was to be replayed"
     if finished is None:
         return
     yield f"the log has record {finished.seq}: it ended, with the outcome {finished.outcome}"
+    yield from _contained("the app reported for this replay", finished)
     if finished.result_digest in values:
         yield "the output in this file is the one that came of it"
+
+
+def _contained(start: str, record: Record) -> Iterator[str]:
+    """The treatment of drivers, files and environment variables, in one line."""
+    told = record.details
+    if "drivers" in told:
+        scratch = f" except in {told['scratch']}" if "scratch" in told else ""
+        yield (
+            f"{start}: drivers {told['drivers']}; files {told.get('files', '')}{scratch}; "
+            f"environment variables {told.get('environmentVariables', '')}"
+        )
 
 
 def _not_proven(

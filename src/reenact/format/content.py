@@ -27,7 +27,8 @@ _MARKS = (b'"timing":', b'"volatile":', b'"rawHash":')
 _LEFT_OUT = ("timing", "rawHash")
 _SCHEDULE = b'"source":"schedule"'
 _ASIDE = b'{"aside":true,'
-"""Names are sorted, and none of a draw comes before this one."""
+"""Names are sorted, and none of a draw or a state mutation comes before this one."""
+_ASIDES = frozenset({"nondeterministic", "state_mutation"})
 _LONGEST_SCHEDULE = 512
 
 
@@ -50,7 +51,7 @@ class ContentHash:
         """
         if len(payload) < _LONGEST_SCHEDULE and _SCHEDULE in payload:
             return
-        if kind == "nondeterministic" and payload.startswith(_ASIDE):
+        if kind in _ASIDES and payload.startswith(_ASIDE):
             return
         if varies is None:
             varies = any(mark in payload for mark in _MARKS)
@@ -108,7 +109,7 @@ def _without_timing(payload: bytes) -> bytes:
     """The same as below, where nothing inside has to be looked at."""
     try:
         members = _members.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return payload
     for name in _LEFT_OUT:
         members.pop(name, None)

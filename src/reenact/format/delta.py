@@ -1,7 +1,9 @@
 """Repetition: a payload as what changed against an earlier one.
 
 A delta is a list of operations that rebuild the target from left to right: ``[start, length]``
-copies bytes of the base, a string is inserted. Agent conversations resend their whole history, so
+copies bytes of the base, a string is inserted. An integer copies as many bytes from where the last
+operation has led to: the end of the last copy, moved by what was inserted since. ``[times, text]``
+inserts the text escaped so many times as in a JSON string. Agent conversations resend their whole history, so
 almost everything is a copy. The digest of the result is stored beside it: a delta either rebuilds
 the exact bytes or is noticed.
 
@@ -12,18 +14,26 @@ greedy scan below costs a few slices per difference, not per byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Op", "apply", "diff"]
+import orjson
 
-Op = list[int] | str
+__all__ = ["Edit", "Op", "apply", "diff", "expanded_size", "shorten"]
+
+Edit = list[int] | str
+Op = Edit | int | tuple[int, str]
 
 _PROBE = 32
 _BLOCK = _PROBE // 2
 _SLACK = 2048
+_MOST_ESCAPED = 2
+"""A text of JSON in a text of JSON. Each time can make a text six times as long."""
+_FEWEST = 4
+"""Backslashes that make it worth while to look for the plain text."""
 
 
-def diff(base: bytes, target: bytes, side: bytes = b"") -> list[Op]:
+def diff(base: bytes, target: bytes, side: bytes = b"") -> list[Edit]:
     """Operations that turn ``base + side`` into ``target``. All three are UTF-8 text.
 
     ``base`` is what the target is a new edition of (the previous request); ``side`` is where its
@@ -170,23 +180,102 @@ class _Copies:
         else:
             self._pieces.append(text)
 
-    def ops(self) -> list[Op]:
+    def ops(self) -> list[Edit]:
         return [piece.decode() if isinstance(piece, bytes) else piece for piece in self._pieces]
+
+
+def shorten(ops: list[Edit]) -> list[Op]:
+    """``ops`` in fewer bytes: an integer for a copy from where the last operation has led to, and
+    the plain text for an insert that is escaped as in a JSON string."""
+    short: list[Op] = []
+    place = 0
+    for op in ops:
+        if isinstance(op, str):
+            short.append(_plain(op))
+            place += len(op) if op.isascii() else len(op.encode())
+        else:
+            start, length = op
+            short.append(length if start == place else op)
+            place = start + length
+    return short
+
+
+def _plain(text: str) -> Op:
+    """``text``, or the text of which it is the escaped form with the number of times."""
+    if text.count("\\") < _FEWEST:
+        return text
+    found, times = text, 0
+    while times < _MOST_ESCAPED and (inner := _unescaped(found)) is not None:
+        found, times = inner, times + 1
+    return (times, found) if times else text
+
+
+def _unescaped(text: str) -> str | None:
+    """The text whose JSON string has ``text`` between its quotes, if there is one."""
+    try:
+        inner = orjson.loads(f'"{text}"')
+    except orjson.JSONDecodeError:
+        return None
+    same = isinstance(inner, str) and "\\" in text and _escaped(inner) == text
+    return inner if same else None
+
+
+def _escaped(text: str) -> str:
+    return orjson.dumps(text)[1:-1].decode()
+
+
+def expanded_size(base_size: int, ops: list[Any]) -> int:
+    """Return the size of the target without building it.
+
+    ``base_size`` is the size of the base. Raises ValueError when an operation does not fit it.
+    """
+    return sum(
+        len(step) if isinstance(step, bytes) else step.stop - step.start
+        for step in _steps(base_size, ops)
+    )
 
 
 def apply(base: bytes, ops: list[Any]) -> bytes:
     """Rebuild the target. Raises ValueError when an operation does not fit ``base``."""
-    parts: list[bytes] = []
+    return b"".join(
+        step if isinstance(step, bytes) else base[step.start : step.stop]
+        for step in _steps(len(base), ops)
+    )
+
+
+def _steps(base_size: int, ops: list[Any]) -> Iterator[bytes | range]:
+    """Each operation as the text that it inserts, or as the range of the base that it copies."""
+    place = 0
     for op in ops:
-        if isinstance(op, str):
-            parts.append(op.encode())
+        text = op if isinstance(op, str) else _inserted(op)
+        if text is not None:
+            encoded = text.encode()
+            place += len(encoded)
+            yield encoded
             continue
-        if not (isinstance(op, list) and len(op) == 2):
-            raise ValueError("neither text nor [start, length]")
-        start, length = op
-        if type(start) is not int or type(length) is not int:
-            raise ValueError("neither text nor [start, length]")
-        if start < 0 or length < 0 or start + length > len(base):
-            raise ValueError(f"copies {start}+{length} of {len(base)} bytes")
-        parts.append(base[start : start + length])
-    return b"".join(parts)
+        start, length = (place, op) if type(op) is int else _copied(op)
+        if start < 0 or length < 0 or start + length > base_size:
+            raise ValueError(f"copies {start}+{length} of {base_size} bytes")
+        place = start + length
+        yield range(start, place)
+
+
+def _inserted(op: Any) -> str | None:
+    """The text of ``[times, text]``; None for any other operation."""
+    if not (isinstance(op, list) and len(op) == 2 and isinstance(op[1], str)):
+        return None
+    times, text = op
+    if type(times) is not int or not 0 < times <= _MOST_ESCAPED:
+        raise ValueError(f"escapes a text {str(times)[:32]} times")
+    for _ in range(times):
+        text = _escaped(text)
+    return str(text)
+
+
+def _copied(op: Any) -> tuple[int, int]:
+    if not (isinstance(op, list) and len(op) == 2):
+        raise ValueError("neither text nor a copy")
+    start, length = op
+    if type(start) is not int or type(length) is not int:
+        raise ValueError("neither text nor a copy")
+    return start, length

@@ -12,14 +12,27 @@ import struct
 from array import array
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from reenact.errors import ValueRefused
 from reenact.format.event import Data
 
-__all__ = ["LONGEST_RUN", "MOST_NAMES", "Name", "Run", "dump_run", "load_run", "values_of"]
+__all__ = [
+    "CHDIR",
+    "LONGEST_RUN",
+    "MOST_NAMES",
+    "Mutation",
+    "Name",
+    "Run",
+    "dump_aside",
+    "dump_run",
+    "load_aside",
+    "load_run",
+    "mutation_of",
+    "values_of",
+]
 
 LONGEST_RUN: Final = 2048
 """Draws in one event, at most."""
@@ -29,6 +42,17 @@ MOST_NAMES: Final = 36
 
 Name = str
 """What is drawn from, and what is asked for: ``clock time.time``."""
+
+Mutation = Literal["", "env_read", "cwd_change"]
+"""The type of the ``state_mutation`` event that a draw is written as; empty for any other draw."""
+
+CHDIR: Final = "os.chdir"
+"""With a folder behind it: the program has gone there."""
+
+_ENV = "env "
+_GOES = f"{_ENV}{CHDIR} "
+_ALL = f"{_ENV}os.environ"
+"""The names of all variables."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _VALUES = frozenset({"values", "first", "steps", "columns"})
@@ -56,6 +80,51 @@ def dump_run(run: Run) -> Data:
         return data | columns[0]
     turns = "".join([_DIGITS[turn] for turn in run.turns])
     return {**data, "names": run.names, "turns": turns, "columns": columns}
+
+
+def mutation_of(name: Name) -> Mutation:
+    """Return the type of the state mutation for a draw of ``name``. Other facts of the host have a
+    dot in their key."""
+    if not name.startswith(_ENV):
+        return ""
+    if name.startswith(_GOES):
+        return "cwd_change"
+    return "env_read" if name == _ALL or "." not in name else ""
+
+
+def dump_aside(run: Run) -> Data:
+    """Return the event fields for ``run``, drawn aside. A state mutation has ``type`` and ``details``,
+    and no other copy of its values; each of its names was drawn once."""
+    kind = mutation_of(run.names[0])
+    if not kind:
+        return dump_run(run)
+    if kind == "cwd_change":
+        return {"type": kind, "details": {"path": run.names[0].removeprefix(_GOES)}}
+    values = {name: column[0] for name, column in zip(run.names, run.columns, strict=True)}
+    details: Data = {}
+    if _ALL in values:
+        details["names"] = values.pop(_ALL)
+    if values:
+        details["variables"] = {name.removeprefix(_ENV): item for name, item in values.items()}
+    return {"type": kind, "details": details}
+
+
+def load_aside(data: Data) -> Run:
+    """The run that :func:`dump_aside` was given; empty for a state mutation that is none of ours.
+    Raises :class:`ValueRefused` for what no run makes."""
+    if "type" not in data:
+        return load_run(data)
+    details = data.get("details")
+    found: dict[Name, Any] = {}
+    if isinstance(details, dict) and data["type"] == "cwd_change":
+        found[f"{_GOES}{details.get('path')}"] = None
+    elif isinstance(details, dict) and data["type"] == "env_read":
+        variables = details.get("variables", {})
+        if isinstance(variables, dict):
+            found = {f"{_ENV}{name}": item for name, item in variables.items()}
+        if isinstance(details.get("names"), list):
+            found[_ALL] = details["names"]
+    return Run(list(found), range(len(found)), [[item] for item in found.values()])
 
 
 def values_of(data: Data) -> Any:

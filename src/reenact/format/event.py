@@ -233,6 +233,9 @@ def unknown_fields(line: bytes) -> dict[str, Any]:
     return {name: item for name, item in decode_line(line).items() if name not in _FIELDS}
 
 
+_KNOWN: Final = {name: orjson.dumps(name) for name in TYPES}
+
+
 class Prefix:
     """Writes the part of a line before its payload, for one run."""
 
@@ -241,7 +244,7 @@ class Prefix:
     def __init__(self, capture_id: str, run_id: str) -> None:
         head = orjson.dumps({"version": VERSION, "captureId": capture_id, "runId": run_id})
         self._start = head[:-1] + b","
-        self._known = {name: orjson.dumps(name) for name in TYPES}
+        self._known = _KNOWN
 
     def line(self, seq: int, draft: Draft, payload: bytes) -> bytes:
         """The complete line, newline included."""

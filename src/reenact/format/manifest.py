@@ -58,7 +58,7 @@ FORMAT: Final = Format()
 
 
 class Model(msgspec.Struct, frozen=True):
-    """The model a run was about; empty for a program without one."""
+    """A model by provider and name; both empty for a program that calls none."""
 
     provider: str = ""
     model: str = ""
@@ -150,7 +150,8 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A complete manifest."""
+    """A complete manifest. ``model`` is that of the first model call, unless the seed names one;
+    ``models`` lists all of them in the order of their first call, where there are several."""
 
     event_count: int
     lanes: int
@@ -161,16 +162,23 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     error: str | None = None
     flags: list[int] = []
     sealed: dict[str, str] | None = None
+    models: list[Model] = []
 
     @classmethod
     def close(cls, seed: Seed, **final: Any) -> Self:
         """The manifest of a recording that began with ``seed``, with its own hash filled in."""
+        return cls.close_json(seed, **final)[0]
+
+    @classmethod
+    def close_json(cls, seed: Seed, **final: Any) -> tuple[Self, dict[str, Any]]:
+        """:meth:`close`, with the JSON form of the manifest."""
         begun = {name: getattr(seed, name) for name in seed.__struct_fields__}
         open_ended = cls(**{**begun, **final})
-        integrity = msgspec.structs.replace(
-            open_ended.integrity, manifest_hash=_self_hash(open_ended.to_json())
-        )
-        return msgspec.structs.replace(open_ended, integrity=integrity)
+        raw = open_ended.to_json()
+        own_hash = _self_hash(raw)
+        raw["integrity"]["manifestHash"] = own_hash
+        integrity = msgspec.structs.replace(open_ended.integrity, manifest_hash=own_hash)
+        return msgspec.structs.replace(open_ended, integrity=integrity), raw
 
     @classmethod
     def from_json(cls, raw: dict[str, Any], *, place: str) -> Self:

@@ -6,7 +6,7 @@ typed value back. Fields that a later version or a boundary adds live in ``extra
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import msgspec
 
@@ -15,6 +15,7 @@ from reenact.format.building import build
 from reenact.format.event import Data, Event
 
 __all__ = [
+    "ON_EVERY_LINE",
     "PAYLOADS",
     "ErrorInfo",
     "LlmRequest",
@@ -124,11 +125,12 @@ class ToolCall(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults
 
 
 class ToolResult(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What the tool returned (``result``) or raised (``error``)."""
+    """What the tool ``name`` returned (``result``) or raised (``error``)."""
 
     event_type = "tool_result"
     call_id: str
     ok: bool
+    name: str = ""
     result: Any = None
     error: ErrorInfo | None = None
 
@@ -165,6 +167,17 @@ PAYLOADS: dict[str, type[Payload]] = {
     )
 }
 build(*PAYLOADS.values())
+
+ON_EVERY_LINE: Final[dict[str, tuple[str, ...]]] = {
+    "llm_request": ("provider", "model", "inputHash", "toolSchemaHash"),
+    "llm_response": ("provider", "model", "stopReason", "usage"),
+    "tool_call": ("name", "callId"),
+    "tool_result": ("name", "callId", "ok"),
+    "nondeterministic": ("source", "key", "valueHash"),
+    "state_mutation": ("type",),
+}
+"""Fields of ``data`` that each line of a log has literally, also where the payload is stored as a
+delta: other readers of JSONL need nothing else to list model calls and tools."""
 
 
 def read(event: Event) -> Payload | None:

@@ -72,7 +72,7 @@ def _with_body(payload: bytes, change: Callable[[bytes], bytes | None]) -> bytes
     try:
         body = bytes(_read_whole.decode(payload).response.body)
         changed = change(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return payload
     if changed is None:
         return payload

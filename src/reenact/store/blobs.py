@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes
+from reenact.store.file_access import PRIVATE_FILE, make_private_folder, read_regular
 from reenact.store.log import write_whole
 
 __all__ = ["Blobs"]
@@ -60,13 +61,9 @@ class Blobs:
     def get(self, digest: str) -> bytes:
         """The content, verified. Raises :class:`RecordingDamaged`."""
         try:
-            content = self.path(digest).read_bytes()
+            content = read_regular(self.path(digest))
         except OSError as error:
-            raise RecordingDamaged(
-                f"blob {digest} cannot be read: {error.strerror}",
-                place=f"blob {digest}",
-                hint="restore the blobs folder from a copy of the whole recording",
-            ) from None
+            raise _unreadable(digest, error) from None
         if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
             raise RecordingDamaged(
                 f"blob {digest} has other content than its name says",
@@ -75,17 +72,34 @@ class Blobs:
             )
         return content
 
+    def size(self, digest: str) -> int:
+        """The size of the content. Raises :class:`RecordingDamaged` when it cannot be read."""
+        try:
+            return self.path(digest).stat().st_size
+        except OSError as error:
+            raise _unreadable(digest, error) from None
+
     def files(self) -> Iterator[Path]:
         """Every file below the folder, in a stable order."""
         if self.folder.is_dir():
             yield from sorted(path for path in self.folder.rglob("*") if not path.is_dir())
 
 
+def _unreadable(digest: str, error: OSError) -> RecordingDamaged:
+    return RecordingDamaged(
+        f"blob {digest} cannot be read: {error.strerror}",
+        place=f"blob {digest}",
+        hint="restore the blobs folder from a copy of the whole recording",
+    )
+
+
 def _create(name: str) -> int:
     """Open a new file; its folder is made when it is the first in it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        return os.open(name, flags, 0o644)
+        return os.open(name, flags, PRIVATE_FILE)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(name), exist_ok=True)
-        return os.open(name, flags, 0o644)
+        folder = Path(name).parent
+        make_private_folder(folder.parent)
+        make_private_folder(folder)
+        return os.open(name, flags, PRIVATE_FILE)

@@ -29,6 +29,7 @@ from reenact.policy.redaction import Mark
 from reenact.store import descriptors
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_capture, is_open_as, not_removed
+from reenact.store.file_access import make_private_folder
 from reenact.store.files import claimed, create_claimed, holding, replace_file, unwritable
 from reenact.store.joining import GuestSink, Open, new_writer, read_open
 from reenact.store.journal import Note
@@ -137,7 +138,7 @@ class DirectorySink:
     def _open(self, seed: Seed) -> None:
         folder = self._folder
         self._made = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         try:
             fd = create_claimed(folder / OPEN)
         except FileExistsError:

@@ -8,8 +8,10 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from reenact.errors import SinkUnwritable
+from reenact.store.file_access import PRIVATE_FILE, regular_descriptor
 from reenact.store.log import sync_file
 
 __all__ = [
@@ -24,11 +26,17 @@ __all__ = [
 ]
 
 
-def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
-    """Write beside, sync, rename."""
+_CREATE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_REPLACE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_SHARED_FILE: Final = 0o666
+
+
+def replace_file(path: Path, content: bytes, *, sync: bool = True, private: bool = True) -> None:
+    """Write a temporary file, sync, rename. A ``private`` file is readable by its owner only."""
     beside = path.with_name(f"{path.name}.tmp")
+    mode = PRIVATE_FILE if private else _SHARED_FILE
     try:
-        with beside.open("wb") as file:
+        with open(os.open(beside, _REPLACE, mode), "wb") as file:
             file.write(content)
             file.flush()
             if sync:
@@ -62,7 +70,7 @@ def create_claimed(path: Path) -> int:
     The file is ours by its creation, so the lock is waited for: all that can hold it is somebody
     who just asks whether it is held.
     """
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, _CREATE, PRIVATE_FILE)
     fcntl.flock(fd, fcntl.LOCK_EX)
     return fd
 
@@ -92,7 +100,7 @@ def holding(folder: Path, *, shared: bool) -> Iterator[None]:
 def claimed(path: Path) -> bool:
     """Does a living process hold the claim on ``path``?"""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = regular_descriptor(path)
     except FileNotFoundError:
         return False
     try:

@@ -16,6 +16,7 @@ from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import make_private_folder, read_regular
 from reenact.store.files import create_claimed, holding, unwritable
 from reenact.store.journal import Note
 from reenact.store.layout import BLOBS, OPEN, SEALED, SEGMENTS, is_closing
@@ -86,7 +87,7 @@ def join_directory(folder: Path, name: str, options: Options) -> Writer:
 
 def _new_segment(folder: Path, name: str, seed: Seed, options: Options) -> Writer:
     segments = folder / SEGMENTS
-    segments.mkdir(exist_ok=True)
+    make_private_folder(segments)
     for number in range(1_000_000):
         wish = f"{name}-{number}" if number else name
         with contextlib.suppress(FileExistsError):
@@ -97,7 +98,7 @@ def _new_segment(folder: Path, name: str, seed: Seed, options: Options) -> Write
 def read_open(folder: Path) -> Open | None:
     """The contents of ``open.json``, or None when it is missing or was never written whole."""
     try:
-        return msgspec.json.decode((folder / OPEN).read_bytes(), type=Open)
+        return msgspec.json.decode(read_regular(folder / OPEN), type=Open)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -20,6 +20,7 @@ from reenact.format.canonical import stored
 from reenact.format.event import Data, Draft
 from reenact.policy.redaction import Redactor
 from reenact.store import descriptors
+from reenact.store.file_access import PRIVATE_FILE, write_private
 from reenact.store.log import whole_lines, write_whole
 from reenact.store.redact import prepare
 
@@ -117,7 +118,7 @@ class Journal:
         try:
             if self._fd < 0:
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-                self._fd = descriptors.hold(os.open(self.path, flags, 0o644))
+                self._fd = descriptors.hold(os.open(self.path, flags, PRIVATE_FILE))
             write_whole(self._fd, line + b"\n", self._size)
             self._size += len(line) + 1
             if head["id"] in self._open:
@@ -131,7 +132,7 @@ class Journal:
         beside = self.path.with_name(f"{self.path.name}.tmp")
         try:
             kept = [line for line in whole_lines(self.path) if _id(line) in self._open]
-            beside.write_bytes(b"".join(kept))
+            write_private(beside, b"".join(kept))
             fd = os.open(beside, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             beside.replace(self.path)
         except OSError:

@@ -15,6 +15,8 @@ from reenact.format import lane as lanes
 from reenact.format.event import VERSION, Envelope, Event, Head
 from reenact.store import descriptors
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import open_regular
+from reenact.store.limits import ReadLimits, limits_from
 from reenact.store.resolving import Resolver
 
 __all__ = ["Lines"]
@@ -81,11 +83,12 @@ class Lines:
         start: int = 0,
         stop: int | None = None,
         ids: tuple[str, str] | None = None,
+        limits: ReadLimits | None = None,
     ) -> None:
         self.name = path.name
         self.blobs = blobs
         self._path = path
-        self._file = path.open("rb", buffering=_BATCH)
+        self._file = open_regular(path, _BATCH)
         descriptors.hold(self._file.fileno())
         self._is = os.fstat(self._file.fileno())
         self._file.seek(start)
@@ -94,8 +97,11 @@ class Lines:
         self._first = 1
         self._stop = stop
         self._ids = ids
+        self._limits = limits or limits_from()
         self._header_lines = 1 if ids else 0
-        self._whole = Resolver(blobs, self._stored, shown=ids is not None).whole
+        self._whole = Resolver(
+            blobs, self._stored, shown=ids is not None, limits=self._limits
+        ).whole
 
     def close(self) -> None:
         if not self._file.closed:
@@ -110,7 +116,12 @@ class Lines:
         place = f"file {self.name}"
         try:
             other = Lines(
-                self._path, self.blobs, start=self._ends[0], stop=self._stop, ids=self._ids
+                self._path,
+                self.blobs,
+                start=self._ends[0],
+                stop=self._stop,
+                ids=self._ids,
+                limits=self._limits,
             )
         except OSError as error:
             raise RecordingDamaged(

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from reenact.format.manifest import Checkpoints
 from reenact.store import descriptors
+from reenact.store.file_access import open_regular
 
 __all__ = [
     "Durability",
@@ -224,7 +225,7 @@ def sync_file(path: Path) -> None:
 
 def whole_size(path: Path) -> int:
     """How many bytes of ``path`` are complete lines."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         place = file.seek(0, os.SEEK_END)
         while place > 0:
             start = max(0, place - _CHUNK)
@@ -239,7 +240,7 @@ def whole_size(path: Path) -> int:
 def whole_lines(path: Path, size: int | None = None) -> Iterator[bytes]:
     """The complete lines in the first ``size`` bytes; an unterminated tail is left out."""
     left = size if size is not None else sys.maxsize
-    with path.open("rb", buffering=_CHUNK) as file:
+    with open_regular(path, _CHUNK) as file:
         for line in file:
             left -= len(line)
             if left >= 0 and line.endswith(b"\n"):

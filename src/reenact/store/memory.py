@@ -76,13 +76,20 @@ class MemorySink:
     """Keeps a recording in memory. See :class:`reenact.store.sink.Sink` for the contract.
 
     Redacts, seals and adds up as a capture directory does; the time of completion is that of the
-    latest event. With ``fail_after`` every append behind that many fails, as on a full disk.
+    latest event. With ``fail_after`` every append behind that many fails, as on a full disk. With a
+    ``failure``, which the caller has reported, it keeps nothing, and its manifest says so.
     """
 
-    def __init__(self, *, options: Options | None = None, fail_after: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        options: Options | None = None,
+        fail_after: int | None = None,
+        failure: str | None = None,
+    ) -> None:
         self._options = options or Options()
         self._fail_after = fail_after
-        self._failure: str | None = None
+        self._failure = failure
         self._seed: Seed | None = None
         self._prefix = Prefix("", "")
         self._sums = Sums()
@@ -152,8 +159,7 @@ class MemorySink:
         if self._sealed is not None and marks:
             self._sealed.add(seq, event, digest, marks)
         self._sums.tally.add(line)
-        self._sums.content.add(event.lane, event.type, payload, digest, varies=prepared.varies)
-        self._sums.events = seq
+        self._sums.add(event.lane, event.type, payload, digest, varies=prepared.varies)
         head = Head(
             version=VERSION,
             capture_id=seed.capture_id,

@@ -1,27 +1,34 @@
 """One portable file: a capture directory or tape as a compressed tar, verified on both sides.
 
-The standard library's xz, so that a recipient needs nothing but Python (or ``tar -xJf``). Sealed
-values stay at home; so does what recovery set aside.
+The standard library's xz, so that a recipient needs nothing but Python (or ``tar -xJf``); gzip for the
+recordings of an app's requests. Sealed values stay at home; so does what recovery set aside.
 """
 
 from __future__ import annotations
 
+import gzip
 import lzma
+import os
 import shutil
 import sys
 import tarfile
+import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from typing import IO, Final, cast
 
 from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, SinkError
+from reenact.store.file_access import create_private, make_private_folder, open_regular
 from reenact.store.files import unwritable
 from reenact.store.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
+from reenact.store.limits import ReadLimits
 from reenact.store.log import sync_file
 from reenact.store.sign import signature_path
 from reenact.store.tape import tape_blobs
 from reenact.store.verify import Report, verify
 
-__all__ = ["MOST", "pack", "unpack"]
+__all__ = ["MOST", "pack", "pack_contents", "unpack"]
 
 MOST = 16 << 30
 """How many bytes ``unpack`` writes unless it is told otherwise."""
@@ -42,7 +49,8 @@ def pack(recording: Path, target: Path, *, preset: int = 6) -> Report:
     beside = target.with_name(f"{target.name}.tmp")
     try:
         with (
-            lzma.open(beside, "wb", preset=preset) as out,
+            open(create_private(beside), "wb") as written,
+            lzma.open(written, "wb", preset=preset) as out,
             tarfile.open(fileobj=out, mode="w") as tar,
         ):
             for name, file in _members(recording):
@@ -55,6 +63,33 @@ def pack(recording: Path, target: Path, *, preset: int = 6) -> Report:
     finally:
         beside.unlink(missing_ok=True)
     return report
+
+
+_BLOCK: Final = 512
+_GZIP: Final = b"\x1f\x8b"
+
+
+def pack_contents(manifest: bytes, events: bytes) -> bytes:
+    """A capture directory that is in memory, without blobs, as one packed file.
+
+    It is compressed with gzip: an app packs one recording per request, and setting up xz takes
+    milliseconds.
+    """
+    parts = [*_member(MANIFEST, manifest), *_member(EVENTS, events), bytes(2 * _BLOCK)]
+    return gzip.compress(b"".join(parts), compresslevel=1, mtime=0)
+
+
+def _member(name: str, content: bytes) -> tuple[bytes, bytes, bytes]:
+    return _header(name, len(content)), content, bytes(-len(content) % _BLOCK)
+
+
+@lru_cache(maxsize=1024)
+def _header(name: str, size: int) -> bytes:
+    """Most recordings of an app have one of a few sizes."""
+    entry = tarfile.TarInfo(name)
+    entry.size = size
+    entry.mode = 0o644
+    return entry.tobuf(tarfile.USTAR_FORMAT)
 
 
 def _members(recording: Path) -> Iterator[tuple[str, Path]]:
@@ -80,7 +115,7 @@ def _add(tar: tarfile.TarFile, name: str, file: Path) -> None:
     entry = tarfile.TarInfo(name)
     entry.size = file.stat().st_size
     entry.mode = 0o644
-    with file.open("rb") as content:
+    with open_regular(file) as content:
         tar.addfile(entry, content)
 
 
@@ -96,10 +131,13 @@ def _check_packed(packed: Path, report: Report) -> None:
         shutil.rmtree(trial, ignore_errors=True)
 
 
-def unpack(packed: Path, target: Path, *, most: int = MOST) -> Report:
+def unpack(
+    packed: Path, target: Path, *, most: int = MOST, limits: ReadLimits | None = None
+) -> Report:
     """Extract into ``target`` (a directory, or a file for a tape) and verify it there.
 
     ``most`` is how many bytes it may unpack to: a small file can hold a very large one.
+    ``limits`` as for :func:`open_recording`.
     """
     if not packed.is_file():
         raise RecordingMissing(f"there is no packed recording at {packed}", hint="check the path")
@@ -108,13 +146,13 @@ def unpack(packed: Path, target: Path, *, most: int = MOST) -> Report:
     beside = target.with_name(f"{target.name}.unpacking")
     shutil.rmtree(beside, ignore_errors=True)
     try:
-        _extract(packed, beside, most)
+        _extract(packed, beside, most, limits)
         _publish(beside, target)
     except OSError as error:
         raise unwritable(target, error) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return verify(target)
+    return verify(target, limits=limits)
 
 
 def _publish(beside: Path, target: Path) -> None:
@@ -127,23 +165,30 @@ def _publish(beside: Path, target: Path) -> None:
             file.rename(target.with_name(f"{target.name}{suffix}"))
 
 
-def _extract(packed: Path, folder: Path, most: int) -> Report:
+def _extract(packed: Path, folder: Path, most: int, limits: ReadLimits | None = None) -> Report:
     """Write out the members, none of which may stand anywhere else, and verify the result."""
-    folder.mkdir(parents=True)
+    make_private_folder(folder, exist_ok=False)
     try:
-        with lzma.open(packed, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        with _decompressed(packed) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
             for entry in tar:
                 most -= entry.size
                 if most < 0:
                     raise _too_large(packed)
                 _write_member(tar, entry, folder)
-    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+    except (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise RecordingDamaged(
             f"{packed} is not a packed recording, or was cut short: {error}",
             place=f"file {packed.name}",
             hint="get another copy",
         ) from None
-    return verify(folder / _TAPE if (folder / _TAPE).exists() else folder)
+    tape = folder / _TAPE
+    return verify(tape if tape.exists() else folder, limits=limits)
+
+
+def _decompressed(packed: Path) -> IO[bytes]:
+    with packed.open("rb") as file:
+        is_gzip = file.read(len(_GZIP)) == _GZIP
+    return cast("IO[bytes]", gzip.open(packed, "rb") if is_gzip else lzma.open(packed, "rb"))
 
 
 def _too_large(packed: Path) -> SinkError:
@@ -170,6 +215,7 @@ def _write_member(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) ->
             place=f"member {entry.name!r}",
             hint="do not trust this file",
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as out:
+    for count in range(1, len(parts)):
+        make_private_folder(folder.joinpath(*parts[:count]))
+    with open(create_private(target, os.O_EXCL), "wb") as out:
         shutil.copyfileobj(content, out, 1 << 20)

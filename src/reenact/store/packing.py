@@ -15,9 +15,10 @@ import orjson
 
 from reenact.format import delta
 from reenact.format.event import Draft
+from reenact.format.payloads import ON_EVERY_LINE
 from reenact.format.printed import printed
 from reenact.store.blobs import Blobs
-from reenact.store.resolving import short_digest
+from reenact.store.resolving import BESIDE, body_text, short_digest
 
 __all__ = ["BLOB_THRESHOLD", "Packer"]
 
@@ -26,6 +27,10 @@ BLOB_THRESHOLD = 64 * 1024
 _LONG = {"llm_request": 4096, "llm_response": 0}
 """From which length on a tenth that is saved is enough; otherwise it has to be half. Conversations are
 long, and what they repeat is most of them; elsewhere time counts for more."""
+
+
+_LONGEST_LITERAL = 512
+"""Bytes of a member that is repeated beside a delta: names, ids, hashes and counts are shorter."""
 
 
 class _Last(msgspec.Struct):
@@ -47,6 +52,8 @@ class Packer:
     """A chain of deltas ends here, so that reading one event never costs more than this."""
     KEPT_BYTES = 32 * 1024 * 1024
     SIDE_BYTES = 64 * 1024
+    LARGEST = 16 * 1024 * 1024
+    """Payloads above this are neither a delta nor the base of one: readers limit what an event expands to."""
 
     def __init__(
         self,
@@ -78,7 +85,7 @@ class Packer:
         Nothing is ever taken from ``draft.data``, which has not been redacted.
         """
         result = None
-        if self._deltas and len(payload) >= self.SMALLEST:
+        if self._deltas and self.SMALLEST <= len(payload) <= self.LARGEST:
             result = self._delta(seq, draft, payload, digest)
         if result is None:
             result = self._with_blobs(payload) if len(payload) > self._threshold else payload
@@ -104,7 +111,7 @@ class Packer:
         else:
             size = len(payload)
             worth = size * (0.9 if size >= _LONG.get(draft.type, size + 1) else 0.5)
-            result = self._try(last, payload, self._side.get(kin[1:]), digest, worth)
+            result = self._try(last, draft.type, payload, self._side.get(kin[1:]), digest, worth)
             self._kept += len(payload) - len(last.payload)
             last.seq, last.payload = seq, payload
             self._last.move_to_end(kin)
@@ -115,7 +122,13 @@ class Packer:
         return result
 
     def _try(
-        self, last: _Last, payload: bytes, side: _Last | None, digest: bytes, worth: float
+        self,
+        last: _Last,
+        kind: str,
+        payload: bytes,
+        side: _Last | None,
+        digest: bytes,
+        worth: float,
     ) -> bytes | None:
         """``payload`` as a delta on ``last`` and ``side``, if that takes ``worth`` bytes at most."""
         depth, last.depth = last.depth, 0
@@ -124,12 +137,18 @@ class Packer:
         if last.skip:
             last.skip -= 1
             return None
-        bases = [last]
+        of, aside = [last.seq], b""
         if side is not None and side.seq > last.seq and self._is_handy(side):
-            bases.append(side)
+            # A model's answer is JSON in a text, and comes back as JSON in the next request.
+            text = body_text(side.payload) if kind == "llm_request" else None
+            of.append(side.seq if text is None else -side.seq)
+            aside = side.payload if text is None else text
             depth = max(depth, side.depth)
-        ops = delta.diff(last.payload, payload, *(base.payload for base in bases[1:]))
-        of = [base.seq for base in bases]
+        literal = _literal(kind, payload)
+        if literal:
+            of.append(BESIDE)
+            aside += b"{%b}" % literal[1:]
+        ops = delta.shorten(delta.diff(last.payload, payload, aside))
         digest = digest or hashlib.sha256(payload).digest()
         step = {"digest": short_digest(digest), "of": of, "ops": ops}
         result = orjson.dumps({"$delta": step}, option=orjson.OPT_SORT_KEYS)
@@ -141,7 +160,7 @@ class Packer:
         last.misses = 0
         last.depth = depth + 1
         self.used_deltas = True
-        return result
+        return result[:-1] + literal + b"}"
 
     def _is_handy(self, side: _Last) -> bool:
         return len(side.payload) <= self.SIDE_BYTES and side.depth < self.DEEPEST
@@ -195,6 +214,23 @@ _text = msgspec.json.Decoder(str)
 _base64 = msgspec.json.Decoder(bytes)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _literal(kind: str, payload: bytes) -> bytes:
+    """The members that a line of this type has beside its delta, each with a comma before it.
+
+    A reader of deltas leaves them out: the delta rebuilds the complete payload.
+    """
+    names = ON_EVERY_LINE.get(kind)
+    if names is None:
+        return b""
+    members = _members.decode(payload)
+    found = {name: members[name] for name in sorted(names) if name in members}
+    return b"".join(
+        b",%b:%b" % (orjson.dumps(name), bytes(item))
+        for name, item in found.items()
+        if len(item) <= _LONGEST_LITERAL
+    )
 
 
 def _joined(members: dict[str, bytes]) -> bytes:

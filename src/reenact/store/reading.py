@@ -12,8 +12,10 @@ from reenact.errors import (
 )
 from reenact.format.manifest import Manifest, parse
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import read_regular
 from reenact.store.files import claimed
 from reenact.store.layout import BLOBS, EVENTS, MANIFEST, OPEN
+from reenact.store.limits import ReadLimits
 from reenact.store.lines import Lines
 from reenact.store.source import LogSource, check_log
 from reenact.store.tape import open_tape
@@ -21,17 +23,18 @@ from reenact.store.tape import open_tape
 __all__ = ["open_directory", "open_recording", "read_manifest", "unreadable"]
 
 
-def open_recording(path: str | Path) -> LogSource:
+def open_recording(path: str | Path, *, limits: ReadLimits | None = None) -> LogSource:
     """Open a capture directory or a tape file, verified: version, count and hash.
 
     Raises :class:`RecordingMissing`, :class:`RecordingUnfinished`, :class:`RecordingDamaged`,
     :class:`RecordingTooNew` or :class:`RecordingOutdated`. Close it when done, or use ``with``.
+    ``limits``: how much its deltas expand to at most, otherwise as the environment sets it.
     """
     place = Path(path)
     try:
         if place.is_dir():
-            return open_directory(place)
-        return open_tape(place)
+            return open_directory(place, limits)
+        return open_tape(place, limits)
     except OSError as error:
         raise unreadable(place, error) from None
 
@@ -45,18 +48,18 @@ def unreadable(path: Path, error: OSError) -> RecordingDamaged:
     )
 
 
-def open_directory(folder: Path) -> LogSource:
+def open_directory(folder: Path, limits: ReadLimits | None = None) -> LogSource:
     """Open a capture directory, verified. See :func:`open_recording`."""
     manifest = read_manifest(folder)
     check_log(folder / EVENTS, manifest, name=EVENTS, size=None, lines=manifest.event_count)
     blobs = Blobs(folder / BLOBS)
-    return LogSource(folder, manifest, Lines(folder / EVENTS, blobs), blobs)
+    return LogSource(folder, manifest, Lines(folder / EVENTS, blobs, limits=limits), blobs)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a capture directory, checked against itself only."""
     try:
-        content = (folder / MANIFEST).read_bytes()
+        content = read_regular(folder / MANIFEST)
     except FileNotFoundError:
         raise _no_manifest(folder) from None
     except OSError as error:

@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from reenact._system import Clock, entropy, start_clock
+import msgspec
+
+from reenact._system import Clock, id_bytes, start_clock
 from reenact._version import __version__
 from reenact.errors import ReenactError, UsageError
 from reenact.format import lane as lanes
@@ -35,7 +37,7 @@ from reenact.store.sink import Options, Sink
 from reenact.store.tape_sink import TapeSink
 from reenact.store.warning import Warn, print_warning
 
-__all__ = ["Recording", "default_profile", "make_seed", "start_recording"]
+__all__ = ["Recording", "again", "default_profile", "make_seed", "start_recording"]
 
 
 class Recording:
@@ -176,8 +178,8 @@ def make_seed(
     return Seed(
         version=1,
         format=FORMAT,
-        capture_id=f"cap_{entropy(8).hex()}",
-        run_id=f"run_{entropy(8).hex()}",
+        capture_id=f"cap_{id_bytes(8).hex()}",
+        run_id=f"run_{id_bytes(8).hex()}",
         created_at=clock(),
         mode=mode,
         model=model or Model(),
@@ -187,6 +189,16 @@ def make_seed(
         policy=policy,
         parent=parent,
         capability_set=capability_set,
+    )
+
+
+def again(seed: Seed, clock: Clock) -> Seed:
+    """The seed of another recording of the same program, which starts now."""
+    return msgspec.structs.replace(
+        seed,
+        capture_id=f"cap_{id_bytes(8).hex()}",
+        run_id=f"run_{id_bytes(8).hex()}",
+        created_at=clock(),
     )
 
 
@@ -206,4 +218,5 @@ def _machine() -> dict[str, str]:
 @lru_cache(maxsize=4)
 def _argv_digest(redactor: Redactor, argv: tuple[str, ...]) -> str:
     """An app makes a recording for each request, and is started once."""
-    return digest(redactor.redact([os.fsencode(word) for word in argv]).value)
+    words = [os.fsencode(word).decode("utf-8", "backslashreplace") for word in argv]
+    return digest(redactor.redact(words).value)

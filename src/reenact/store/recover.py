@@ -7,6 +7,7 @@ cut.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed
 from reenact.policy.redaction import Redactor
 from reenact.store.blobs import Blobs
 from reenact.store.directory import finish_swap
+from reenact.store.file_access import create_private, open_regular
 from reenact.store.files import alone_in, claimed, replace_file, unwritable
 from reenact.store.joining import read_open
 from reenact.store.layout import (
@@ -226,7 +228,7 @@ def _recover_tape(tape: Path, now: Now, cut_damage: bool) -> Recovery:
 
 
 def _close_part(tape: Path, part: Path, now: Now, cut_damage: bool) -> Recovery:
-    with part.open("rb") as file:
+    with open_regular(part) as file:
         header = file.readline()
     seed = read_header(header, part.name)
     if header != stored(seed.to_json()) + b"\n":  # it stays as it is, and must say what we read
@@ -258,7 +260,8 @@ def _cut_part(tape: Path, part: Path, keep: int) -> int:
         file.seek(keep)
         tail = file.read()
         if tail:
-            with tape.with_name(f"{tape.name}.torn").open("ab") as aside:
+            torn = tape.with_name(f"{tape.name}.torn")
+            with open(create_private(torn, os.O_APPEND), "ab") as aside:
                 aside.write(tail)
             file.truncate(keep)
     return len(tail)

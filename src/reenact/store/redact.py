@@ -33,6 +33,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _RECEIVED = {
     "llm_response": ("$",),
     "tool_result": ("$",),
+    "state_mutation": ("$.details.variables",),
     "nondeterministic": ("$.response", "$.value", "$.values", "$.first", "$.columns", "$.error"),
 }
 

@@ -26,6 +26,7 @@ from reenact.format.manifest import MAJOR, Flag, Manifest, RedactionInfo, Seed, 
 from reenact.format.migrate import major_of, migrate_events, migrate_manifest
 from reenact.policy.redaction import Redactor
 from reenact.store.directory import DirectorySink
+from reenact.store.file_access import read_regular
 from reenact.store.layout import EVENTS, MANIFEST
 from reenact.store.log import whole_lines
 from reenact.store.reading import open_recording
@@ -144,7 +145,7 @@ def migrate(source: Path, target: Path, clock: Clock) -> Manifest:
     Its own hash is checked first; a damaged one is refused. The redaction profile stays.
     """
     try:
-        raw = parse((source / MANIFEST).read_bytes(), place=MANIFEST)
+        raw = parse(read_regular(source / MANIFEST), place=MANIFEST)
     except OSError as error:
         raise RecordingMissing(
             f"{source / MANIFEST} cannot be read: {error.strerror}",
@@ -170,7 +171,7 @@ def _check_old_log(log: Path, raw: dict[str, Any]) -> None:
     integrity = raw.get("integrity")
     stated = str(integrity.get("eventsHash", "")) if isinstance(integrity, dict) else ""
     try:
-        found = hashlib.sha256(log.read_bytes()).hexdigest()
+        found = hashlib.sha256(read_regular(log)).hexdigest()
     except OSError as error:
         raise RecordingDamaged(
             f"{EVENTS} cannot be read: {error.strerror}", place=f"file {EVENTS}"

@@ -138,8 +138,12 @@ def restore(event: Event, lines: Iterable[SealedLine], seal: Seal | None) -> Res
 
 def _put(data: Data, text: str, value: Any) -> None:
     path = parse(text)
-    owner = lookup(data, path[:-1])
-    owner[path[-1]] = value
+    if path:
+        owner = lookup(data, path[:-1])
+        owner[path[-1]] = value
+    else:
+        data.clear()
+        data.update(value)
 
 
 def _unseal(line: SealedLine, seal: Seal, of: _Of) -> Any:

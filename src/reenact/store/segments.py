@@ -24,6 +24,7 @@ from reenact.format import lane as lanes
 from reenact.format.event import Envelope
 from reenact.format.manifest import Flag
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import create_private, write_private
 from reenact.store.layout import (
     BLOBS,
     EVENTS,
@@ -35,13 +36,14 @@ from reenact.store.layout import (
 )
 from reenact.store.lines import Lines
 from reenact.store.log import sync_file
-from reenact.store.resolving import is_delta
+from reenact.store.resolving import BESIDE, is_delta
 from reenact.store.sealed import read_sealed
 from reenact.store.sums import Sums, scan
 from reenact.store.torn import set_orphans_aside, set_tail_aside
 
 __all__ = ["finish_merge", "merge"]
 
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _Item = tuple[int, tuple[int, ...], int, bytes, Envelope]
 
 
@@ -84,7 +86,7 @@ def _write_merged(folder: Path) -> None:
     opened = [Lines(log, blobs) for log in logs]
     numbers: list[dict[int, int]] = [{} for _ in logs]
     beside = folder / f"{MERGED}.tmp"
-    with beside.open("wb") as out:
+    with open(create_private(beside), "wb") as out:
         streams = [_items(lines, index) for index, lines in enumerate(opened)]
         for seq, (_, _, index, line, found) in enumerate(heapq.merge(*streams, key=_place), 1):
             numbers[index][found.seq] = seq
@@ -118,9 +120,14 @@ def _renumbered(line: bytes, found: Envelope, seq: int, numbers: dict[int, int])
         line = line.replace(b'"parent":%d,' % found.parent, b'"parent":%d,' % parent, 1)
     data = bytes(found.data)
     if is_delta(data):
-        content = msgspec.json.decode(data)
-        content["$delta"]["of"] = [numbers[base] for base in content["$delta"]["of"]]
-        again = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+        members = _members.decode(data)  # what stands beside the delta stays as it is
+        step = msgspec.json.decode(members["$delta"])
+        step["of"] = [
+            base if base == BESIDE else numbers[base] if base > 0 else -numbers[-base]
+            for base in step["of"]
+        ]
+        encoded = orjson.dumps(step, option=orjson.OPT_SORT_KEYS)
+        again = msgspec.json.encode({**members, "$delta": msgspec.Raw(encoded)})
         line = line[: line.index(data)] + again + b"}\n"
     return line
 
@@ -136,4 +143,4 @@ def _merge_sealed(folder: Path, logs: list[Path], numbers: list[dict[int, int]])
     if merged:
         beside = folder / SEALED_MERGED
         beside.touch(mode=0o600)
-        beside.write_bytes(b"".join(merged))
+        write_private(beside, b"".join(merged))

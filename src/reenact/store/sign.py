@@ -17,6 +17,7 @@ from reenact.errors import ExtraMissing, SignatureInvalid, SinkError, UsageError
 from reenact.format.building import build
 from reenact.format.canonical import canonical
 from reenact.format.manifest import Manifest
+from reenact.store.file_access import read_regular
 from reenact.store.files import replace_file
 from reenact.store.layout import SIGNATURE
 
@@ -90,7 +91,7 @@ def check_signature(recording: Path, manifest: Manifest, key_file: Path) -> None
     target = signature_path(recording)
     public = _public(key_file)
     try:
-        found = msgspec.json.decode(target.read_bytes(), type=_Signature)
+        found = msgspec.json.decode(read_regular(target), type=_Signature)
         signature = b64decode(found.signature, validate=True)
     except FileNotFoundError:
         raise SignatureInvalid(

@@ -186,8 +186,7 @@ class Writer:
                 self._forget()
                 self._torn = False
                 raise
-            sums.content.add(event.lane, event.type, payload, digest, varies=prepared.varies)
-            sums.events = seq
+            sums.add(event.lane, event.type, payload, digest, varies=prepared.varies)
             self._torn = False
         if self._options.durability == "interval":
             self._syncer.touch()

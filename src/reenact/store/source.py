@@ -13,6 +13,7 @@ from reenact.errors import RecordingDamaged
 from reenact.format.event import Event, unknown_fields
 from reenact.format.manifest import Manifest
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import open_regular
 from reenact.store.layout import SEALED
 from reenact.store.lines import Lines
 from reenact.store.log import Tally, whole_lines
@@ -203,7 +204,7 @@ def check_log(path: Path, manifest: Manifest, *, name: str, size: int | None, li
     running = hashlib.sha256()
     newlines = 0
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path, 0) as file:
             left = size if size is not None else 1 << 62
             while chunk := file.read(min(_CHUNK, left)):
                 running.update(chunk)

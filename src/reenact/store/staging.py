@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from reenact.store.directory import swap
+from reenact.store.file_access import read_regular
 from reenact.store.layout import MANIFEST
 from reenact.store.tape import open_tape, tape_blobs
 from reenact.store.tape_sink import tidy_tape
@@ -39,12 +40,12 @@ def take_stage(copy: Path, recording: Path) -> None:
     """``copy`` is what ``recording`` is from now on; in one step, but for the blobs of a tape, which
     are there before."""
     if recording.is_dir():
-        if (copy / MANIFEST).read_bytes() == (recording / MANIFEST).read_bytes():
+        if read_regular(copy / MANIFEST) == read_regular(recording / MANIFEST):
             drop_stage(copy)
         else:
             swap(copy, recording)
         return
-    if copy.read_bytes() == recording.read_bytes():
+    if read_regular(copy) == read_regular(recording):
         drop_stage(copy)
         return
     if tape_blobs(copy).folder.exists():

@@ -19,6 +19,7 @@ from reenact.format.canonical import decode, stored
 from reenact.format.content import settled
 from reenact.format.event import Draft, Event, TapePrefix
 from reenact.format.manifest import Manifest, Seed
+from reenact.store.file_access import create_private
 from reenact.store.source import LogSource
 from reenact.store.tape import first_line, open_tape, read_header, tape_blobs, tape_lines
 
@@ -96,7 +97,7 @@ def _keep(part: Path, old: LogSource, seed: Seed) -> Path | Manifest | None:
         if is_whole and stored(seed.to_json()) + b"\n" == first_line(old.path):
             return manifest
         target, prefix = kept_path(part), TapePrefix()
-        with target.open("wb") as file:
+        with open(create_private(target), "wb") as file:
             file.write(header)
             for seq, event in enumerate(lines.verified_events(), 1):
                 line = lines.line(seq) or b""

@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any, Final
 
 import msgspec
 import orjson
 
 from reenact.format.content import ContentHash
-from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Seed
+from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Model, Seed
 from reenact.store.blobs import Blobs
 from reenact.store.lines import Lines
 from reenact.store.log import Tally
 from reenact.store.resolving import is_delta
 
-__all__ = ["Sums", "blob_totals", "close_manifest", "encode_manifest", "scan"]
+__all__ = [
+    "Sums",
+    "blob_totals",
+    "close_manifest",
+    "close_manifest_json",
+    "encode_json",
+    "encode_manifest",
+    "scan",
+]
+
+
+_MOST_MODELS: Final = 100
+"""Models that a manifest lists; a run that calls more of them is a benchmark of models."""
+
+
+class _Named(msgspec.Struct):
+    """The fields of a model call that name its model."""
+
+    provider: Any = ""
+    model: Any = ""
+
+
+_named = msgspec.json.Decoder(_Named)
 
 
 class Sums(msgspec.Struct):
-    """What a manifest says about a log. ``tally`` also counts header lines, ``events`` does not."""
+    """What a manifest says about a log. ``tally`` also counts header lines, ``events`` does not.
+    ``models`` are the models that were called, in the order of their first call."""
 
     tally: Tally = msgspec.field(default_factory=Tally)
     content: ContentHash = msgspec.field(default_factory=ContentHash)
     events: int = 0
     flags: set[Flag] = msgspec.field(default_factory=set)
     sealed_key: str = ""
+    models: dict[Model, None] = msgspec.field(default_factory=dict)
+
+    def add(
+        self, lane: str, kind: str, payload: bytes, digest: bytes, *, varies: bool | None = None
+    ) -> None:
+        """Add one event. The arguments are those of :meth:`ContentHash.add`; ``payload`` is
+        redacted."""
+        self.content.add(lane, kind, payload, digest, varies=varies)
+        self.events += 1
+        if kind == "llm_request" and len(self.models) < _MOST_MODELS:
+            self._add_model(payload)
+
+    def _add_model(self, payload: bytes) -> None:
+        try:
+            named = _named.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return  # whoever reads the event reports it
+        if isinstance(named.provider, str) and isinstance(named.model, str):
+            found = Model(named.provider, named.model)
+            if found != Model():
+                self.models[found] = None
 
 
 def scan(lines: Lines, *, header: bytes = b"") -> Sums:
@@ -39,8 +84,7 @@ def scan(lines: Lines, *, header: bytes = b"") -> Sums:
         found = lines.parse(line, sums.events + 1)
         payload = lines.payload(found)
         sums.tally.add(line)
-        sums.content.add(found.lane, found.type, payload, hashlib.sha256(payload).digest())
-        sums.events += 1
+        sums.add(found.lane, found.type, payload, hashlib.sha256(payload).digest())
         if is_delta(bytes(found.data)):
             sums.flags.add(Flag.DELTAS)
     return sums
@@ -61,9 +105,29 @@ def close_manifest(
     status: str,
     error: str | None = None,
 ) -> Manifest:
-    """The manifest of a log whose sums are known."""
-    return Manifest.close(
+    """The manifest of a log whose sums are known. Its ``model`` is the one that the seed names, else
+    that of the first model call."""
+    return close_manifest_json(
+        seed, sums, blobs=blobs, completed_at=completed_at, status=status, error=error
+    )[0]
+
+
+def close_manifest_json(
+    seed: Seed,
+    sums: Sums,
+    *,
+    blobs: BlobTotals,
+    completed_at: int,
+    status: str,
+    error: str | None = None,
+) -> tuple[Manifest, dict[str, Any]]:
+    """:func:`close_manifest`, with the JSON form of the manifest."""
+    called = list(sums.models)
+    if seed.model == Model() and called:
+        seed = msgspec.structs.replace(seed, model=called[0])
+    return Manifest.close_json(
         seed,
+        models=called if len(called) > 1 else [],
         event_count=sums.events,
         lanes=sums.content.lanes,
         integrity=Integrity(
@@ -83,4 +147,9 @@ def close_manifest(
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Readable: a person opens this file first."""
-    return orjson.dumps(manifest.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return encode_json(manifest.to_json())
+
+
+def encode_json(raw: dict[str, Any]) -> bytes:
+    """:func:`encode_manifest` for the JSON form of a manifest."""
+    return orjson.dumps(raw, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -20,7 +20,9 @@ from reenact.errors import (
 )
 from reenact.format.manifest import Manifest, Seed, check_version, parse
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import open_regular
 from reenact.store.files import claimed
+from reenact.store.limits import ReadLimits
 from reenact.store.lines import Lines
 from reenact.store.log import whole_size
 from reenact.store.source import LogSource, check_log
@@ -38,6 +40,8 @@ __all__ = [
 ]
 
 _CLOSING = b'{"closed":'
+_FOREIGN = frozenset({".rrbin", ".json", ".har", ".yaml", ".yml", ".mitm", ".flow", ".flows"})
+"""Suffixes of files that ``reenact import`` reads."""
 
 
 def part_path(tape: Path) -> Path:
@@ -62,7 +66,7 @@ def scan_tape(part: Path, blobs: Blobs) -> Sums:
 
 def first_line(path: Path) -> bytes:
     """The header of a tape, as it lies there."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.readline()
 
 
@@ -76,11 +80,16 @@ def drop_closing_line(part: Path) -> None:
 
 
 def tape_lines(
-    path: Path, blobs: Blobs, header: bytes, seed: Seed, stop: int | None = None
+    path: Path,
+    blobs: Blobs,
+    header: bytes,
+    seed: Seed,
+    stop: int | None = None,
+    limits: ReadLimits | None = None,
 ) -> Lines:
     """The event lines of a tape."""
     ids = (seed.capture_id, seed.run_id)
-    return Lines(path, blobs, start=len(header), stop=stop, ids=ids)
+    return Lines(path, blobs, start=len(header), stop=stop, ids=ids, limits=limits)
 
 
 def read_header(line: bytes, name: str) -> Seed:
@@ -93,7 +102,7 @@ def read_header(line: bytes, name: str) -> Seed:
         raise RecordingDamaged(f"{name} line 1: {error}", place=f"{name} line 1") from None
 
 
-def open_tape(path: Path) -> LogSource:
+def open_tape(path: Path, limits: ReadLimits | None = None) -> LogSource:
     """Open a tape, verified. See :func:`reenact.store.reading.open_recording`."""
     name = path.name
     if not path.exists():
@@ -105,20 +114,32 @@ def open_tape(path: Path) -> LogSource:
         raise RecordingDamaged(
             f"{path} cannot be read: {error.strerror}", place=f"file {name}"
         ) from None
-    raw = parse(header, place=f"{name} line 1")
-    check_version(raw, f"{name} line 1")
+    try:
+        raw = parse(header, place=f"{name} line 1")
+        check_version(raw, f"{name} line 1")
+    except RecordingDamaged as error:
+        raise _as_foreign(path, error) from None
     closed = _closed(closing, name, lines)
     manifest = Manifest.from_json({**raw, **closed}, place=f"{name} (first and last line)")
     check_log(path, manifest, name=name, size=start, lines=manifest.event_count + 1)
     blobs = tape_blobs(path)
-    return LogSource(path, manifest, tape_lines(path, blobs, header, manifest, start), blobs)
+    lines_read = tape_lines(path, blobs, header, manifest, start, limits)
+    return LogSource(path, manifest, lines_read, blobs)
+
+
+def _as_foreign(path: Path, error: RecordingDamaged) -> RecordingDamaged:
+    """Add the import command to ``error`` if the suffix belongs to another tool's format."""
+    if path.suffix.lower() not in _FOREIGN:
+        return error
+    hint = f"if another tool wrote it: reenact import {path}"
+    return RecordingDamaged(error.message, place=error.place, hint=hint)
 
 
 def _last_line(path: Path) -> tuple[bytes, int, int]:
     """The last line, where it starts, and how many lines there are (a torn tail counts)."""
     size = path.stat().st_size
     end = whole_size(path)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         count = sum(1 for _ in file)
         if end < size:
             return b"", end, count
@@ -128,7 +149,7 @@ def _last_line(path: Path) -> tuple[bytes, int, int]:
 
 
 def _start_of_last(path: Path, end: int) -> int:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         place = end - 1
         while place > 0:
             start = max(0, place - 65536)

@@ -24,6 +24,7 @@ from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
 from reenact.store.blobs import Blobs
 from reenact.store.discarding import drop_folder, not_removed
+from reenact.store.file_access import create_private, make_private_folder, open_regular
 from reenact.store.files import claimed, create_claimed, unwritable
 from reenact.store.journal import Note, journal_path
 from reenact.store.log import Log, sync_file
@@ -262,7 +263,8 @@ def publish(
         error=error,
     )
     begun = seed.to_json()
-    rest = {name: item for name, item in manifest.to_json().items() if name not in begun}
+    # The closing line completes the header, and replaces what was not known at the start: the model.
+    rest = {name: item for name, item in manifest.to_json().items() if begun.get(name) != item}
     with whole.open("ab") as log:
         log.write(stored({"closed": rest}) + b"\n")
         log.flush()
@@ -285,7 +287,8 @@ def gather_blobs(tape: Path) -> Blobs:
     blobs, own = tape_blobs(tape), tape_blobs(part_path(tape))
     for file in own.files():
         target = blobs.folder / file.relative_to(own.folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(blobs.folder)
+        make_private_folder(target.parent)
         if not target.exists():
             _link(file, target)
     return blobs
@@ -296,7 +299,8 @@ def _link(file: Path, target: Path) -> None:
         os.link(file, target)
     except OSError:  # a file system without hard links
         beside = target.with_name(f"{target.name}.tmp")
-        shutil.copyfile(file, beside)
+        with open_regular(file) as content, open(create_private(beside), "wb") as copy:
+            shutil.copyfileobj(content, copy, 1 << 20)
         beside.replace(target)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import create_private, make_private_folder, open_regular
 from reenact.store.layout import BLOBS, EVENTS, TORN
 from reenact.store.lines import Lines
 from reenact.store.log import whole_size
@@ -24,12 +25,12 @@ def set_tail_aside(log: Path, folder: Path, *, keep: int | None = None) -> int:
     Returns how many bytes that was. The copy is durable before the log is cut.
     """
     size = whole_size(log) if keep is None else keep
-    with log.open("rb") as file:
+    with open_regular(log) as file:
         file.seek(size)
         tail = file.read()
     if tail:
         aside = _free_name(folder, f"{log.name}.tail")
-        with aside.open("wb") as file:
+        with open(create_private(aside), "wb") as file:
             file.write(tail)
             file.flush()
             os.fsync(file.fileno())
@@ -70,7 +71,7 @@ def referenced_blobs(lines: Lines, blobs: Blobs) -> dict[str, int]:
 
 def _free_name(folder: Path, name: str) -> Path:
     torn = folder / TORN
-    torn.mkdir(exist_ok=True)
+    make_private_folder(torn)
     number = 0
     while (path := torn / (f"{name}.{number}" if number else name)).exists():
         number += 1

@@ -13,12 +13,14 @@ from pathlib import Path
 import msgspec
 
 from reenact.errors import RecordingDamaged, ValueRefused
+from reenact.format.canonical import decode
 from reenact.format.content import ContentHash
-from reenact.format.event import Event, decode_line, parse
+from reenact.format.event import Data, Event, decode_line, parse
 from reenact.format.manifest import Manifest, Seed
 from reenact.format.payloads import PAYLOADS
 from reenact.store.blobs import Blobs
 from reenact.store.layout import MANIFEST, TORN, foreign_entries
+from reenact.store.limits import ReadLimits
 from reenact.store.reading import open_recording, unreadable
 from reenact.store.resolving import blob_references
 from reenact.store.source import LogSource
@@ -34,10 +36,11 @@ class Report(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def verify(path: Path) -> Report:
-    """Check everything. Raises the error for the first thing that is wrong."""
+def verify(path: Path, *, limits: ReadLimits | None = None) -> Report:
+    """Check everything. Raises the error for the first thing that is wrong. ``limits`` as for
+    :func:`open_recording`."""
     try:
-        with open_recording(path) as source:
+        with open_recording(path, limits=limits) as source:
             _check_files(source)
             withheld = _check_events(source)
             _check_blobs(source)
@@ -94,7 +97,7 @@ def check_event(event: Event, line: bytes, seed: Seed) -> bool:
 
     Returns whether its payload was withheld. Raises :class:`ValueRefused` and :class:`RecordingDamaged`.
     """
-    decode_line(line)  # strictly: duplicate keys and the like
+    written = decode_line(line)["data"]  # strictly: duplicate keys and the like
     if event.capture_id != seed.capture_id:
         raise ValueRefused("belongs to another capture", "$.captureId")
     if event.run_id != seed.run_id:
@@ -102,11 +105,21 @@ def check_event(event: Event, line: bytes, seed: Seed) -> bool:
     if event.parent is not None and not 0 < event.parent < event.seq:
         raise ValueRefused(f"event {event.parent} cannot enclose event {event.seq}", "$.parent")
     data = parse(event.payload)
+    if isinstance(written, dict) and "$delta" in written:
+        _check_literal(written, event)
     kind = PAYLOADS.get(event.type)
     withheld = "withheld" in data
     if kind is not None and not withheld:
         kind.from_data(data)
     return withheld
+
+
+def _check_literal(written: Data, event: Event) -> None:
+    """The fields beside a delta repeat those of the payload, for readers that resolve none."""
+    whole = decode(event.payload)
+    for name, item in written.items():
+        if name != "$delta" and (name not in whole or whole[name] != item):
+            raise ValueRefused("is not what the delta rebuilds", f"$.data.{name}")
 
 
 def check_blob_sizes(data: bytes, blobs: Blobs) -> None:

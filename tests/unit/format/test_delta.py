@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from reenact.format.delta import apply, diff
+from reenact.format.delta import apply, diff, shorten
 
 
 def text_of(ops: list[Any]) -> str:
@@ -87,6 +88,25 @@ def test_a_removed_stretch_is_stepped_over() -> None:
 def test_an_operation_that_does_not_fit_is_refused(ops: list[Any]) -> None:
     with pytest.raises(ValueError):
         apply(b"base", ops)
+
+
+def test_a_text_in_place_of_another_of_its_length_needs_no_positions() -> None:
+    assert shorten([[0, 3], "XYZ", [6, 4], [2, 1]]) == [3, "XYZ", 4, [2, 1]]
+    assert apply(b"0123456789", [3, "é", 4, 1]) == "012é56789".encode()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_escaped_text_is_written_as_it_is_read(times: int) -> None:
+    text = found = 'a "quoted" word, a \\ and a line\n' * 2
+    for _ in range(times):
+        found = json.dumps(found)[1:-1]
+    assert shorten([found]) == [(times, text)]
+    assert apply(b"", [[times, text]]) == found.encode()
+
+
+def test_a_text_that_another_encoder_has_escaped_is_rebuilt_exactly() -> None:
+    text = r"caf\u00e9 " * 4  # JSON would not escape the letter
+    assert shorten([text]) == [text]
 
 
 def test_apply_copies_and_inserts_in_order() -> None:

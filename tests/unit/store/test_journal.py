@@ -20,17 +20,30 @@ from reenact.store.sink import Options
 from reenact.store.tape_sink import TapeSink
 
 SECRET = "sk-" + "Zz9Planted0SecretXx7"
+DECLARED = "the-blue-heron-at-noon"
 
 
 class Desk:
     """A journal, its lines, and what was told of them."""
 
-    def __init__(self, folder: Path, *, small: int = 1 << 16, large: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        small: int = 1 << 16,
+        large: int = 1 << 20,
+        declared: tuple[str, ...] = (),
+    ) -> None:
         self.path = folder / "log.streams"
         self.touched = 0
         self.seq = 5
         self.journal = Journal(
-            self.path, Redactor("default"), lambda: self.seq, self._touch, small=small, large=large
+            self.path,
+            Redactor("default", declared=declared),
+            lambda: self.seq,
+            self._touch,
+            small=small,
+            large=large,
         )
 
     def _touch(self, path: Path) -> None:
@@ -81,12 +94,15 @@ def test_every_line_is_redacted(desk: Desk) -> None:
     assert desk.lines()[1]["data"]["redacted"] == ["$.response.headers[0][1]"]
 
 
-def test_what_redaction_cannot_mend_is_not_written(desk: Desk) -> None:
+def test_what_redaction_cannot_mend_is_not_written(tmp_path: Path) -> None:
+    """A declared value in the name of a field is not replaced: the payload is withheld."""
+    desk = Desk(tmp_path, declared=(DECLARED,))
     note = desk.begin()
-    note.add({"response": {SECRET: 1}}, 1)
+    note.add({"response": {DECLARED: 1}}, 1)
     assert desk.lines()[1]["data"] == {}
-    assert desk.begin(request={SECRET: 1}) is None
-    assert SECRET.encode() not in desk.path.read_bytes()
+    assert desk.begin(request={DECLARED: 1}) is None
+    assert DECLARED.encode() not in desk.path.read_bytes()
+    desk.journal.remove()
 
 
 def test_nothing_is_added_to_a_call_that_has_ended(desk: Desk) -> None:
@@ -136,6 +152,21 @@ def test_one_long_call_does_not_keep_the_others(tmp_path: Path) -> None:
     assert not desk.path.with_name("log.streams.tmp").exists()
     desk.journal.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_other_users_cannot_read_a_journal_that_was_shortened(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        desk = Desk(tmp_path, large=2_000)
+        desk.begin(op="long")
+        for number in range(20):
+            note = desk.begin(op="short")
+            note.add({"response": {"body": "words " * 50}}, number)
+            note.end()
+    finally:
+        os.umask(before)
+    assert desk.path.stat().st_size < 6_000
+    assert desk.path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_place_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +50,7 @@ class Desk:
         if not is_delta(self.stored[seq]):
             return 0
         bases = msgspec.json.decode(self.stored[seq])["$delta"]["of"]
-        return 1 + max(map(self.depth, bases))
+        return 1 + max(self.depth(abs(base)) for base in bases if base)
 
 
 LONG = "a sentence that is long enough to be worth repeating; " * 20
@@ -109,6 +110,25 @@ def test_of_a_conversation_less_is_worth_a_delta(
         desk.add({"frame": LONG, **noise(seed, size)}, type=kind)
     assert is_delta(desk.stored[2]) is kept
     assert desk.read(2) == exact({"frame": LONG, **noise(2, size)})
+
+
+def test_an_answer_is_one_copy_in_the_next_request(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    spoken = "".join(f'Line {n} of "{n * 7919 % 1000}"\n' for n in range(60))
+    messages: list[dict[str, str]] = [{"role": "user", "content": LONG}]
+    for turn in range(2):
+        known = {"provider": "p", "model": "m", "inputHash": f"sha256:{turn:064}"}
+        desk.add({**known, "request": {"messages": messages}}, type="llm_request")
+        body = json.dumps({"id": turn, "choices": [{"content": spoken + str(turn)}]})
+        ended = {"stopReason": "stop", "usage": {"input": turn, "output": 12345}}
+        answer = {"provider": "p", "model": "m", **ended, "response": {"body": body}}
+        desk.add(answer, type="llm_response")
+        messages = [*messages, {"role": "assistant", "content": spoken + str(turn)}]
+    stored = desk.stored[3]
+    assert is_delta(stored)
+    assert len(stored) < 400
+    assert stored.count(f"sha256:{1:064}".encode()) == 1
+    assert decode(desk.read(3))["request"]["messages"][1]["content"] == spoken + "0"
 
 
 @pytest.mark.parametrize("digits", [0, 15])
@@ -339,7 +359,12 @@ def delta(of: list[Any], ops: list[Any], digest: str | None = None, result: byte
     [
         (delta([2], []), "refers to event 2"),
         (delta([3], []), "refers to event 3"),
-        (delta([0], []), "refers to event 0"),
+        (delta([-2], []), "refers to event 2"),
+        (delta([-1], []), "event 1 has no text response.body"),
+        (delta([0], [[0, 3]]), "copies 0+3 of 2 bytes"),
+        (delta([1], [5, 3]), "copies 5+3 of 7 bytes"),
+        (delta([1], [[3, "a"]]), "escapes a text 3 times"),
+        (delta([1], [[True, "a"]]), "escapes a text True times"),
         (delta([1], [[0, 99]]), "copies 0+99 of 7 bytes"),
         (delta([1], [[0, 7]], digest="sha256:0"), "does not rebuild"),
         (delta([1], [{"a": 1}]), "neither text nor"),
