@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +110,55 @@ def test_the_command_replaces_the_launcher() -> None:
 
 
 @needs_namespaces
+def test_isolated_root_keeps_no_capability_and_cannot_gain_one() -> None:
+    code = """
+        import os
+        found = dict(line.split(":", 1) for line in open("/proc/self/status"))
+        for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs"):
+            print(name, int(found[name], 16))
+        print("user", os.readlink("/proc/self/ns/user"))
+        print("net", os.readlink("/proc/self/ns/net"))
+        print("uid_map", *open("/proc/self/uid_map").read().split())
+        print("interfaces", *sorted(os.listdir("/proc/sys/net/ipv4/conf")))
+        print("routes", len(open("/proc/net/route").readlines()) - 1)
+    """
+    # Executed twice: a program that root executes must not get its capabilities back.
+    program = textwrap.dedent(code)
+    done = _run("sh", "-c", 'exec "$0" -c "$1"', sys.executable, program)
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert said[name] == "0", name
+    assert said["NoNewPrivs"] == "1"
+    assert said["user"] != os.readlink("/proc/self/ns/user")
+    assert said["net"] != os.readlink("/proc/self/ns/net")
+    assert said["uid_map"] == f"{os.geteuid()} {os.geteuid()} 1"
+    assert said["interfaces"].split() == ["all", "default", "lo"]
+    assert said["routes"] == "0"
+
+
+@needs_namespaces
+def test_isolated_root_cannot_return_to_the_network_of_the_machine(target: Target) -> None:
+    code = f"""
+        import ctypes, os, socket
+        libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            there = os.open("/proc/{os.getpid()}/ns/net", os.O_RDONLY)
+        except PermissionError as error:
+            print("refused", error.errno)
+        else:
+            if libc.setns(there, 0) == 0:
+                socket.create_connection(("127.0.0.1", {target.tcp}))
+            else:
+                print("refused", ctypes.get_errno())
+    """
+    done = _run(sys.executable, "-c", textwrap.dedent(code))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "refused"
+    assert target.came() == 0
+
+
+@needs_namespaces
 def test_trying_leaves_this_process_where_it_was(target: Target) -> None:
     assert why_not() == ""
     with socket.socket() as client:
@@ -147,4 +197,4 @@ def test_without_leave_it_says_why_and_what_to_do(tmp_path: Path) -> None:
             pytest.skip(f"no limit can be set here: {done.stderr}")
     assert done.returncode == 2
     assert "no network namespace can be made here" in done.stderr
-    assert "hint: run it as root" in done.stderr
+    assert "hint: run it where user namespaces are allowed" in done.stderr

@@ -8,6 +8,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,46 @@ def test_tasks_that_wait_are_told_at_once(tmp_path: Path) -> None:
     ):
         found += asyncio.run(program(" changed"))
     assert [type(one) for one in found[:3]] == [DivergenceError] * 3
+
+
+def test_pool_of_threads_raises_the_divergence_of_a_job(tmp_path: Path) -> None:
+    """Its workers end with a BaseException, and their results would never come."""
+    with reenact.session(capture=tmp_path / "c", mode="record"):
+        ask("one")
+    raised: list[type[BaseException]] = []
+    with ThreadPool(1) as pool:
+        session = reenact.session(capture=tmp_path / "c", strict=True, patience=FOR_EVER)
+        with pytest.raises(DivergenceError), session:
+            for run in (pool.apply_async, pool.map_async):
+                with pytest.raises(DivergenceError) as caught:
+                    run(ask, ["another"]).get(FOR_EVER)
+                raised.append(caught.type)
+    assert raised == [DivergenceError] * 2
+
+
+def test_call_that_an_ended_thread_has_not_made_is_missed_at_once(tmp_path: Path) -> None:
+    """A thread from before the session could wake those that wait, but not the one that has ended."""
+    end = threading.Event()
+    stranger = threading.Thread(target=end.wait)
+    stranger.start()
+
+    def program(*calls: str) -> None:
+        thread = threading.Thread(target=lambda: [ask(one) for one in calls])
+        thread.start()
+        thread.join()
+        ask("last")
+
+    try:
+        with reenact.session(capture=tmp_path / "c", mode="record"):
+            program("one", "two")
+        with (
+            pytest.raises(DivergenceError, match="nobody asks for it"),
+            reenact.session(capture=tmp_path / "c", strict=True, patience=FOR_EVER),
+        ):
+            program("one")
+    finally:
+        end.set()
+        stranger.join()
 
 
 # One is slow, others wait

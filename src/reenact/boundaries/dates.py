@@ -1,21 +1,18 @@
 """``datetime.now``, ``utcnow`` and ``today``, and ``date.today``.
 
-They are methods of types that are written in C, so their names can be changed nowhere but in the
-dictionary of the type itself. The originals must live for ever: the types know no other owner of
-them, and take it amiss when they are gone.
+They are methods of types that are written in C, see :func:`reenact.engine.patches.put_in_type`.
 """
 
 from __future__ import annotations
 
-import gc
 import sys
 import warnings
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from reenact.boundaries.clock import drawn
-from reenact.engine.patches import Installable
+from reenact.engine.patches import Installable, put_in_type
 
 __all__ = ["seams"]
 
@@ -24,8 +21,6 @@ _UTCNOW = (
     "datetime.datetime.utcnow() is deprecated and scheduled for removal in a future version. Use "
     "timezone-aware objects to represent datetimes in UTC: datetime.datetime.now(datetime.UTC)."
 )
-_kept: Final[list[Any]] = []
-"""Every descriptor that was ever in one of these dictionaries."""
 
 
 class TypeMethod:
@@ -58,35 +53,10 @@ class TypeMethod:
         new.__name__ = self._name
         new.__qualname__ = f"{self._owner.__name__}.{self._name}"
         new.__doc__ = inherited.__doc__
-        self._put(classmethod(new))
+        put_in_type(self._owner, self._name, classmethod(new))
 
     def remove(self) -> None:
-        self._put(self._before)
-
-    def _put(self, descriptor: Any) -> None:
-        names = _dictionary(self._owner)
-        _kept.append(names.get(self._name))
-        if descriptor is None:
-            del names[self._name]
-        else:
-            names[self._name] = descriptor
-        _modified(self._owner)
-
-
-def _dictionary(owner: type) -> dict[str, Any]:
-    """The dictionary behind the read-only view of it."""
-    [found] = [one for one in gc.get_referents(vars(owner)) if type(one) is dict]
-    return found
-
-
-_ABSTRACT = vars(type)["__abstractmethods__"]
-
-
-def _modified(owner: type) -> None:
-    """Let the interpreter forget what it has remembered of ``owner``: it does when this attribute
-    changes, whatever the type is written in."""
-    _ABSTRACT.__set__(owner, frozenset())
-    _ABSTRACT.__delete__(owner)
+        put_in_type(self._owner, self._name, self._before)
 
 
 def seams(module: ModuleType) -> list[Installable]:

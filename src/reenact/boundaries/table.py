@@ -162,5 +162,5 @@ def _patches() -> list[Installable]:
     return [_GUARD, *late, _FILES]
 
 
-PATCHES = Patches(_patches, opened=_opened)
+PATCHES = Patches(_patches, opened=_opened, in_replay=Patches(lambda: _GUARD.in_replay))
 """Installed while a session needs them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
 
 from reenact.engine.late import Late
@@ -35,7 +35,13 @@ def make_comparer(settings: Settings, parts: Opened) -> Comparer:
         ignore_query=policy.ignore.query,
         volatile=policy.volatile,
     )
-    return Comparer(rules, parts.redactor)
+    return _comparer(rules, parts.redactor)
+
+
+@lru_cache(maxsize=4)
+def _comparer(rules: Rules, redactor: Redactor) -> Comparer:
+    """An app opens a session for each request, and its rules and its redactor stay the same."""
+    return Comparer(rules, redactor)
 
 
 def make_script(

@@ -77,9 +77,11 @@ class BranchDraws(ReplayedDraws):
             return super()._serving(run, entry, lane)
         return _Again(run, entry, lambda: None)
 
-    def draw_aside(self, name: Name, live: Live) -> Any:
+    def draw_aside(self, name: Name, live: Live, *, fresh: bool = False) -> Any:
         if not self._is_recorded(name):
             return live()
+        if fresh:
+            return self._real.draw_aside(name, live)
         session, lane = self._session, self._lane()
         with session.lock:
             self._branching.count(lane)

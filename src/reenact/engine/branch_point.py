@@ -252,7 +252,9 @@ def survey(events: Iterable[Any], cut: int) -> Prefix:
         if event.seq >= cut:
             break
         if event.type != "nondeterministic":
-            if event.type in PAIRS or event.type == "state_mutation":
+            if event.type in PAIRS or (
+                event.type == "state_mutation" and look(event).aside is not True
+            ):
                 counts[event.lane] += 1
             if event.type == "llm_request":
                 models[event.lane] += 1

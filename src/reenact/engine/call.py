@@ -89,6 +89,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     instant: bool = False
     observed: bool = False
     """The program only says that something happened; there is nothing to answer."""
+    returns_failure: bool = False
+    """A recorded failure is returned as data, as any other result, and not raised."""
     nests: bool = False
     """What runs inside the call has a lane of its own: a tool."""
     call_id: str = ""

@@ -8,6 +8,7 @@ the same order is enacted again. What gets a delivery is a thread, or a loop wit
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from reenact._system import monotonic
@@ -36,7 +37,8 @@ class Conductor(GoingLive):
     ``going_live``, each built on the one before.
 
     ``lock`` is the session's own; "locked" means that the caller holds it. ``order`` is the recorded
-    one in a replay, None while recording.
+    one in a replay, None while recording. ``opener`` is the thread that opened the session, by
+    default this one.
     """
 
     def __init__(
@@ -47,8 +49,11 @@ class Conductor(GoingLive):
         *,
         grace: float = GRACE,
         patience: float = PATIENCE,
+        opener: int | None = None,
     ) -> None:
-        super().__init__(lock, order, stalled, grace, patience)
+        super().__init__(
+            lock, order, stalled, grace, patience, get_ident() if opener is None else opener
+        )
 
     # While recording
 

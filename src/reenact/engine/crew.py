@@ -28,10 +28,13 @@ class Crew:
     """Threads by their ident. The caller of every method holds the session's lock.
 
     ``strangers`` are the threads that were there before, by default all others of the process.
+    ``opener`` is the thread that opened the session, by default this one.
     """
 
-    def __init__(self, strangers: Iterable[threading.Thread] | None = None) -> None:
-        self._threads = {_ident()}
+    def __init__(
+        self, strangers: Iterable[threading.Thread] | None = None, opener: int | None = None
+    ) -> None:
+        self._threads = {_ident() if opener is None else opener}
         there = threading.enumerate() if strangers is None else strangers
         self.strangers = [thread for thread in there if thread.ident not in self._threads]
         self._jobs = 0

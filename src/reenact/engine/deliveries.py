@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reenact.engine.ended_lanes import EndedLanes
+from reenact.engine.lanes import Lane
 from reenact.engine.members import Members, thread_of
 from reenact.engine.order import Delivery, Order, Token
 from reenact.engine.waiter import Waiter
@@ -28,9 +30,15 @@ class Deliveries(Members):
     A run that is forked begins with an order that ends at its limit; ``at_limit`` is called there.
     """
 
-    def __init__(self, lock: Any, order: Order | None, stalled: Stalled, grace: float) -> None:
-        super().__init__(lock, order, grace)
+    def __init__(
+        self, lock: Any, order: Order | None, stalled: Stalled, grace: float, opener: int
+    ) -> None:
+        super().__init__(lock, order, grace, opener)
         self.waiters = Waiters()
+        self.ended_lanes: EndedLanes | None = None
+        """Set in a replay that is not forked."""
+        self.fails_without_calls = False
+        """Does the replay fail when it does not make a recorded call, instead of continuing?"""
         self.at_limit: Callable[[], None] | None = None
         self._stalled = stalled
         self._closed: Callable[[], BaseException] | None = None
@@ -125,9 +133,41 @@ class Deliveries(Members):
     def _nobody_asks(self) -> bool:
         """The head is not asked for. At the end of the recording timers go by the clock; if every
         thread of the session waits here, nobody will ever ask."""
+        if self._is_unreachable():
+            return self.skip_unreachable()
         if self.is_exhausted() and self.rest.is_complete():
             self.release_timers()
         return self.has_waiters() and self.crew.all_wait() and self.stall()
+
+    def lane_ends(self, lane: Lane) -> None:
+        """Nothing runs in ``lane`` from now on. Called before :meth:`job_ends`."""
+        with self.lock:
+            if self.ended_lanes is not None:
+                self.ended_lanes.add(lane)
+
+    def skip_unreachable(self) -> bool:
+        """Drop the head, which no waiter requests, if nothing can request it any more. Return whether
+        it was dropped. The end of the replay reports its call as missing, unless the replay fails
+        without it: then that is reported now. Locked."""
+        order = self.order
+        head = order.head() if order is not None else None
+        if order is None or head is None or not self._is_unreachable():
+            return False
+        if self.fails_without_calls:
+            return self.stall()
+        self._drop(order, head)
+        return True
+
+    def _is_unreachable(self) -> bool:
+        """Can no part of the program request the head any more? Locked."""
+        head = self.order.head() if self.order is not None else None
+        return head is not None and (
+            self.ended_lanes is not None and self.ended_lanes.is_unreachable(head)
+        )
+
+    def _drop(self, order: Order, head: Delivery) -> None:
+        order.drop(head.token)
+        self._given_up.add(head.token)
 
     def is_exhausted(self) -> bool:
         """Has everything recorded been handed over, and does nothing come after it? Locked."""
@@ -204,8 +244,7 @@ class Deliveries(Members):
             return False
         if head is None or self.order is None:
             return False
-        self.order.drop(head.token)
-        self._given_up.add(head.token)
+        self._drop(self.order, head)
         return True
 
     def _interrupt(self, waiter: Waiter) -> None:

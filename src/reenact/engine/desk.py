@@ -287,6 +287,8 @@ class Desk:
     def _nothing_to_do(self) -> bool:
         """The loop is idle and the head is not asked for: end of the recording, or a stall?"""
         conductor = self._conductor
+        if conductor.has_waiters() and conductor.skip_unreachable():
+            return True
         if conductor.is_exhausted():
             if not conductor.rest.is_complete():
                 conductor.rest.tell_later(self)

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from reenact.engine.requests import request_of
 from reenact.errors import UsageError
 from reenact.format.building import build
 
@@ -29,6 +30,7 @@ __all__ = [
     "Divergence",
     "Gap",
     "Nearest",
+    "Recorded",
     "Seen",
     "divergence_schema",
 ]
@@ -55,18 +57,36 @@ CODES: Final[tuple[Code, ...]] = (
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One side: what was recorded (then it has a ``seq``), or what was asked for.
-
-    ``data`` is the request, redacted. ``digest`` is that of the whole of it, given when something
-    was cut.
-    """
+    """A call of the program. ``data`` is its request, redacted. ``digest`` is that of the complete
+    request, given when something of it was cut."""
 
     type: str
     operation: str
     lane: str
-    seq: int | None = None
     data: Any = None
     digest: str | None = None
+
+    @property
+    def request(self) -> Any:
+        """The request, as far as it is shown."""
+        return self.data
+
+
+class Recorded(Seen, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A recorded event: the complete envelope, with ``data`` redacted and cut to size. ``operation``
+    and ``digest`` are added to it."""
+
+    version: int
+    capture_id: str
+    run_id: str
+    seq: int
+    ts: int
+    parent: int | None = None
+
+    @property
+    def request(self) -> Any:
+        """The part of ``data`` that is compared in a replay."""
+        return request_of(self.type, self.data) if isinstance(self.data, dict) else self.data
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -99,13 +119,13 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     ``paths`` are in the order of a walk, ``more_paths`` is how many more there are. ``stack`` is
     where the lane stands that the replay waits for, when it stalled. ``served`` is the seq of the
-    recorded call whose answer was given all the same, in a lenient replay.
+    recorded call whose result was used instead, in a lenient replay.
     """
 
     code: Code
     detail: str
     lane: str
-    expected: Seen | None = None
+    expected: Recorded | None = None
     observed: Seen | None = None
     event_seq: int | None = None
     paths: list[Gap] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from reenact.engine.answers import Plain, owned
@@ -39,7 +39,7 @@ ABSENT: Final = object()
 """In place of a value: there is none here."""
 
 
-@cache
+@lru_cache(maxsize=4096)  # a name may have a path in it
 def call_of(name: Name) -> Call:
     """The call that a draw of ``name`` is."""
     source, _, key = name.partition(" ")

@@ -44,9 +44,9 @@ class Draws(Protocol):
     def draw(self, name: Name, live: Live) -> Any:
         """What ``live`` gives, or gave in the recording. Raises what the policy refuses with."""
 
-    def draw_aside(self, name: Name, live: Live) -> Any:
+    def draw_aside(self, name: Name, live: Live, *, fresh: bool = False) -> Any:
         """The same for what a library draws, and for facts: no position of its lane, and never a
-        divergence. What is recorded is served while it lasts."""
+        divergence. What is recorded is served while it lasts; ``fresh`` ignores it."""
 
     def end(self, lane: Lane) -> None:
         """The program goes on with something else: the run of ``lane`` is at its end."""
@@ -64,7 +64,7 @@ class LiveDraws:
     def draw(self, name: Name, live: Live) -> Any:
         return live()
 
-    def draw_aside(self, name: Name, live: Live) -> Any:
+    def draw_aside(self, name: Name, live: Live, *, fresh: bool = False) -> Any:
         return live()
 
     def end(self, lane: Lane) -> None:

@@ -14,7 +14,7 @@ from reenact._system import monotonic
 from reenact.engine.drawing import ABSENT, Live, Served, call_of, read_run, recorded_draws
 from reenact.engine.draws_recorded import RecordedDraws
 from reenact.engine.lanes import Lane
-from reenact.format.draws import Name, dump_run
+from reenact.format.draws import Name, dump_aside
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
@@ -137,18 +137,19 @@ class KeptDraws(RecordedDraws):
 
     # Aside
 
-    def draw_aside(self, name: Name, live: Live) -> Any:
+    def draw_aside(self, name: Name, live: Live, *, fresh: bool = False) -> Any:
         if not self._is_recorded(name) or not self._session.is_active:
             return live()
         lane = self._lane()
         seq, value = self._next_aside(lane, name)
-        if seq:
+        if seq and not fresh:
             self._keep_time(name, value)
             live = _giving(value)
-        else:
+        elif not fresh:
             live = self._going_on(name, live)
         drawn = super().draw_aside(name, live)
-        self._sides.setdefault(lane, set()).add(seq)
+        # With 0 besides it, the recorded event is left out, and a new one is written.
+        self._sides.setdefault(lane, set()).update((seq, 0) if fresh else (seq,))
         return drawn
 
     def _next_aside(self, lane: Lane, name: Name) -> tuple[int, Any]:
@@ -175,7 +176,7 @@ class KeptDraws(RecordedDraws):
         if seq == 0 or seq in self._left_out or script is None or not lane.side.drawn:
             return False
         recorded = script.data_of(script.event(seq))
-        return dump_run(lane.side.whole()) == {
+        return dump_aside(lane.side.whole()) == {
             field: item for field, item in recorded.items() if field not in _BOOKS
         }
 

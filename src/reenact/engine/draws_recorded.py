@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from reenact.engine.drawing import ABSENT, VALUE, Live, call_of
 from reenact.engine.lanes import Lane
-from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Name, Run
+from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Mutation, Name, Run, mutation_of
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
@@ -22,13 +22,17 @@ _ident = threading.get_ident
 
 
 class Growing:
-    """Draws that have been made and are not written yet."""
+    """Draws that have been made and are not written yet: one event, so state mutations are apart
+    from other draws, and have each name once."""
 
-    __slots__ = ("_names", "drawn")
+    __slots__ = ("_kind", "_names", "_once", "drawn")
 
     def __init__(self) -> None:
         self.drawn: list[tuple[Name, Any]] = []
         self._names: set[Name] = set()
+        self._kind: Mutation = ""
+        self._once: set[Name] = set()
+        """Names that the open state mutation has already."""
 
     def draw(self, name: Name, live: Live) -> Any:
         """``ABSENT`` when it is full, or ``name`` has not been admitted."""
@@ -36,18 +40,26 @@ class Growing:
             return ABSENT
         value = live()
         self.drawn.append((name, value))  # at once: a signal may come between any two steps
+        if self._kind:
+            self._names.discard(name)
+            self._once.add(name)
         return value
 
     def admit(self, name: Name) -> bool:
-        """From now on ``name`` can be drawn. False when there are too many."""
+        """From now on ``name`` can be drawn. False when there are too many, or when it belongs to
+        another event."""
         if len(self.drawn) >= LONGEST_RUN or len(self._names) >= MOST_NAMES:
             return False
+        kind = mutation_of(name)
+        if self.drawn and (kind != self._kind or kind == "cwd_change" or name in self._once):
+            return False
+        self._kind = kind
         self._names.add(name)
         return True
 
     def whole(self) -> Run:
         """What there is of it."""
-        if len(self._names) == 1:
+        if len(self._names) == 1 and not self._kind:
             [name] = self._names
             return Run([name], [0] * len(self.drawn), [[value for _, value in self.drawn]])
         columns: dict[Name, list[Any]] = {}
@@ -65,6 +77,8 @@ class RecordedDraws:
         self._session = session
         self._lane = session.lanes.current
         self._open: defaultdict[int, dict[Lane, None]] = defaultdict(dict)
+        self._free = session.free_draws
+        """Sources whose draws are kept many in one event: that depends on nothing else."""
 
     def draw(self, name: Name, live: Live) -> Any:
         lane = self._lane()
@@ -77,12 +91,10 @@ class RecordedDraws:
         session = self._session
         if not session.is_active:
             return live()
-        call = call_of(name)
-        with session.lock:
-            how = session.machine.draws_of(call)
+        how = self._how(session, name)
         if how != "run" or session.recorder.room.full is not None:
             self._write(lane)
-            return live() if how == "pass" else session.gateway.call(call, live, VALUE)
+            return live() if how == "pass" else session.gateway.call(call_of(name), live, VALUE)
         if lane.run is None or not lane.run.admit(name):
             self._write(lane)
             lane.run = Growing()
@@ -90,7 +102,18 @@ class RecordedDraws:
             self._opened(lane)
         return lane.run.draw(name, live)
 
-    def draw_aside(self, name: Name, live: Live) -> Any:
+    def _how(self, session: Session, name: Name) -> Literal["run", "one", "pass"]:
+        """See :meth:`reenact.engine.machine.Machine.draws_of`."""
+        source = name.partition(" ")[0]
+        if source in self._free:
+            return "run"
+        with session.lock:
+            how = session.machine.draws_of(call_of(name))
+        if how == "run":
+            self._free.add(source)
+        return how
+
+    def draw_aside(self, name: Name, live: Live, *, fresh: bool = False) -> Any:
         lane = self._lane()
         run = lane.side
         value = ABSENT if run is None else run.draw(name, live)
@@ -100,9 +123,7 @@ class RecordedDraws:
         session = self._session
         if not session.is_active:
             return live()
-        with session.lock:
-            free = session.machine.draws_of(call_of(name)) == "run"
-        if not free or session.recorder.room.full is not None:
+        if self._how(session, name) != "run" or session.recorder.room.full is not None:
             return live()
         if lane.side is None or not lane.side.admit(name):
             self._end_side(lane)

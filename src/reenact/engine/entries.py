@@ -62,7 +62,7 @@ def look(event: Event) -> Brief:
     """What ``event`` says; nothing when its data is no object, and then nothing matches it."""
     try:
         return _brief.decode(event.payload)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return _NOTHING
 
 

@@ -5,13 +5,15 @@ Loaded when the program imports ``concurrent.futures``, and not before.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import wraps
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
+from reenact.engine import patches
 from reenact.engine.current import OUTSIDE, VARIABLE, current, enter, leave
 from reenact.engine.elsewhere import Elsewhere, Given, taking_part
 from reenact.engine.jobs import Job, called_back
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["process_patches", "submit"]
 
+_LOOPS: Final = "asyncio.base_events"
+"""The module of ``run_in_executor``, which does not let the program see the executor's future."""
+
 
 def submit(original: Callable[..., Any]) -> Callable[..., Any]:
     """``ThreadPoolExecutor.submit``."""
@@ -39,6 +44,7 @@ def submit(original: Callable[..., Any]) -> Callable[..., Any]:
                 fn = _called_outside(fn)
             return original(self, fn, *args, **kwargs)
         job = _Submitted(session, session.lanes.spawn(), fn, self)
+        job.is_of_loop = _is_loop(sys._getframe(1))
         try:
             future = original(self, job, *args, **kwargs)
         except BaseException:
@@ -48,6 +54,13 @@ def submit(original: Callable[..., Any]) -> Callable[..., Any]:
         return future
 
     return submit
+
+
+def _is_loop(frame: FrameType | None) -> bool:
+    """Return whether ``frame``, the caller of a patched function, is one of an asyncio loop."""
+    while frame is not None and frame.f_globals.get("__name__") == patches.__name__:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == _LOOPS
 
 
 def _called_outside(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,10 +81,13 @@ class _Submitted(Job):
         self, session: Session, lane: Lane, fn: Callable[..., Any], executor: ThreadPoolExecutor
     ) -> None:
         self._executor = executor
+        self.is_of_loop = False
+        """True if an asyncio loop submitted the job: no callback runs in its lane after its end."""
         super().__init__(session, lane, fn)
         self._queue = executor._work_queue
         self._attached = threading.Lock()
         self._attached.acquire()
+        self._is_told = self._is_received = False
 
     def _spawn(self) -> Turn | None:
         """Jobs that begin at once begin one after the other, as threads do: else it would be a
@@ -103,9 +119,33 @@ class _Submitted(Job):
         """Everybody knows the result, or that there will be none."""
         if self.begun:
             self._leave()
-            self.session.conductor.job_ends(goes_on=not self._queue.empty())
+            conductor = self.session.conductor
+            with conductor.lock:
+                self._is_told = True
+                if self.is_of_loop or self._is_received:
+                    conductor.lane_ends(self.lane)
+            conductor.job_ends(goes_on=not self._queue.empty())
         else:
             self.drop()
+
+    def received(self) -> None:
+        """The program has its result. It could still add a callback, but does not: so a replay that
+        fails without a call does not rely on this."""
+        conductor = self.session.conductor
+        with conductor.lock:
+            if self._is_received or conductor.fails_without_calls:
+                return
+            self._is_received = True
+            if self._is_told:
+                conductor.lane_ends(self.lane)
+                conductor.advance()
+
+    def forgotten(self) -> None:
+        """The program has no reference to its future any more, so no callback can be added. Called by
+        the garbage collector, in whatever state the conductor is: this changes one dictionary."""
+        ended = self.session.conductor.ended_lanes
+        if ended is not None:
+            ended.add(self.lane)
 
 
 def _has_free_worker(executor: Any) -> bool:
@@ -126,6 +166,23 @@ class _JobFuture(Future[Any]):
     def add_done_callback(self, fn: Callable[[Any], Any]) -> None:
         job = self.job  # not ourselves: that would be a circle
         super().add_done_callback(lambda future: job.tell(fn, future))
+
+    def result(self, timeout: float | None = None) -> Any:
+        try:
+            return super().result(timeout)
+        finally:
+            if self.done():
+                self.job.received()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        try:
+            return super().exception(timeout)
+        finally:
+            if self.done():
+                self.job.received()
+
+    def __del__(self) -> None:
+        self.job.forgotten()
 
     def _invoke_callbacks(self) -> None:
         try:

@@ -144,11 +144,13 @@ class Explicit:
     # The replay engine
 
     def replay_llm_request(self, request: Data) -> Data:
-        """The recorded answer to a model call: the data of its ``llm_response``."""
+        """The recorded answer to a model call: the data of its ``llm_response``, also of one that
+        failed (``error``)."""
         return self._replay("llm_request", "llm.call", request)
 
     def replay_tool_call(self, request: Data) -> Data:
-        """The recorded result of a tool call: the data of its ``tool_result``."""
+        """The recorded result of a tool call: the data of its ``tool_result``, also of one that
+        failed (``ok`` is false)."""
         return self._replay("tool_call", "tool.call", request)
 
     def replay_nondeterministic(self, request: Data) -> Data:
@@ -164,7 +166,7 @@ class Explicit:
         session = self._me()
         _check_replays(session, f"replay_{kind}")
         # At once: calls that were open at the same time may be asked for one after another.
-        call = _pair_call(kind, capability, request, instant=True)
+        call = _pair_call(kind, capability, request, instant=True, returns_failure=True)
         found: Data = session.gateway.call(call, _not_live(kind), _WHOLE)
         return found
 
@@ -228,7 +230,7 @@ class AsyncCalls:
 
     async def _replay(self, kind: str, capability: str, request: Data) -> Data:
         _check_replays(self._session, f"replay_{kind}")
-        call = _pair_call(kind, capability, request)
+        call = _pair_call(kind, capability, request, returns_failure=True)
         found: Data = await self._session.gateway.acall(call, _not_live(kind), _WHOLE)
         return found
 
@@ -276,7 +278,14 @@ def _stated_call(kind: str, data: Data) -> Call:
     )
 
 
-def _pair_call(kind: str, capability: str, request: Data, *, instant: bool = False) -> Call:
+def _pair_call(
+    kind: str,
+    capability: str,
+    request: Data,
+    *,
+    instant: bool = False,
+    returns_failure: bool = False,
+) -> Call:
     needed = ("name", "args") if kind == "tool_call" else ("provider", "model")
     _check_fields(request, needed)
     content: Data = owned(request)
@@ -296,6 +305,7 @@ def _pair_call(kind: str, capability: str, request: Data, *, instant: bool = Fal
         call_id=str(call_id),
         extra=extra,
         instant=instant,
+        returns_failure=returns_failure,
     )
 
 

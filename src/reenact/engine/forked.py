@@ -64,6 +64,8 @@ class Forked(UnderWay):
             self._flush()
             self.draws.end(self.lanes.current())
             self.recorder.tell_run()
+            if self._parts is not None and self._parts.share is not None:
+                self._parts.share()
         return self.lanes.spawn()
 
     def child_was_forked(self, lane: Lane) -> None:
@@ -153,10 +155,12 @@ class Forked(UnderWay):
         with self.lock:
             self.conductor.look_for_limit()
 
-    def keep_patches(self) -> Callable[[], None]:
-        """What this session has patched stays patched, until the function that is returned is
-        called: for the next session, which then opens in a tenth of the time."""
-        kept = [] if self.mode == "off" else self._patches()
+    def keep_patches(self, *, in_replay: bool = False) -> Callable[[], None]:
+        """Keep what sessions of every mode patch until the returned function is called, so that
+        the next session opens in a tenth of the time. With ``in_replay`` also what replays patch."""
+        own = self.settings.boundaries
+        left_out = None if in_replay or own is None else own.in_replay
+        kept = [one for one in self._patches() if self.mode != "off" and one is not left_out]
         for patches in kept:
             patches.acquire()
 
@@ -168,4 +172,10 @@ class Forked(UnderWay):
 
     def _patches(self) -> list[Patches]:
         own = self.settings.boundaries
-        return [_PATCHES] if own is None else [_PATCHES, own]
+        if own is None:
+            return [_PATCHES]
+        contains = self.mode == "replay" or self.settings.refuses_drivers
+        if not contains or own.in_replay is None:
+            return [_PATCHES, own]
+        # Last, and so first to be removed: they wrap what the others have put in place.
+        return [_PATCHES, own, own.in_replay]

@@ -16,7 +16,7 @@ from reenact.engine.order import Token
 from reenact.engine.recorder import Opened
 from reenact.engine.room import fills
 from reenact.engine.waiter import Waiter
-from reenact.errors import BudgetExceeded, PolicyRefused
+from reenact.errors import BudgetExceeded, PolicyRefused, ToolNotRecorded
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class Gateway:
         if recorded is None:
             return None if call.observed else codec.load(call, data)
         error = codec.load_error(call, recorded)
+        if call.returns_failure and not isinstance(error, PolicyRefused):
+            return codec.load(call, data)
         if call.observed and not isinstance(error, PolicyRefused):
             return None
         if fills(error):
@@ -198,6 +200,9 @@ class Gateway:
                 if opened.call.source == "clock":
                     session.last_clock = value
                 return value
+        if not session.machine.strict and opened.call.type == "tool_call":
+            name = session.redacted_text(opened.call.operation)
+            raise ToolNotRecorded(name, refusal.divergence)
         raise session.diverged(refusal.divergence)
 
     def _note_refusal(self, opened: Opened, refusal: Refuse, error: PolicyRefused) -> None:

@@ -20,9 +20,15 @@ class GoingLive(Deliveries):
     """
 
     def __init__(
-        self, lock: Any, order: Order | None, stalled: Stalled, grace: float, patience: float
+        self,
+        lock: Any,
+        order: Order | None,
+        stalled: Stalled,
+        grace: float,
+        patience: float,
+        opener: int,
     ) -> None:
-        super().__init__(lock, order, stalled, grace)
+        super().__init__(lock, order, stalled, grace, opener)
         self.patience = patience
         self.expects_point: Callable[[], bool] = lambda: False
         """Has the call not been made yet at which the run is forked?"""

@@ -14,8 +14,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.current import current, enter, leave
+from reenact.engine.elsewhere import Failed
 from reenact.engine.lanes import Lane
 from reenact.engine.patches import LatePatch, LatePatches, Patch
+from reenact.errors import DivergenceError
 from reenact.format.schedule import DROPPED
 
 if TYPE_CHECKING:
@@ -201,10 +203,22 @@ def telling() -> Iterator[Session | None]:
         with job.inside():
             yield job.session
     finally:
+        job.session.conductor.lane_ends(job.lane)
         job.session.conductor.job_ends()
 
 
 # ThreadPool
+
+
+class _Pooled(Job):
+    """A job of a pool whose worker ends with anything but an ordinary exception: then it would lose
+    the job, and the caller would wait for its result permanently."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except DivergenceError as error:
+            raise Failed(error) from None
 
 
 def _apply_async(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -222,7 +236,7 @@ def _apply_async(original: Callable[..., Any]) -> Callable[..., Any]:
         if session is None:
             return original(self, func, args, kwds, callback, error_callback)
         lane = session.lanes.spawn()
-        job = Job(session, lane, func)
+        job = _Pooled(session, lane, func)
         told = [_called_back(session, lane, fn) for fn in (callback, error_callback)]
         return _given(job, put=lambda: original(self, job, args, kwds, *told))
 
@@ -307,7 +321,7 @@ def _work_of(
     session: Session, lane: Lane, func: Callable[..., Any], iterable: Iterable[Any]
 ) -> Iterator[tuple[Job, Any]]:
     for item in iterable:
-        yield Job(session, lane.child(), func), item
+        yield _Pooled(session, lane.child(), func), item
 
 
 def _run(work: tuple[Job, Any]) -> Any:

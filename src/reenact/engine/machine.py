@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from reenact.engine.call import (
+    PAIRS,
     SCHEDULE,
     SLEEP,
     Call,
@@ -266,6 +267,8 @@ class Machine(Verdicts):
         return entry if encoded and entry.opening.asks(call.request, encoded) else None
 
     def _refusal(self, call: Call, key: str) -> PolicyRefused | None:
+        if not call.capability:
+            return self._access.unlisted(call.kind, call.operation)
         refusal = self._access.refusal(
             call.capability, call.kind, call.operation, self._calls[call.capability]
         )
@@ -310,11 +313,43 @@ class Machine(Verdicts):
             return Refuse(divergence=divergence)
         found = matcher.anywhere(call, key, lane)
         if found is None and not call.draws:
-            found = matcher.alike(call, lane)
+            found = matcher.alike(call, lane) or self._in_its_place(matcher, call, lane)
         if found is None:
             return Refuse(divergence=divergence)
         served = self._serve(matcher, found)
         return Serve(served.entry, self.note_served(divergence, found.seq))
+
+    def _in_its_place(self, matcher: Matcher, call: Call, lane: str) -> Entry | None:
+        """The recorded call that a lenient replay takes for ``call``, though its operation or lane
+        is another one: that of any model, or of a tool that was called with the same id or
+        arguments."""
+        if call.type not in PAIRS:
+            return None
+        found = matcher.in_its_place(call, lane)
+        if call.type == "tool_call":
+            found = (one for one in found if self._is_renamed(one, call))
+        return next(found, None) or self._by_call_id(matcher, call)
+
+    def _by_call_id(self, matcher: Matcher, call: Call) -> Entry | None:
+        """The recorded call with the id of ``call``, in any lane: tools that run side by side with one
+        more tool have lanes of their own."""
+        if call.type != "tool_call" or not call.call_id:
+            return None
+        unused = (one for one in matcher.unused() if one.type == call.type)
+        return next((one for one in unused if one.call_id == call.call_id), None)
+
+    def _is_renamed(self, entry: Entry, call: Call) -> bool:
+        """Is ``entry`` the call of a tool that has another name now? Otherwise ``call`` is one that
+        the recorded program did not make, and the result is left to the tool that gave it."""
+        if call.call_id and call.call_id == entry.call_id:
+            return True
+        then, now = (
+            self._comparer.normal({"args": data.get("args")}).get("args")
+            for data in (entry.opening.data, call.request)
+        )
+        if not (isinstance(then, dict) and isinstance(now, dict)):
+            return bool(then == now)
+        return then == now or any(value in then.values() for value in now.values())
 
     def _make_again(
         self, matcher: Matcher, entry: Entry | None, call: Call, key: str, lane: str

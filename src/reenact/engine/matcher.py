@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from reenact.engine.call import Call, Entry
+from reenact.engine.call import DRAWS, SCHEDULE, SLEEP, Call, Entry
 from reenact.engine.script import Script
 from reenact.format.event import Event
 
@@ -21,6 +21,8 @@ _KeyOf = Callable[[Entry], str]
 _Place = tuple[str, str, str, str]
 _Queues = defaultdict[_Place, deque[Entry]]
 
+_SKIPPED = frozenset({*DRAWS, SLEEP, SCHEDULE})
+"""What a program may do more or less of between two calls."""
 _USED_KEPT = 64
 _CANDIDATES = 2_000
 
@@ -40,6 +42,10 @@ class Matcher(Protocol):
 
     def alike(self, call: Call, lane: str) -> Entry | None:
         """The next unused one of the same type and operation."""
+
+    def in_its_place(self, call: Call, lane: str) -> Iterator[Entry]:
+        """Unused calls of the same type, whatever their operation, that may have been made in the
+        place of ``call``: another model was asked, or a tool had another name."""
 
     def take(self, entry: Entry) -> None:
         """``entry`` has been used."""
@@ -93,6 +99,13 @@ class LaneMatcher:
 
     def alike(self, call: Call, lane: str) -> Entry | None:
         return self._index(lane).by_operation(call, self._script.lane(lane).cursor)
+
+    def in_its_place(self, call: Call, lane: str) -> Iterator[Entry]:
+        self._script.read_all()
+        calls = (one for one in self._script.lane(lane).ahead if one.kind not in _SKIPPED)
+        found = next(calls, None)
+        if found is not None and _kind(found) == _kind(call):
+            yield found
 
     def _index(self, lane: str) -> _LaneIndex:
         found = self._indexed.get(lane)
@@ -160,6 +173,10 @@ class _LaneIndex:
             return first
         later = (one for one in queue if not one.used and one.position >= cursor)
         return next(later, first)
+
+
+def _kind(one: Call | Entry) -> tuple[str, str]:
+    return one.type, one.kind
 
 
 def _operation(one: Call | Entry) -> tuple[str, str, str]:
@@ -241,6 +258,10 @@ class LookupMatcher:
             if not entry.used and _operation(entry) == _operation(call)
         )
         return next(same, None)
+
+    def in_its_place(self, call: Call, lane: str) -> Iterator[Entry]:
+        self._script.read_all()
+        return (one for one in self._entries if not one.used and _kind(one) == _kind(call))
 
     def take(self, entry: Entry) -> None:
         self._script.take(entry)

@@ -28,15 +28,16 @@ def thread_of(runner: int | Desk) -> int:
 
 class Members(ABC):
     """The first layer of a conductor. ``lock`` is the session's own; "locked" means that the caller
-    holds it. ``order`` is the recorded one in a replay, None while recording."""
+    holds it. ``order`` is the recorded one in a replay, None while recording. ``opener`` is the
+    thread that opened the session."""
 
-    def __init__(self, lock: Any, order: Order | None, grace: float) -> None:
+    def __init__(self, lock: Any, order: Order | None, grace: float, opener: int) -> None:
         self.lock = lock
         self.order = order
         self.rest = Rest(lock, grace)
-        self.crew = Crew()
+        self.crew = Crew(opener=opener)
         self._activity = 0
-        self.rest.give(_ident())  # whoever opens the session goes on with the program
+        self.rest.give(opener)  # whoever opens the session goes on with the program
 
     @abstractmethod
     def advance(self) -> None:

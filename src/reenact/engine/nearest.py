@@ -92,8 +92,8 @@ def _ranked(
 def _look(payload: bytes) -> _Brief | None:
     try:
         return _brief.decode(payload)
-    except msgspec.DecodeError:  # its data is no object: there is nothing to compare
-        return None
+    except (msgspec.DecodeError, RecursionError):
+        return None  # its data is no object: there is nothing to compare
 
 
 def _compare(event: Event, used: bool, operation: str, wanted: Any, comparer: Comparer) -> Likeness:

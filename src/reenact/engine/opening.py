@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from reenact.engine.room import Room, recorded_calls, recorded_size
 from reenact.engine.settings import ADDS, Settings
 from reenact.errors import RecordingMissing, UsageError
 from reenact.policy.access import over_bytes, over_entries
+from reenact.policy.places import rrbin_of
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import DEFAULT
-from reenact.store.reading import open_recording
+from reenact.store.files import unwritable
+from reenact.store.reading import open_recording, unreadable
 from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.source import LogSource, SeekableSource
 from reenact.store.tape import part_path
@@ -52,6 +55,12 @@ class Opened(msgspec.Struct):
     """How the run is forked."""
     forks_to: BranchSink | None = None
     """What takes events of ``source`` there."""
+    share: Callable[[], None] | None = None
+    """Called before another process joins: puts what is written where that process finds it."""
+    is_brief: bool = False
+    """The session ends soon, and perhaps without a call: its parts are made when they are needed."""
+    free: set[str] = msgspec.field(default_factory=set)
+    """Sources whose draws the policy lets through, as far as that is known."""
 
     def give_up(self) -> None:
         """The session will not open: nothing is left of what was to be written."""
@@ -74,7 +83,11 @@ def open_parts(settings: Settings) -> Opened:
     clock = start_clock()
     if settings.mode == "off" or settings.path is None:
         return Opened(clock, settings.redactor())
-    source = _source(settings, settings.path)
+    try:
+        source = _source(settings, settings.path)
+    except OSError as error:  # a folder that must not be listed, a name that is too long
+        reads = settings.mode == "replay"
+        raise (unreadable if reads else unwritable)(settings.path, error) from None
     profile = source.manifest().redaction.profile if source is not None else None
     parts = Opened(clock, settings.redactor(profile), source, seal=_own_key(source))
     try:
@@ -118,9 +131,12 @@ def _open(path: Path) -> LogSource:
     try:
         return open_recording(path)
     except RecordingMissing as error:
-        raise RecordingMissing(
-            error.message, hint=f"record it first: mode='record'; {error.hint}"
-        ) from None
+        x07 = rrbin_of(path)
+        hint = f"record it first: mode='record'; {error.hint}"
+        if x07 is not None:
+            to = "" if x07.parent == path.parent else f" -o {path}"
+            hint = f"reenact import {x07}{to}, or open {x07.name} with reenact.rr"
+        raise RecordingMissing(error.message, hint=hint) from None
 
 
 def _room(settings: Settings, path: Path, source: LogSource | None) -> Room:

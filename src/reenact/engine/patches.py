@@ -6,15 +6,24 @@ called. When the last session closes everything is as it was.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from reenact.engine.imports import ImportWatch
 
-__all__ = ["Installable", "LatePatch", "LatePatches", "Patch", "Patches"]
+__all__ = [
+    "Installable",
+    "LatePatch",
+    "LatePatches",
+    "Patch",
+    "Patches",
+    "TypePatch",
+    "put_in_type",
+]
 
 Wrap = Callable[[Any], Any]
 """From what stood there to what shall stand there."""
@@ -85,6 +94,73 @@ class Patch:
             setattr(self._owner, self._name, self._before)
 
 
+# Types that are written in C
+#
+# Their attributes cannot be set, so the dictionary behind ``vars(type)`` is changed. Relied on
+# (CPython 3.11 to 3.14): ``gc.get_referents`` of the read-only view returns that dictionary, and
+# setting ``__abstractmethods__`` makes the interpreter forget the attributes that it has cached.
+# The interpreter and the type hold some descriptors without owning them, so neither an original nor
+# a replacement is ever released. tests/unit/engine/test_patches.py notices when this changes.
+
+_ABSTRACT: Final = vars(type)["__abstractmethods__"]
+_kept: Final[dict[int, Any]] = {}
+"""Every descriptor that was ever in the dictionary of such a type, by its id."""
+
+
+def put_in_type(owner: type, name: str, descriptor: Any) -> None:
+    """Set ``owner.name`` for a type written in C; with None, delete it."""
+    [names] = [one for one in gc.get_referents(vars(owner)) if type(one) is dict]
+    for one in (names.get(name), descriptor):
+        _kept[id(one)] = one
+    if descriptor is None:
+        del names[name]
+    else:
+        names[name] = descriptor
+    _ABSTRACT.__set__(owner, frozenset())
+    _ABSTRACT.__delete__(owner)
+
+
+class TypePatch:
+    """A patch of a method or class method of a type written in C.
+
+    It also reaches objects that exist already. Make one per method and install it as often as
+    needed: its descriptors are never released. A method that fills a slot of the type (``__init__``,
+    ``__next__``) cannot be replaced this way.
+    """
+
+    __slots__ = ("_before", "_installed", "_name", "_owner")
+
+    def __init__(self, owner: type, name: str, wrap: Wrap) -> None:
+        self._owner = owner
+        self._name = name
+        self._before: Any = vars(owner)[name]
+        before = self._before
+        if isinstance(before, _CLASS_METHODS):
+
+            def call(cls: type, /, *args: Any, **kwargs: Any) -> Any:
+                return before.__get__(None, cls)(*args, **kwargs)
+
+            self._installed: Any = classmethod(wraps(call)(wrap(call)))
+        elif isinstance(before, staticmethod):
+            self._installed = staticmethod(wrap(before.__func__))
+        else:
+            self._installed = wraps(before)(wrap(before))
+
+    @property
+    def places(self) -> list[str]:
+        """What it replaces."""
+        return [f"{self._owner.__qualname__}.{self._name}"]
+
+    def install(self) -> None:
+        put_in_type(self._owner, self._name, self._installed)
+
+    def remove(self) -> None:
+        put_in_type(self._owner, self._name, self._before)
+
+
+_CLASS_METHODS: Final = (classmethod, type(vars(dict)["fromkeys"]))
+
+
 class LatePatch:
     """A patch of a module that may not have been imported yet; ``find(module)`` is its owner.
 
@@ -146,7 +222,8 @@ class LatePatches:
 class Patches:
     """A set of patches that is installed while anybody needs it.
 
-    ``opened`` is told of every session that has opened with them.
+    ``opened`` is called with every session that has opened with them. ``in_replay`` are more of them
+    that only replays need, so that recordings do not pay for them.
     """
 
     def __init__(
@@ -154,8 +231,10 @@ class Patches:
         make: Callable[[], Sequence[Installable]],
         *,
         opened: Callable[[Any], None] = lambda session: None,
+        in_replay: Patches | None = None,
     ) -> None:
         self.opened = opened
+        self.in_replay = in_replay
         self._make = make
         self._lock = threading.Lock()
         self._users = 0

@@ -257,13 +257,13 @@ def _arriving(original: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(original)
     def set_part(self: Any, number: int, came: tuple[bool, Any]) -> None:
-        arrival: Arrival | None = getattr(self, _ARRIVAL, None)
-        if arrival is None:
-            original(self, number, came)
-            return
         success, value = came
         if isinstance(value, Failed):
             came = success, value.error
+        arrival: Arrival | None = getattr(self, _ARRIVAL, None)
+        if arrival is None:  # of a pool of threads, or outside any session
+            original(self, number, came)
+            return
         arrival.take(lambda: original(self, number, came), part=f":{number}")
 
     return set_part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from reenact.engine.lanes import Lane
 from reenact.engine.results import is_there
 from reenact.engine.room import Room
 from reenact.format.canonical import canonical, digest, digest_bytes
-from reenact.format.draws import Run, dump_run, values_of
+from reenact.format.draws import Run, dump_aside, dump_run, values_of
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
 from reenact.policy.redaction import Redactor
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from reenact.store.sink import Sink
 
 __all__ = ["Opened", "Recorder"]
+
+
+_ALWAYS: Final = ("lens", "provider", "model", "inputHash", "toolSchemaHash")
+"""Fields of a model call that are written even where the request is left out."""
 
 
 class Opened(msgspec.Struct, eq=False):
@@ -99,7 +103,10 @@ class Recorder:
             opened.parent = self._copy(opened, opened.entry.opening.seq) or None
             opened.lane.models += call.type == "llm_request"
             return opened
-        data = {**({} if brief else call.extra), **call.request, "key": opened.key}
+        extra = call.extra
+        if brief:
+            extra = {name: extra[name] for name in _ALWAYS if name in extra}
+        data = {**extra, **call.request, "key": opened.key}
         if call.type == "tool_call":
             data["callId"] = call_id(opened)
             data["args"] = None if brief else data["args"]
@@ -125,6 +132,7 @@ class Recorder:
         """A stream begins: from now on what has come of it survives a kill."""
         known = self.completing(opened, {"ok": False} if opened.call.type == "tool_call" else {})
         data = {name: item for name, item in known.items() if name != "valueHash"}
+        data = _with_tool(opened, data)
         kind = completing_type(opened.call)
         draft = self._draft(kind, data, opened.lane.name, opened.parent)
         opened.note = self._sink.begin(draft, opened.position)
@@ -199,6 +207,7 @@ class Recorder:
                 return self._late.copy(seq) if pair else self._copy(opened, seq)
             self._late.leave_out(seq)
         if pair:
+            data = _with_tool(opened, data)
             return self._append(kind, data, opened.lane.name, opened.parent, opened.call.operation)
         return self._append_position(opened, kind, data)
 
@@ -213,7 +222,12 @@ class Recorder:
     def draws(self, lane: Lane, run: Run, *, aside: bool = False) -> None:
         """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that are no
         positions of it."""
-        data = dump_run(run)
+        data = dump_aside(run) if aside else dump_run(run)
+        if "type" in data:  # a state mutation
+            data["aside"] = True
+            with self._lock:
+                self._append("state_mutation", data, lane.name, None, str(data["type"]), noted=True)
+            return
         data["valueHash"] = self.value_hash(values_of(data))
         if data["source"] not in DRAWS:
             data["instant"] = True  # what else has this source is waited for
@@ -303,6 +317,13 @@ class Recorder:
         self, kind: str, data: Data, lane: str, parent: int | None = None, op: str = ""
     ) -> Draft:
         return Draft(type=kind, data=data, ts=self._clock(), lane=lane, parent=parent, op=op)
+
+
+def _with_tool(opened: Opened, data: Data) -> Data:
+    """``data`` of a completing event; that of a tool also has the name of the tool."""
+    if opened.call.type != "tool_call" or "name" in data:
+        return data
+    return {"name": opened.call.operation, **data}
 
 
 def _volatile(call: Call, result: Data) -> Data:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from reenact.diff.text import around, clip, safe
-from reenact.engine.divergence import Divergence, Gap, Nearest, Seen
+from reenact.engine.divergence import Divergence, Gap, Nearest, Recorded, Seen
 from reenact.engine.requests import operation_of
 from reenact.format.event import Event
 
@@ -31,6 +31,7 @@ def render(divergence: Divergence, *, width: int = 100) -> str:
         ("asked", _seen(divergence.observed, width)),
         ("recorded", _seen(divergence.expected, width)),
         ("difference", _gaps(divergence, width)),
+        ("served", _served(divergence)),
         ("nearest", _nearest_lines(divergence.nearest, width)),
         ("flags", (safe(flag) for flag in divergence.flags)),
         ("stack", (safe(line) for line in (divergence.stack or "").splitlines())),
@@ -68,11 +69,11 @@ def _header(divergence: Divergence) -> str:
 def _seen(seen: Seen | None, width: int) -> Iterator[str]:
     if seen is None:
         return
-    event = "" if seen.seq is None else f"event {seen.seq}: "
+    event = f"event {seen.seq}: " if isinstance(seen, Recorded) else ""
     name = f"{seen.type} {seen.operation}".rstrip()
     yield f"{event}{safe(name)}, lane {safe(seen.lane)}"
-    if seen.data is not None:
-        yield from _block(_value(seen.data), width - 2)
+    if seen.request not in (None, {}):
+        yield from _block(_value(seen.request), width - 2)
     if seen.digest is not None:
         yield f"(cut; the whole is {safe(seen.digest)})"
 
@@ -99,6 +100,11 @@ def _decoded(raw: str) -> str | None:
         return b64decode(raw, validate=True).decode()
     except (Base64Error, ValueError):
         return None
+
+
+def _served(divergence: Divergence) -> Iterator[str]:
+    if divergence.served is not None:
+        yield f"the recorded result of event {divergence.served}"
 
 
 def _gaps(divergence: Divergence, width: int) -> Iterator[str]:
@@ -150,7 +156,10 @@ def _listed(items: Sequence[Any], line: Any, width: int) -> Iterator[str]:
 
 def _short(divergence: Divergence) -> str:
     place = "" if divergence.event_seq is None else f"event {divergence.event_seq}, "
-    return f"{place}lane {safe(divergence.lane)}: {divergence.code}: {safe(divergence.detail)}"
+    code: str = divergence.code
+    if divergence.served is not None:
+        code = f"{code}, served event {divergence.served}"
+    return f"{place}lane {safe(divergence.lane)}: {code}: {safe(divergence.detail)}"
 
 
 def _short_event(event: Event) -> str:

@@ -12,12 +12,15 @@ import msgspec
 
 from reenact.format.event import Data
 
-__all__ = ["BOOKKEEPING", "Ask", "kind_of", "operation_of", "request_of"]
+__all__ = ["BOOKKEEPING", "FUNCTION_LENS", "Ask", "kind_of", "operation_of", "request_of"]
 
 BOOKKEEPING: Final = frozenset(
     "key rawHash timing volatile redacted withheld attempt call inner position changed".split()
 )
 """Fields of an event that are about the recording, not about the call."""
+
+FUNCTION_LENS: Final = "function"
+"""The lens of calls that no lens looks at: their meaning is what the function is called with."""
 
 _OPAQUE = frozenset({"callId"})
 """The id of a call is another one in every run."""
@@ -49,10 +52,15 @@ def request_of(type: str, data: Data) -> Data:
         names = ("source", "op", "request") if "request" in data else ("source", "key")
     elif type == "tool_call":
         names = ("name", "args")
+    elif type == "llm_request" and data.get("lens") == FUNCTION_LENS:
+        names = ("provider", "model", "request")  # no part of the arguments has to name the model
     elif type == "llm_request" and "lens" in data:
         names = ("request",)  # over HTTP; the rest is what a lens saw in it
     else:
-        return {name: item for name, item in data.items() if name not in BOOKKEEPING | _OPAQUE}
+        left_out = BOOKKEEPING | _OPAQUE
+        if type == "tool_result":
+            left_out |= {"name"}  # repeats that of the call, for readers of the log
+        return {name: item for name, item in data.items() if name not in left_out}
     return {name: data[name] for name in names if name in data}
 
 

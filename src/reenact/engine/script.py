@@ -15,10 +15,10 @@ from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.entries import Brief, belongs, look, make_entry, text
 from reenact.engine.lane_script import LaneScript
 from reenact.engine.letting import LetBy
-from reenact.engine.order import Order
+from reenact.engine.order import Delivery, Order
 from reenact.errors import RecordingError, ValueRefused
 from reenact.format import lane as lanes
-from reenact.format.draws import load_run
+from reenact.format.draws import load_aside, load_run
 from reenact.format.event import Data, Event
 from reenact.format.schedule import DROPPED, STOPPED, run_names
 
@@ -179,6 +179,19 @@ class Script:
         self.order.leave_out(entry.lane, f"{CHUNK}:{entry.position}")
         self.order.some_apart = True
 
+    def is_unused(self, delivery: Delivery) -> bool:
+        """Return whether ``delivery`` belongs to a recorded call that has not been made.
+
+        The pieces of a stream can precede the event of its call, which is not read for this."""
+        if not self._by_lane:
+            return False
+        lane, token = self._lanes.get(delivery.lane), delivery.token
+        if isinstance(token, int):
+            ahead = () if lane is None else lane.ahead
+            return any(one.closing is not None and one.closing.seq == token for one in ahead)
+        position = token[1].removeprefix(f"{CHUNK}:").partition(":")[0]
+        return position.isdecimal() and (lane is None or int(position) >= lane.cursor)
+
     def mark(self, kind: str, lane: str) -> Entry | None:
         """The next ``run_start`` or ``run_end`` of ``lane``, or None."""
         waiting = self._marks[kind, lane if self._by_lane else lanes.ROOT]
@@ -237,7 +250,11 @@ class Script:
         elif kind in PAIRS:
             self._open_pair(event)
         elif kind == "state_mutation" or kind in _MARKS:
-            entry = make_entry(event, look(event))
+            brief = look(event)
+            if brief.aside is True:
+                self._add_aside(event)
+                return
+            entry = make_entry(event, brief)
             entry.closing, entry.instant = event, True
             if kind not in _MARKS:
                 self._add(entry)
@@ -276,7 +293,7 @@ class Script:
 
     def _add_aside(self, event: Event) -> None:
         try:
-            run = load_run(self.data_of(event))
+            run = load_aside(self.data_of(event))
         except ValueRefused:
             return  # never a divergence: the next ones are real
         for name, column in zip(run.names, run.columns, strict=True):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from reenact._system import pause
+from reenact._system import pause, process_id
 from reenact.engine.assembling import make_comparer, make_machine, make_script
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.conductor import Conductor
 from reenact.engine.current import VARIABLE, enter, set_process_session
-from reenact.engine.draws import draws_of
+from reenact.engine.draws import Draws, draws_of
+from reenact.engine.ended_lanes import EndedLanes
 from reenact.engine.forked import Forked
 from reenact.engine.forking import watch
 from reenact.engine.keeping import Keeper
 from reenact.engine.lanes import Lane
+from reenact.engine.machine import Machine
 from reenact.engine.opening import Opened as Parts
 from reenact.engine.opening import open_parts
 from reenact.engine.recorder import Opened, Recorder
@@ -84,35 +86,74 @@ class Session(Forked):
     def _assemble(self, parts: Parts) -> None:
         settings, policy = self.settings, self.settings.policy
         self.comparer = make_comparer(settings, parts)
+        self.writes = self.mode not in ("off", "replay")
+        self.paces = policy.match == "lane" and self.mode != "off"
+        self._enacts = self.paces and self.mode == "replay"
+        self.run_seed = settings.run_seed
+        if parts.is_brief:
+            self._opener = get_ident()
+            return
         script = make_script(settings, parts, settings.lane)
         self.machine = make_machine(settings, parts, self.comparer, script)
-        self.writes = self.mode not in ("off", "replay")
         if self.mode in ADDS and script is not None and parts.late is not None:
             ordered = policy.match != "lookup"
             self._keeper = Keeper(script, parts.late, self.machine, self.comparer, ordered=ordered)
         if parts.branch is not None:
             self._begin_branch(parts, parts.branch)
-        self.paces = policy.match == "lane" and self.mode != "off"
-        self._enacts = self.paces and self.mode == "replay"
         order = script.order if script is not None and self.mode == "replay" else None
         self.conductor = Conductor(self.lock, order, self._stalled, patience=settings.patience)
+        # A forked run has to make every call before its point, however late.
+        if script is not None and order is not None and self.branching is None:
+            self.conductor.ended_lanes = EndedLanes(script.is_unused)
+            fails = self.machine.strict and settings.unused == "error"
+            self.conductor.fails_without_calls = fails
         if self.branching is not None and self.paces:
             self.conductor.at_limit = self.branching.look
             self.conductor.expects_point = self.branching.expects_point
-        self.recorder: Recorder
         if parts.sink is not None:
-            self.recorder = Recorder(
-                parts.sink,
-                parts.clock,
-                parts.redactor,
-                parts.room,
-                late=parts.late or parts.forks_to,
-                lock=self.lock,
-            )
+            self.recorder = self._make_recorder(parts)
         self.draws = draws_of(self)
-        self.run_seed = settings.run_seed
         if parts.source is not None and not self.run_seed:
             self.run_seed = parts.source.manifest().capture_id
+
+    def __getattr__(self, name: str) -> Any:
+        """Make a part of a brief session when it is first needed."""
+        make = _LATER.get(name)
+        if make is None or self._parts is None or not self._parts.is_brief:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        with self.lock:
+            if not self._has(name):  # another thread may have been first
+                setattr(self, name, make(self, self._parts))
+        return vars(self)[name]
+
+    def _has(self, name: str) -> bool:
+        """Return whether this part was made."""
+        return name in vars(self)
+
+    def _make_machine(self, parts: Parts) -> Machine:
+        return make_machine(self.settings, parts, self.comparer, None)
+
+    def _make_conductor(self, parts: Parts) -> Conductor:
+        conductor = Conductor(
+            self.lock, None, self._stalled, patience=self.settings.patience, opener=self._opener
+        )
+        if self._state == "closed":
+            conductor.close(self._closed)
+        return conductor
+
+    def _make_recorder(self, parts: Parts) -> Recorder:
+        assert parts.sink is not None
+        return Recorder(
+            parts.sink,
+            parts.clock,
+            parts.redactor,
+            parts.room,
+            late=parts.late or parts.forks_to,
+            lock=self.lock,
+        )
+
+    def _make_draws(self, parts: Parts) -> Draws:
+        return draws_of(self)
 
     def _begin_branch(self, parts: Parts, branch: Branch) -> None:
         from reenact.engine.branch_machine import BranchMachine
@@ -173,16 +214,18 @@ class Session(Forked):
     def _close(self, error: BaseException | None) -> None:
         with self.lock:
             self._flush()
-            self.draws.end_all()
+            if self._has("draws"):
+                self.draws.end_all()
             self._end_what_is_under_way()
             self._state = "closed"
             self.paces = self._enacts = False
-            self.conductor.close(self._closed)
+            if self._has("conductor"):
+                self.conductor.close(self._closed)
         if self.mode != "off":
             for patches in reversed(self._patches()):
                 patches.release()
         assert self._parts is not None
-        away = self.settings.guest or os.getpid() != self._pid
+        away = self.settings.guest or process_id() != self._pid
         self._ending.come(self._parts, error, forked=away)
 
     def settle_kept(self) -> None:
@@ -327,3 +370,12 @@ class Session(Forked):
         """Is there a recorded answer for ``call``?"""
         with self.lock:
             return self.machine.has_recorded(call, self.lanes.current().name)
+
+
+_LATER: Final[dict[str, Callable[[Session, Parts], Any]]] = {
+    "machine": Session._make_machine,
+    "conductor": Session._make_conductor,
+    "recorder": Session._make_recorder,
+    "draws": Session._make_draws,
+}
+"""The parts of a brief session. Most requests of an app make few calls, and need none of them."""

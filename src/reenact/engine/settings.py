@@ -19,6 +19,7 @@ from reenact.engine.ways import SESSION, Ways
 from reenact.errors import UsageError
 from reenact.policy.access import check_mode
 from reenact.policy.capabilities import KNOWN
+from reenact.policy.drivers import DRIVERS, driver_named
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.places import (
     FIXTURES,
@@ -100,6 +101,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     whole_process: bool = False
     pass_hosts: tuple[str, ...] = ()
     """Hosts that are really asked over HTTP, in every mode, and not recorded."""
+    allowed_drivers: frozenset[str] = frozenset()
+    """Names of drivers whose statements are really made in a replay, and counted."""
+    scratch: tuple[str, ...] | None = None
+    """The folders outside which files cannot be changed; None: files can be changed everywhere."""
+    current_environment: bool = False
+    """Environment variables have the values of this process now, also in a replay."""
+    refuses_drivers: bool = False
+    """Statements of drivers that are not allowed are refused in every mode, not only in a replay."""
     own_servers: bool = False
     """Calls to a server inside this process are made, and not noted: nothing crosses the edge. Of a
     session for the whole process that is always so."""
@@ -200,10 +209,13 @@ def settle(
     :class:`PathRefused`, and :class:`PolicyRefused` for a mode or world that is not allowed."""
     environ = os.environ
     top = Path(root).absolute() if root is not None else find_root(Path.cwd(), environ)
-    pinned = _passing(_pinned(top, policy, match=match, ignore=ignore, files=files), allow)
+    drivers = frozenset(found.name for name in allow if (found := driver_named(name)))
+    boundaries = [name for name in allow if driver_named(name) is None]
+    pinned = _passing(_pinned(top, policy, match=match, ignore=ignore, files=files), boundaries)
     chosen = mode_named(mode) if mode is not None else pinned.policy.mode or "replay"
     asked = "record_missing" if chosen == "update" else chosen
-    check_mode(pinned, asked, world(environ, is_under_pytest(), _named_worlds(top)))
+    worlds = (*_named_worlds(top), *(pinned.worlds or ()))
+    check_mode(pinned, asked, world(environ, is_under_pytest(), worlds))
     is_strict = _said_strict(strict, pinned.policy.strictness, environ)
     _check_flags(chosen, rest)
     place, as_tape = _place(top, name, capture, tape, chosen, fixture_root)
@@ -217,6 +229,7 @@ def settle(
         warn=warn if isinstance(warn, Heard) else Heard(warn),
         files=_places(top, pinned.policy.files.roots),
         files_apart=_apart(top, place),
+        allowed_drivers=drivers | rest.pop("allowed_drivers", frozenset()),
         **rest,
     )
 
@@ -296,8 +309,10 @@ def _capability(name: str) -> str:
     """A boundary is named by its capability, or by the source that it is recorded as."""
     names = [*CAPABILITIES, *(known for known, _ in KNOWN.items())]
     if name not in names:
+        known = [*names, *(driver.name for driver in DRIVERS)]
         raise UsageError(
-            f"there is no boundary {name[:64]!r} to let through", hint=did_you_mean(name, names)
+            f"unknown boundary or driver {name[:64]!r}",
+            hint=did_you_mean(name, known),
         )
     return CAPABILITIES.get(name, name)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
 from reenact.diff.values import Difference
 from reenact.engine.bounding import Bounds, cost
-from reenact.engine.divergence import MOST_PATHS, Code, Divergence, Gap, Nearest, Seen
+from reenact.engine.divergence import MOST_PATHS, Code, Divergence, Gap, Nearest, Recorded, Seen
 from reenact.engine.nearest import Likeness
 from reenact.engine.requests import Ask, operation_of, request_of
 from reenact.engine.ways import SESSION, Ways
@@ -26,6 +27,8 @@ __all__ = ["Showing", "is_withheld"]
 
 # Bytes of JSON: together less than a divergence may have.
 _SEEN = 8_000
+_REST = 2_000
+"""Fields of a recorded event that are not compared: what came back, hashes, bookkeeping."""
 _GAPS = 26_000
 _VALUE = 4_000
 _DETAIL = 1_000
@@ -36,6 +39,9 @@ _FLAGS = 16
 _STACK = 4_000
 _NEAREST_PATHS = 5
 _NEAREST_PATH = 200
+
+
+_AnySeen = TypeVar("_AnySeen", bound=Seen)
 
 
 class Showing:
@@ -69,8 +75,8 @@ class Showing:
                 code=code,
                 detail=line(detail, _DETAIL),
                 lane=line(lane),
-                expected=self._seen_event(event) if event else None,
-                observed=self._seen_ask(ask) if ask else None,
+                expected=self._recorded(event) if event else None,
+                observed=self._asked(ask) if ask else None,
                 event_seq=event.seq if event else None,
                 paths=self._gaps(differing[:MOST_PATHS]),
                 more_paths=max(0, len(differing) - MOST_PATHS),
@@ -85,21 +91,34 @@ class Showing:
         """One line: a path in it may hold anything."""
         return self._bounds.line(hint, _HINT).replace("\n", " ")
 
-    def _seen_event(self, event: Event) -> Seen:
-        request, known = request_of(event.type, event.data), operation_of(event.type, event.data)
-        return self._seen(event.type, event.lane, request, event.seq, known)
+    def _recorded(self, event: Event) -> Recorded:
+        """The complete envelope. The request has most of the room, because it is compared."""
+        data: Data = self._redactor.redact(event.data).value
+        request = request_of(event.type, data)
+        shown, cut = self._bounds.fitted(request, _SEEN)
+        rest = {name: item for name, item in data.items() if name not in request}
+        line = self._bounds.line
+        return Recorded(
+            version=event.version,
+            capture_id=line(event.capture_id),
+            run_id=line(event.run_id),
+            seq=event.seq,
+            ts=event.ts,
+            type=line(event.type),
+            lane=line(event.lane),
+            parent=event.parent,
+            data={**self._bounds.value(rest, _REST), **shown},
+            operation=line(operation_of(event.type, data)),
+            digest=digest(request) if cut else None,
+        )
 
-    def _seen_ask(self, ask: Ask) -> Seen:
-        return self._seen(ask.type, ask.lane, ask.request, None, ask.operation)
-
-    def _seen(self, type: str, lane: str, request: Data, seq: int | None, known: str = "") -> Seen:
-        data = self._redactor.redact(request).value
+    def _asked(self, ask: Ask) -> Seen:
+        data = self._redactor.redact(ask.request).value
         shown, cut = self._bounds.fitted(data, _SEEN)
         return Seen(
-            type=self._bounds.line(type),
-            operation=self._bounds.line(operation_of(type, request) or known),
-            lane=self._bounds.line(lane),
-            seq=seq,
+            type=self._bounds.line(ask.type),
+            operation=self._bounds.line(operation_of(ask.type, ask.request) or ask.operation),
+            lane=self._bounds.line(ask.lane),
             data=shown,
             digest=digest(data) if cut else None,
         )
@@ -171,7 +190,9 @@ def _data_flags(data: Data) -> Iterator[str]:
         yield "redacted"
 
 
-def _bare(seen: Seen | None) -> Seen | None:
+def _bare(seen: _AnySeen | None) -> _AnySeen | None:
+    """``seen`` without contents."""
     if seen is None:
         return None
-    return Seen(type=seen.type, operation="", lane=seen.lane, seq=seen.seq)
+    nothing: Data | None = {} if isinstance(seen, Recorded) else None
+    return msgspec.structs.replace(seen, operation="", data=nothing, digest=None)

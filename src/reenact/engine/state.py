@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from reenact._system import process_id
 from reenact.engine.conductor import Conductor
 from reenact.engine.divergence import Divergence
 from reenact.engine.ending import Ending
@@ -58,6 +58,8 @@ class State(Explicit):
         self.lock = threading.RLock()
         self.approximate = ""
         """Why the recorded order is not exact, if it is not."""
+        self.told: Any = None
+        """What the program knows of the machine, see :mod:`reenact.boundaries.host.told`."""
         self.last_clock: float | None = None
         self.full: BudgetExceeded | None = None
         """In a replay: the recording was full from here on."""
@@ -79,7 +81,7 @@ class State(Explicit):
         self._ending = Ending(self._me())
         self._state = "new"
         self._before: list[tuple[Any, Any]] = []
-        self._pid = os.getpid()
+        self._pid = process_id()
         self._warned: set[str] = set()
 
     def before_close(self, act: Callable[[], None]) -> None:
@@ -119,6 +121,11 @@ class State(Explicit):
     def source(self) -> SeekableSource | None:
         """The recording that is read."""
         return None if self._parts is None else self._parts.source
+
+    @property
+    def free_draws(self) -> set[str]:
+        """See :attr:`reenact.engine.opening.Opened.free`."""
+        return set() if self._parts is None else self._parts.free
 
     @property
     def run_id(self) -> str:

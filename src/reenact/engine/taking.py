@@ -11,13 +11,19 @@ from reenact.engine.letting import capability_of
 from reenact.engine.pieces import chunk_name
 from reenact.engine.recorder import Opened
 from reenact.engine.requests import request_of
+from reenact.format.event import Data
 
 if TYPE_CHECKING:
     from reenact.engine.session import Session
 
-__all__ = ["first_unused", "take_recorded", "unused_calls"]
+__all__ = ["first_unused", "is_cassette_entry", "take_recorded", "unused_calls"]
 
 _CALLS = ("nondeterministic", "llm_request", "tool_call")
+
+
+def is_cassette_entry(data: Data) -> bool:
+    """Return whether an event's data are an entry that :mod:`reenact.rr` wrote."""
+    return "err" in data and not isinstance(data.get("request"), dict)
 
 
 def unused_calls(session: Session) -> Iterator[Entry]:
@@ -82,7 +88,8 @@ def _call(entry: Entry) -> Call:
     paired = entry.type in PAIRS
     return Call(
         type=entry.type,  # type: ignore[arg-type]
-        capability=capability_of(entry),
+        # Serving an entry of a cassette does nothing that needs a capability.
+        capability="" if is_cassette_entry(data) else capability_of(entry),
         operation=entry.operation,
         request=request_of(entry.type, data),
         source="" if paired else entry.kind,

@@ -107,6 +107,7 @@ def _start_in_lane(original: Callable[..., Any], thread: Any, session: Session, 
             with session.lanes.inside(lane):
                 run()
         finally:
+            conductor.lane_ends(lane)
             conductor.job_ends(thread)
 
     turn = conductor.thread_waits(lane, thread)

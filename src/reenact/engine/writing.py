@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from reenact._system import start_clock
 from reenact.engine.branch import Branch
 from reenact.engine.call import SCHEDULE
 from reenact.engine.drawing import SAYS_DRAWS
@@ -19,18 +20,26 @@ from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.redaction import Redactor
 from reenact.store.branching import BranchSink
+from reenact.store.buffered import BufferedSink
 from reenact.store.copying import Copier, LateSink
 from reenact.store.directory import DirectorySink
 from reenact.store.joining import GuestSink, read_open
 from reenact.store.layout import EVENTS
-from reenact.store.recording import make_seed
+from reenact.store.recording import again, make_seed
 from reenact.store.seal import own_seal
 from reenact.store.sink import CopySink, Options
 from reenact.store.source import SeekableSource
 from reenact.store.steady import as_before, header_of
 from reenact.store.tape_sink import TapeSink
 
-__all__ = ["branch_seed", "open_guest", "open_joined_branch", "start_writing"]
+__all__ = [
+    "Buffered",
+    "branch_seed",
+    "open_guest",
+    "open_joined_branch",
+    "open_unwritten",
+    "start_writing",
+]
 
 
 def start_writing(settings: Settings, path: Path, parts: Opened) -> None:
@@ -68,6 +77,46 @@ def start_writing(settings: Settings, path: Path, parts: Opened) -> None:
         return
     sink.start(_seed(settings, parts))
     parts.sink = sink
+
+
+class Buffered:
+    """Opens the outside of sessions that record to memory first. All of them have the same policy and
+    redactor: an app opens one for each request, so everything they share is made once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._redactor = settings.redactor()
+        self._free: set[str] = set()
+        self._seed: Seed | None = None
+
+    def open(self, settings: Settings) -> tuple[Opened, BufferedSink]:
+        """The outside of one session, and its sink. ``settings.path`` is where the recording goes
+        when memory does not suffice."""
+        assert settings.path is not None
+        clock = start_clock()
+        options = Options(
+            redactor=self._redactor, durability=settings.policy.durability, warn=settings.warn
+        )
+        sink = BufferedSink(settings.path, clock=clock, options=options)
+        parts = Opened(
+            clock,
+            self._redactor,
+            sink=sink,
+            room=Room(settings.policy),
+            share=sink.move_to_disk,
+            is_brief=True,
+            free=self._free,
+        )
+        sink.start(self._new_seed(settings, parts))
+        return parts, sink
+
+    def _new_seed(self, settings: Settings, parts: Opened) -> Seed:
+        # A program may make more capabilities known while it runs.
+        if self._seed is None or self._seed.capability_set != KNOWN.capability_set_hash():
+            self._seed = _seed(settings, parts)
+            return self._seed
+        seed = again(self._seed, parts.clock)
+        parts.run_id = seed.run_id
+        return seed
 
 
 def _start_branch(settings: Settings, into: Path, parts: Opened, branch: Branch) -> None:
@@ -161,6 +210,20 @@ def open_guest(settings: Settings) -> Opened:
     sink.start(begun.seed)
     room, run_id = Room(settings.policy), begun.seed.run_id
     return Opened(begun.clock, redactor, sink=sink, room=room, run_id=run_id)
+
+
+def open_unwritten(settings: Settings, reason: str) -> Opened:
+    """The outside of a session that records, where nothing can be written: the program runs, and the
+    manifest that the session has at its end has the status ``error`` and this ``reason``."""
+    from reenact.store.memory import MemorySink  # few sessions need it
+
+    clock, redactor = start_clock(), settings.redactor()
+    options = Options(redactor=redactor, warn=settings.warn)
+    parts = Opened(clock, redactor, room=Room(settings.policy))
+    sink = MemorySink(options=options, failure=reason)
+    sink.start(_seed(settings, parts))
+    parts.sink = sink
+    return parts
 
 
 def _seed(settings: Settings, parts: Opened, *, into: bool = False) -> Seed:

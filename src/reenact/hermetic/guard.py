@@ -6,17 +6,21 @@ runs outside the session, and is left alone; so is what stays inside the program
 sockets of its own processes, ports that it listens on itself, forks.
 
 A hook cannot be taken out again. It is added when the first session opens, and asks one dictionary,
-which is empty while none is open. Connections that are made in C never come by here: known
-libraries that make such ones are refused when they are imported, and ``--isolate`` is for the rest.
+which is empty while none is open. No event announces what is sent on a connection that is open
+already, so that is checked where it is sent (:mod:`.connections`, :mod:`.statements`), also for
+workers that a session hands work to (:mod:`.queues`). Connections that are made in C never come by
+here: known libraries that make such ones are refused when they are imported, and ``--isolate`` is
+for the rest.
 """
 
 from __future__ import annotations
 
+import _socket
 import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextvars import Context
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -27,24 +31,32 @@ from reenact.engine.patches import Installable, LatePatch, Patch
 from reenact.engine.session import Session
 from reenact.hermetic.addresses import (
     is_answered_here,
+    is_loopback,
     is_reverse_answered_here,
     listens_here,
+    listens_on_path,
     remember,
+    text,
     written,
 )
+from reenact.hermetic.connections import Sends, allow_descriptor, listens_in_c
 from reenact.hermetic.edge import has_name, is_isolated, stays
-from reenact.hermetic.kinship import begin
-from reenact.hermetic.origin import importer
+from reenact.hermetic.kinship import begin, kin_listens, kin_listens_on_path
+from reenact.hermetic.origin import importer, place
 from reenact.hermetic.own import is_own
 from reenact.hermetic.processes import STARTS, Start, asks_the_machine, goes_out, is_ours
+from reenact.hermetic.queues import Queues, handed, release_unneeded
+from reenact.hermetic.sent_bytes import SentBytes
 from reenact.hermetic.stacks import Stack, StackWatch, imported, is_covered
+from reenact.hermetic.statements import SEAMS, Statement, Statements, is_memory, is_observer
+from reenact.policy.drivers import driver_named, driver_of
 
 if TYPE_CHECKING:
     from reenact.hermetic import refusal
 else:
     refusal = late_module("reenact.hermetic.refusal")
 
-__all__ = ["Guard", "is_isolated", "listens_here"]
+__all__ = ["Guard", "add_checks", "is_isolated", "listens_here"]
 
 _PACKET = getattr(socket, "AF_PACKET", None)
 _NOWHERE = Context()
@@ -61,16 +73,25 @@ def _hook(event: str, args: tuple[Any, ...], get: Any = _checks.get) -> None:
         check(*args)
 
 
+def add_checks(checks: Mapping[str, Callable[..., None]]) -> None:
+    """Call ``checks``, by the names of audit events, until the guard is removed."""
+    _checks.update(checks)
+
+
 def holding() -> Session | None:
     """The session that has a say here: one that the boundaries serve.
 
-    Outside any session it is the replay of the whole process, unless its policy lets calls
-    through, or makes them again: then this may be such a call. Connections of our own are nobody's.
+    Outside any session it is the replay that has handed work to this thread or task, else the replay
+    of the whole process, unless its policy lets calls through, or makes them again: then this may be
+    such a call. Connections of our own are nobody's.
     """
     session = current()
     if session is None:
         if is_own():
             return None
+        worker = handed()
+        if worker is not None:
+            return worker.session
         session = in_context(_NOWHERE)
         if session is None or session.mode != "replay" or session.asks_again:
             return None
@@ -83,6 +104,28 @@ def holding() -> Session | None:
     return session
 
 
+_CHECKED = frozenset(driver.name for driver in map(driver_of, SEAMS) if driver is not None) - {
+    "pymongo"
+}
+"""Drivers whose statements are checked. Those of pymongo are checked when they are sent."""
+
+
+def _allows(session: Session, driver: str) -> bool:
+    """Is every statement of ``driver`` allowed, or is there nothing to refuse?"""
+    if driver in session.settings.allowed_drivers:
+        return True
+    if session.mode != "replay" and not session.settings.refuses_drivers:
+        return True
+    return session.settings.policy.action_for("net.connect", driver) == "pass"
+
+
+def _is_unseen(stack: Stack) -> bool:
+    """Does ``stack`` send in C, where nothing refuses its statements either?"""
+    driver = driver_named(stack.module)
+    is_checked = stack.module == "uvloop" or (driver is not None and driver.name in _CHECKED)
+    return stack.kind == "unseen" and not is_checked
+
+
 class Guard:
     """Installed while a session is open.
 
@@ -92,8 +135,12 @@ class Guard:
     def __init__(self, covered: refusal.Covered, modules: Callable[[], Collection[str]]) -> None:
         self._covered = covered
         self._modules = modules
+        self._unseen: list[Stack] = []
+        self._counted = -1
+        """The number of imported modules when ``_unseen`` was filled."""
         self._patches: list[Installable] = [
             StackWatch(self._imports),
+            Statements(holding, self._states, _allows),
             *(
                 Patch(socket.socket, name, self._before_looking_up)
                 for name in ("bind", "connect", "connect_ex", "sendto", "sendmsg")
@@ -104,6 +151,11 @@ class Guard:
         ]
         if hasattr(os, "_spawnvef"):
             self._patches.append(Patch(os, "_spawnvef", self._before_forking))
+        self.in_replay: tuple[Installable, ...] = (
+            Sends(holding, self._sends, self._connects_in_c),
+            Queues(),
+        )
+        """What is installed only while a replay is open: every send and every queue passes here."""
 
     def install(self) -> None:
         global _hooked
@@ -118,6 +170,7 @@ class Guard:
                 "socket.gethostbyname": self._looks_up,
                 "socket.gethostbyaddr": self._looks_back,
                 "socket.getnameinfo": lambda address: self._looks_back(address[0]),
+                "sqlite3.connect": self._opens_database,
                 **{event: self._starting(event) for event in STARTS},
             }
         )
@@ -134,14 +187,22 @@ class Guard:
 
     def opened(self, session: Session) -> None:
         """Say what is in the process already and cannot be seen."""
-        if is_isolated():
+        release_unneeded()
+        if session.mode == "replay" and not is_isolated():
+            watch = SentBytes(session, lambda peer, count: self._sent(session, peer, count))
+            session.before_close(watch.compare)
+        # An app opens a session for every request, and rarely imports anything between two.
+        count = len(sys.modules)
+        if count != self._counted:
+            self._unseen = [one for one in imported(self._modules()) if _is_unseen(one)]
+            self._counted = count
+        if not self._unseen or is_isolated():
             return
-        for stack in imported(self._modules()):
-            if stack.kind == "unseen":
-                session.warn_once(
-                    f"{stack.name} was imported before the session opened, and no hook sees what "
-                    "it sends: it is neither recorded nor refused (reenact run --isolate holds it)"
-                )
+        for stack in self._unseen:
+            session.warn_once(
+                f"{stack.name} was imported before the session opened, and no hook sees what "
+                "it sends: it is neither recorded nor refused (reenact run --isolate holds it)"
+            )
 
     # Sockets
 
@@ -157,25 +218,67 @@ class Guard:
         if address is None or getattr(_named, "address", None) is address:
             return
         session = holding()
-        if session is not None and not stays(sock, address):
+        if session is None:
+            if is_own():
+                allow_descriptor(sock.fileno())
+            return
+        if not stays(sock, address):
             self._answer(session, refusal.connection(written(sock.family, address)))
+        if session.mode == "replay" and sock.type == socket.SOCK_STREAM:
+            allow_descriptor(sock.fileno())  # this connection stays inside, or it is allowed
+
+    def _connects_in_c(self, host: Any, port: Any) -> None:
+        """A connection that an event loop makes in C; without a port ``host`` is a path."""
+        session = holding()
+        if session is None:
+            return
+        if port is None:
+            if not (listens_on_path(host) or kin_listens_on_path(host)):
+                self._answer(session, refusal.connection(text(host)))
+            return
+        is_kin = is_loopback(host) and (listens_in_c(int(port)) or kin_listens(int(port)))
+        if not is_kin and not listens_here(host, int(port)):
+            self._answer(session, refusal.connection(written(socket.AF_INET, (host, port))))
+
+    def _sends(self, session: Session, peer: str) -> None:
+        """A send to ``peer`` on a connection that the session did not open."""
+        self._answer(session, refusal.sending(peer, counted=_CHECKED))
+
+    def _sent(self, session: Session, peer: str, count: int) -> None:
+        refusal.report_sent(session, refusal.bytes_left(peer, count), self._covered)
+
+    # Drivers
+
+    def _states(self, session: Session, driver: str, found: Statement) -> None:
+        self._answer(session, refusal.statement(driver, found.command, found.target))
+
+    def _opens_database(self, database: Any) -> None:
+        session = holding()
+        if session is not None and not is_memory(database) and not is_observer():
+            self._answer(session, refusal.statement("sqlite3", "connect", text(database)))
 
     def _before_looking_up(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The C code turns a name into an address before it tells the hook."""
-        binds = original.__name__ == "bind"
+        name = original.__name__
+        binds = name == "bind"
+        # Inherited: looked up at each call, because a replay patches the type that it comes from.
+        inherited = vars(_socket.socket).get(name) is original
+
+        def proceed(sock: Any, *args: Any) -> Any:
+            return (getattr(_socket.socket, name) if inherited else original)(sock, *args)
 
         @wraps(original)
         def method(sock: Any, *args: Any) -> Any:
             address: Any = args[-1] if args else None
             if not has_name(sock, address) or holding() is None:
-                return original(sock, *args)
+                return proceed(sock, *args)
             if binds:
                 self._looks_up(address[0])
             else:
                 self._connects(sock, address)
             _named.address = address
             try:
-                return original(sock, *args)
+                return proceed(sock, *args)
             finally:
                 _named.address = None
 
@@ -185,8 +288,11 @@ class Guard:
 
     def _looks_up(self, host: Any, port: Any = None, family: int = 0, *_: Any) -> None:
         session = holding()
-        if session is not None and not is_answered_here(host, family):
-            self._answer(session, refusal.look_up(host, port))
+        if session is None or is_answered_here(host, family):
+            return
+        if session.settings.allowed_drivers and not place():
+            return  # asyncio looks a name up in a thread that does not tell for which library
+        self._answer(session, refusal.look_up(host, port))
 
     def _looks_back(self, host: Any) -> None:
         session = holding()

@@ -4,6 +4,10 @@
 in C or in Python, no packet of theirs reaches anybody else. Unix sockets that lie in the file
 system, and connections that were open before, are not held by this.
 
+CMD runs in a user namespace of its own, also as root, without any capability, and with
+no_new_privs: it can neither join the network of the machine again nor gain rights by running a
+set-user-ID program.
+
 Standard library only: it is also run as a file.
 """
 
@@ -24,9 +28,13 @@ ISOLATED: Final = "REENACT_ISOLATED"
 
 _NEW_USER, _NEW_NET = 0x1000_0000, 0x4000_0000
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
+_SET_NO_NEW_PRIVS, _BOUNDING_DROP, _AMBIENT, _AMBIENT_CLEAR = 38, 24, 47, 4
+"""Of prctl(2), see linux/prctl.h."""
+_CAPABILITY_VERSION = 0x2008_0522
+_EINVAL = 22
 HINT = (
-    "run it as root, or where user namespaces are allowed (sysctl user.max_user_namespaces; in a "
-    "container: with CAP_SYS_ADMIN), or without --isolate, where the other two rings hold"
+    "run it where user namespaces are allowed (sysctl user.max_user_namespaces; in a container: "
+    "with CAP_SYS_ADMIN), or without --isolate, where the other two rings hold"
 )
 
 
@@ -49,27 +57,53 @@ def isolate() -> None:
     try:
         _leave()
         _bring_up("lo")
+        _drop_rights()
     except OSError as error:
         raise Impossible(f"no network namespace can be made here: {error}") from error
 
 
 def _leave() -> None:
     user, group = os.geteuid(), os.getegid()
-    try:
-        _unshare(_NEW_NET)
-    except PermissionError:
-        _unshare(_NEW_USER | _NEW_NET)
-        # In the new user namespace everybody keeps the number that they have.
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{user} {user} 1")
-        _write("/proc/self/gid_map", f"{group} {group} 1")
+    # Also as root: in a namespace of the machine's own user namespace, root could return to its network.
+    _unshare(_NEW_USER | _NEW_NET)
+    # In the new user namespace everybody keeps the number that they have.
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def _drop_rights() -> None:
+    """Give up all capabilities for good. Interfaces are configured before: that needs one.
+
+    The bounding set comes first. Otherwise a program that root executes would get them all again.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    capability = 0
+    while libc.prctl(_BOUNDING_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
+    if ctypes.get_errno() != _EINVAL or not capability:  # EINVAL: there is no such capability
+        raise _failure()
+    _prctl(libc, _AMBIENT, _AMBIENT_CLEAR)
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    if libc.capset(header, bytes(24)) != 0:
+        raise _failure()
+    _prctl(libc, _SET_NO_NEW_PRIVS, 1)
+
+
+def _prctl(libc: ctypes.CDLL, option: int, value: int) -> None:
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise _failure()
+
+
+def _failure() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
 
 
 def _unshare(flags: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(flags) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise _failure()
 
 
 def _write(path: str, text: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
+from contextvars import ContextVar
 from types import FrameType
-from typing import Literal
+from typing import Any, Final, Literal
 
-__all__ = ["Kind", "caller", "importer", "is_importing", "place"]
+from reenact.policy.drivers import driver_of
+
+__all__ = ["Kind", "acting", "caller", "importer", "is_importing", "kind_of", "library", "place"]
 
 Kind = Literal["ours", "standard", "library", "program"]
 
@@ -99,3 +102,37 @@ def caller(through: frozenset[str]) -> str:
             module = sys.modules.get(name)
             return name if module is not None and vars(module) is frame.f_globals else ""
     return ""
+
+
+_ACTING: Final[ContextVar[str]] = ContextVar("reenact_acting_driver", default="")
+"""The name of the driver that acts here without frames of its own."""
+
+
+async def acting(driver: str, coroutine: Awaitable[Any]) -> Any:
+    """Await ``coroutine`` as a part of ``driver``, whose frames do not tell that."""
+    token = _ACTING.set(driver)
+    try:
+        return await coroutine
+    finally:
+        _ACTING.reset(token)
+
+
+def library() -> str:
+    """Return the name of the library that acts here: the innermost module that belongs to a known
+    driver, else to any installed package, else an empty string. The program's own lines end the
+    search."""
+    named = _ACTING.get()
+    if named:
+        return named
+    installed = ""
+    for frame in _frames():
+        kind = kind_of(frame.f_code.co_filename)
+        name = frame.f_globals.get("__name__", "")
+        driver = driver_of(name)
+        if driver is not None:
+            return driver.name
+        if kind == "program":
+            break
+        if kind == "library" and not installed:
+            installed = name.partition(".")[0]
+    return installed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,14 +11,31 @@ import msgspec
 from reenact.engine.bounding import cut_text
 from reenact.engine.divergence import Divergence, Seen
 from reenact.engine.session import Session
+from reenact.errors import CapabilityDenied, SessionClosed
 from reenact.hermetic.addresses import text
-from reenact.hermetic.origin import place
+from reenact.hermetic.origin import library, place
 from reenact.hermetic.processes import Start
+from reenact.hermetic.queues import Handed, handed
 from reenact.hermetic.stacks import Stack
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN
+from reenact.policy.drivers import driver_named
 
-__all__ = ["Attempt", "Covered", "answer", "connection", "look_up", "process", "unseen"]
+__all__ = [
+    "Attempt",
+    "Covered",
+    "answer",
+    "bytes_left",
+    "connection",
+    "file_change",
+    "look_up",
+    "passes",
+    "process",
+    "report_sent",
+    "sending",
+    "statement",
+    "unseen",
+]
 
 Covered = Callable[[], Sequence[str]]
 """The names of the clients that are covered."""
@@ -46,23 +63,87 @@ class Attempt(msgspec.Struct, frozen=True):
     lost: str
     advice: str = ""
     data: Any = None
+    driver: str = ""
+    """The name of the driver, under which it can be allowed."""
+    target: str = ""
+    """Where it goes, if ``operation`` is something else. A rule of the policy can name either."""
+    counts: bool = True
+    """Is it counted when it is allowed? A send is not, if its statement was."""
+    because: str = "which no boundary covers"
+    hints: tuple[str, ...] = ()
+    """What to do about it, if that differs from the usual advice."""
+    always: bool = False
+    """Is it refused in every mode, and not only in a replay?"""
 
 
 def connection(where: str) -> Attempt:
     """A connection to ``where``."""
+    driver = driver_named(library())
     return Attempt(
         capability="net.connect",
         kind="network",
         operation=where,
-        does=f"connects to {where}",
+        does=f"connects to {where}" + ("" if driver is None else f" through {driver.name}"),
         undone="nothing was sent",
         lost=_LOST,
+        driver="" if driver is None else driver.name,
+    )
+
+
+def sending(where: str, *, counted: Collection[str] = ()) -> Attempt:
+    """Bytes are sent to ``where`` on a connection that was opened before. ``counted`` are drivers
+    whose statements are checked as well."""
+    found = library()
+    driver = driver_named(found)
+    return Attempt(
+        capability="net.connect",
+        kind="network",
+        operation=where,
+        does=f"sends to {where} on an open connection" + (f" through {found}" if found else ""),
+        undone="nothing was sent",
+        lost=_LOST,
+        driver="" if driver is None else driver.name,
+        counts=driver is None or driver.name not in counted,
+    )
+
+
+def statement(driver: str, command: str, target: str) -> Attempt:
+    """A driver sends ``command`` to ``target``."""
+    known = driver_named(driver)
+    is_file = known is not None and known.sends == "file"
+    to = f" to {target}" if target else ""
+    return Attempt(
+        capability="fs.write" if is_file else "net.connect",
+        kind="fs" if is_file else "network",
+        operation=driver,
+        does=f"sends {command!r}{to} through {driver}",
+        undone="nothing was sent" if not is_file else "nothing was read or written",
+        lost=f"statements of {driver} are not recorded, and a replay refuses them unless they are "
+        f"allowed (--allow {driver})",
+        data=command,
+        driver=driver,
+        target=target,
+    )
+
+
+def bytes_left(where: str, count: int) -> Attempt:
+    """Bytes have left through a connection that was opened before, past every check."""
+    return Attempt(
+        capability="net.connect",
+        kind="network",
+        operation=where,
+        does=f"has sent {count:,} bytes to {where} on an open connection, in C or through its "
+        "descriptor",
+        undone="this was found by the byte counter of the socket, after they had left",
+        lost="",
+        advice="reenact run --isolate keeps such bytes from leaving.",
     )
 
 
 def look_up(host: Any, port: Any) -> Attempt:
     """The address of a name is asked for."""
     name = text(host)
+    driver = driver_named(library())
     return Attempt(
         capability="net.connect",
         kind="network",
@@ -70,6 +151,26 @@ def look_up(host: Any, port: Any) -> Attempt:
         does=f"looks up {name}",
         undone="nothing was sent",
         lost=_LOST,
+        driver="" if driver is None else driver.name,
+        counts=False,
+    )
+
+
+def file_change(path: str, does: str, folder: str) -> Attempt:
+    """A file is changed outside the scratch folders of the session. ``folder`` is where it is."""
+    return Attempt(
+        capability="fs.write",
+        kind="fs",
+        operation=path,
+        does=does,
+        undone="no file was changed",
+        lost="",
+        because="outside the scratch folders of this replay",
+        hints=(
+            f'To allow files in this folder in replays: Agent(…, scratch=["{folder}"])',
+            'To allow files everywhere: Agent(…, files="allow")',
+        ),
+        always=True,
     )
 
 
@@ -90,6 +191,7 @@ def process(start: Start) -> Attempt:
 
 def unseen(stack: Stack) -> Attempt:
     """A library is imported whose connections no hook sees."""
+    driver = driver_named(stack.module)
     return Attempt(
         capability="net.connect",
         kind="network",
@@ -99,63 +201,107 @@ def unseen(stack: Stack) -> Attempt:
         lost="no boundary covers it and no hook sees what it sends, so that is not recorded, and a "
         "replay refuses to import it",
         advice="reenact run --isolate lets it run where nothing that it sends gets out.",
+        driver="" if driver is None else driver.name,
+        counts=False,
     )
 
 
 def answer(session: Session, attempt: Attempt, covered: Covered) -> None:
     """Return when the attempt may go on: a rule lets it, or it is being recorded, with a warning.
 
-    Raises :class:`DivergenceError` in a replay, lenient or strict.
+    Raises :class:`DivergenceError` in a replay, lenient or strict. A worker outside the session that
+    acts for it gets :class:`CapabilityDenied`: the divergence is the session's, and the worker has
+    other work to do. After the end of the session it gets :class:`SessionClosed`.
     """
-    if session.mode == "replay":
+    worker = handed()
+    acts_outside = worker is not None and worker.session is session
+    if acts_outside and not session.is_active:
+        if not _is_refused(session, attempt):
+            return
+        session.warn_once(
+            f"{_said(attempt, _whose(worker))} after the end of the replay: {attempt.undone}"
+        )
+        raise SessionClosed(
+            "the replay for which this worker acts has ended",
+            hint="wait for workers before the session ends",
+        )
+    if session.mode == "replay" and not acts_outside:
         session.check_open()
-    if _passes(session, attempt):
+    if passes(session, attempt):
         return
-    if session.mode != "replay":
+    if not _is_refused(session, attempt):
         _warn(session, attempt)
         return
     with session.lock:
-        found = session.machine.note(_divergence(session, attempt, covered))
-        raise session.diverged(found)
+        found = session.machine.note(_divergence(session, attempt, covered, worker))
+        error = session.diverged(found)
+    if not acts_outside:
+        raise error
+    raise CapabilityDenied(
+        found.detail, hint=found.hint.splitlines()[-1], capability=attempt.capability
+    )
+
+
+def _is_refused(session: Session, attempt: Attempt) -> bool:
+    if session.mode == "replay" or attempt.always:
+        return True
+    return bool(attempt.driver) and session.settings.refuses_drivers
+
+
+def report_sent(session: Session, attempt: Attempt, covered: Covered) -> None:
+    """Note a divergence for what has happened already. A strict session fails at its end."""
+    with session.lock:
+        session.diverged(session.machine.note(_divergence(session, attempt, covered, None)))
 
 
 def _warn(session: Session, attempt: Attempt) -> None:
-    """Once for each place in the program, and not without end."""
+    """Once for each place in the program, or for each driver, and not without end."""
     told = _told.setdefault(session, set())
-    where = f"{attempt.capability} {place() or attempt.operation}"
+    where = f"{attempt.capability} {attempt.driver or place() or attempt.operation}"
     if where not in told and len(told) < _MOST_WARNINGS:
         told.add(where)
         session.warn(f"{_said(attempt)}: {attempt.lost}")
 
 
-def _passes(session: Session, attempt: Attempt) -> bool:
-    """Does the policy let it through? Then it is counted."""
-    policy = session.settings.policy
-    if policy.action_for(attempt.capability, attempt.operation) != "pass":
+def passes(session: Session, attempt: Attempt) -> bool:
+    """Is it allowed, by the name of its driver or by a rule of the policy? Then it is counted."""
+    named = attempt.driver and attempt.driver in session.settings.allowed_drivers
+    if not named and not _is_let_by_rule(session, attempt):
         return False
-    access = Access(session.settings.pinned, KNOWN)
-    if access.refusal(attempt.capability, attempt.kind, attempt.operation, 0) is not None:
-        return False
-    counted = session.redacted_text(f"{attempt.capability} {attempt.operation}")
-    with session.lock:
-        session.machine.passed[counted] += 1
+    if attempt.counts or not named:
+        what = attempt.driver if named else attempt.operation
+        counted = session.redacted_text(f"{attempt.capability} {what}")
+        with session.lock:
+            session.machine.passed[counted] += 1
     return True
 
 
-def _said(attempt: Attempt) -> str:
+def _is_let_by_rule(session: Session, attempt: Attempt) -> bool:
+    policy, access = session.settings.policy, Access(session.settings.pinned, KNOWN)
+    return any(
+        policy.action_for(attempt.capability, operation) == "pass"
+        and access.refusal(attempt.capability, attempt.kind, operation, 0) is None
+        for operation in (attempt.operation, attempt.target)
+        if operation
+    )
+
+
+def _said(attempt: Attempt, who: str = "the program") -> str:
     where = place()
-    return f"the program {attempt.does}" + (f" ({where})" if where else "")
+    return f"{who} {attempt.does}" + (f" ({where})" if where else "")
 
 
-def _divergence(session: Session, attempt: Attempt, covered: Covered) -> Divergence:
-    lane = session.lanes.current().name
+def _divergence(
+    session: Session, attempt: Attempt, covered: Covered, worker: Handed | None
+) -> Divergence:
+    lane = session.lanes.root.name if worker is not None else session.lanes.current().name
 
     def clean(text: str) -> str:
         return cut_text(session.redacted_text(text), _LONGEST)
 
     return Divergence(
         code="event_unexpected",
-        detail=clean(f"T{_said(attempt)[1:]}, which no boundary covers: {attempt.undone}."),
+        detail=clean(f"{_said(attempt, _whose(worker))}, {attempt.because}: {attempt.undone}."),
         lane=lane,
         observed=Seen(
             type="nondeterministic",
@@ -163,17 +309,30 @@ def _divergence(session: Session, attempt: Attempt, covered: Covered) -> Diverge
             lane=lane,
             data=None if attempt.data is None else clean(attempt.data),
         ),
-        hint="\n".join(_hints(attempt, covered)),
+        hint="\n".join(_hints(session, attempt, covered)),
         flags=["uncovered"],
     )
 
 
-def _hints(attempt: Attempt, covered: Covered) -> list[str]:
+def _whose(worker: Handed | None) -> str:
+    if worker is None:
+        return "The program"
+    return f"The worker {worker.worker}, which acts on an item that the session has put in a queue,"
+
+
+def _hints(session: Session, attempt: Attempt, covered: Covered) -> list[str]:
+    if attempt.hints:
+        return list(attempt.hints)
+    if attempt.driver and session.settings.refuses_drivers:
+        declared = f'drivers={{"{attempt.driver}": "allow"}}'
+        return [f"To execute the statements of {attempt.driver} in replays: Agent(…, {declared})"]
     rule = f'{{"capability": "{attempt.capability}", "action": "pass"}}'
+    if attempt.driver:
+        rule = f'{{"capability": "{attempt.capability}", "operation": "{attempt.operation}", "action": "pass"}}'
     return [
         *filter(None, [attempt.advice]),
         f"Covered are {', '.join(covered())}: record and replay with one of them, or add a "
         "boundary of your own.",
-        f"To let it through unrecorded: --allow {attempt.capability}, or the rule {rule} with "
-        '"allowPassthrough": true in the policy.',
+        f"To let it through unrecorded: --allow {attempt.driver or attempt.capability}, or the rule "
+        f'{rule} with "allowPassthrough": true in the policy.',
     ]

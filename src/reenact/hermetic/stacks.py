@@ -16,6 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from reenact.hermetic.origin import is_importing
+from reenact.policy.drivers import DRIVERS
 
 __all__ = ["ABOVE", "STACKS", "Stack", "StackWatch", "imported", "installed", "is_covered"]
 
@@ -29,76 +30,28 @@ class Stack(msgspec.Struct, frozen=True):
 
 
 _UNSEEN = {
-    "MySQLdb": "mysqlclient",
     "_mysql_connector": "mysql-connector in C",
-    "_pg": "PyGreSQL",
-    "confluent_kafka": "confluent-kafka (librdkafka)",
-    "couchbase": "couchbase",
-    "curl_cffi": "curl_cffi (libcurl)",
-    "cx_Oracle": "cx_Oracle",
-    "grpc": "grpc",
-    "hf_transfer": "hf_transfer",
-    "hf_xet": "hf_xet",
-    "ibm_db": "ibm_db",
-    "ldap": "python-ldap (libldap)",
-    "primp": "primp",
-    "psycopg": "psycopg (libpq)",
-    "psycopg2": "psycopg2 (libpq)",
-    "pulsar": "pulsar-client",
     "pycares": "pycares (c-ares)",
-    "pycurl": "pycurl (libcurl)",
-    "pylibmc": "pylibmc",
-    "pymssql": "pymssql (FreeTDS)",
-    "pyodbc": "pyodbc",
-    "pyreqwest": "pyreqwest",
-    "ray": "ray",
-    "rnet": "rnet",
-    "tls_client": "tls_client",
     "uvloop": "uvloop",
     "winloop": "winloop",
-    "zmq": "pyzmq (libzmq)",
 }
 _SEEN = {
-    "aio_pika": "aio-pika",
     "aioftp": "aioftp",
-    "aiokafka": "aiokafka",
-    "aiomysql": "aiomysql",
     "aioquic": "aioquic",
     "aiosmtplib": "aiosmtplib",
-    "amqp": "py-amqp",
-    "asyncmy": "asyncmy",
-    "asyncpg": "asyncpg",
     "asyncssh": "asyncssh",
-    "cassandra": "cassandra-driver",
-    "clickhouse_driver": "clickhouse-driver",
     "dns": "dnspython",
     "ftplib": "ftplib",
     "imaplib": "imaplib",
-    "kafka": "kafka-python",
-    "ldap3": "ldap3",
-    "mysql.connector": "mysql-connector",
-    "nats": "nats-py",
-    "neo4j": "neo4j",
     "niquests": "niquests",
     "nntplib": "nntplib",
-    "oracledb": "oracledb",
-    "paho.mqtt": "paho-mqtt",
     "paramiko": "paramiko",
-    "pg8000": "pg8000",
-    "pika": "pika",
     "poplib": "poplib",
-    "pymemcache": "pymemcache",
-    "pymongo": "pymongo",
-    "pymysql": "PyMySQL",
-    "redis": "redis",
     "smtplib": "smtplib",
-    "stomp": "stomp.py",
     "telnetlib": "telnetlib",
-    "thrift": "thrift",
     "tornado.iostream": "tornado",
     "twisted.internet": "twisted",
     "urllib3_future": "urllib3.future",
-    "valkey": "valkey",
     "websocket": "websocket-client",
     "websockets.legacy": "websockets (legacy)",
 }
@@ -111,7 +64,14 @@ ABOVE: Final = {
 """Known libraries that are covered because of what they stand on."""
 
 STACKS: Final = {
+    **{
+        module: Stack(module, driver.title or driver.name, driver.sends)
+        for driver in DRIVERS
+        if driver.sends != "file"
+        for module in driver.modules
+    },
     **{module: Stack(module, name, "seen") for module, name in _SEEN.items()},
+    # Last: a driver may have a part of its own in C.
     **{module: Stack(module, name, "unseen") for module, name in _UNSEEN.items()},
 }
 """Seen and unseen ones, by what is imported."""

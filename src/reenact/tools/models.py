@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import Any, Protocol, TypeVar, overload
 
 from reenact.engine.answers import owned
 from reenact.engine.call import Call
 from reenact.engine.current import current
+from reenact.engine.requests import FUNCTION_LENS
 from reenact.engine.session import Session
 from reenact.engine.streams import follow, follow_async
 from reenact.errors import UsageError
@@ -21,8 +22,7 @@ __all__ = ["LENS", "Read", "llm"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LENS = "function"
-"""The lens of calls that no lens looks at: their meaning is what the function is called with."""
+LENS = FUNCTION_LENS
 
 _TOOLS = ("tools", "functions")
 
@@ -48,9 +48,11 @@ def llm(
     """What the function returns, yields or raises is recorded as the answer of a model, and
     re-enacted in a replay.
 
-    For functions, coroutine functions and generators of both kinds. Its arguments are what a call
-    is compared by; ``model`` is the argument of that name unless it is given, and the tools that
-    the model is offered are the argument ``tools``. ``read`` says from an answer how it ended and
+    For functions, coroutine functions and generators of both kinds. A call is compared by
+    ``provider``, ``model`` and its arguments, so another model is a divergence. By default
+    ``model`` is the argument of that name, or the name of the function, and the tools that
+    the model is offered are the argument ``tools``. Both are also found as fields of an argument,
+    such as a ``ModelRequest``. ``read`` says from an answer how it ended and
     what it cost; well-known shapes are read without it. What the function does inside is not
     looked at. Without a session it is called as it is.
     """
@@ -91,19 +93,18 @@ class _Asking:
     def call(self, session: Session, args: Any, kwargs: Any) -> Call:
         """The model call that calling the function with these is."""
         asked: Data = owned(self.form.arguments(args, kwargs))
-        model = self._model or _text(asked.get("model")) or self.function.__name__
+        model = self._model or _model(asked) or self.function.__name__
         extra: Data = {"lens": LENS, "provider": self._provider, "model": model}
-        if session.writes:
+        if session.writes or session.branching is not None:
             hashed = session.recorder.value_hash
-            tools = next((asked[name] for name in _TOOLS if asked.get(name)), None)
-            rest = {name: item for name, item in asked.items() if name not in _TOOLS}
-            extra["inputHash"] = hashed(rest)
+            tools = _tools(asked)
+            extra["inputHash"] = hashed(_without_tools(asked))
             extra |= {} if tools is None else {"toolSchemaHash": hashed(tools)}
         return Call(
             type="llm_request",
             capability="llm.call",
             operation=f"{self._provider}/{model}",
-            request={"request": asked},
+            request={"provider": self._provider, "model": model, "request": asked},
             extra=extra,
             says=self._says,
         )
@@ -120,8 +121,32 @@ class _Asking:
             return {}
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+def _levels(asked: Data) -> Iterator[Data]:
+    """The arguments, then the objects among them: a request object has the tools in a field."""
+    yield asked
+    yield from (item for item in asked.values() if isinstance(item, dict))
+
+
+def _tools(asked: Data) -> Any:
+    """The tools that the model is offered; None where there are none."""
+    found = (level[name] for level in _levels(asked) for name in _TOOLS if level.get(name))
+    return next(found, None)
+
+
+def _without_tools(asked: Data) -> Data:
+    return {
+        name: {key: one for key, one in item.items() if key not in _TOOLS}
+        if isinstance(item, dict)
+        else item
+        for name, item in asked.items()
+        if name not in _TOOLS
+    }
+
+
+def _model(asked: Data) -> str:
+    """The name of the model that is called; empty where no argument has it."""
+    named = (level.get("model") for level in _levels(asked))
+    return next((name for name in named if isinstance(name, str) and name), "")
 
 
 def _function(asking: _Asking) -> Any:

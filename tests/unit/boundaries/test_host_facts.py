@@ -22,6 +22,7 @@ from reenact.boundaries.host.environment import known_environment
 from reenact.boundaries.host.told import Numbers
 from reenact.engine.current import OUTSIDE, current, enter, leave
 from reenact.errors import PolicyRefused
+from reenact.format.draws import load_aside
 from reenact.policy.rules import BoundaryRule, Policy
 
 
@@ -32,12 +33,7 @@ def _session(folder: Path, mode: str, **more: Any) -> reenact.Session:
 def _recorded(folder: Path) -> list[str]:
     """What was asked for, by key."""
     with reenact.open_recording(folder / "c") as source:
-        names: list[str] = []
-        for event in source:
-            names += event.data.get(
-                "names", [f"{event.data.get('source')} {event.data.get('key')}"]
-            )
-    return names
+        return [name for event in source for name in load_aside(event.data).names]
 
 
 def test_nothing_is_replaced_outside_of_a_session(tmp_path: Path) -> None:
@@ -230,8 +226,9 @@ def test_a_variable_is_written_once_in_each_lane(
             thread.start()
             thread.join()
     with reenact.open_recording(tmp_path / "c") as source:
-        found = sorted((event.lane, event.data["key"], event.data["value"]) for event in source)
-    assert found == [(lane, "COLOUR", "blue") for lane in ("0", "0.1", "0.2")]
+        found = sorted((event.lane, event.type, event.data["details"]) for event in source)
+    read_once = {"variables": {"COLOUR": "blue"}}
+    assert found == [(lane, "state_mutation", read_once) for lane in ("0", "0.1", "0.2")]
 
 
 def test_nothing_is_frozen_while_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

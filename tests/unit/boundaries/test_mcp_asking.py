@@ -89,7 +89,7 @@ def test_answers_of_a_tool() -> None:
 def test_the_id_of_a_session_is_kept_with_the_answer() -> None:
     call = _ask("initialize", {})
     data = CODEC.dump(call, {"result": {}, "sessionId": "s"})
-    assert data == {"response": {}, "sessionId": "s"}
+    assert data == {"response": {}, "mcpSessionId": "s"}
     assert CODEC.load(call, data) == {"result": {}, "sessionId": "s"}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from reenact.engine.rendering import render
 from reenact.policy.matching import Rules
 from tests.unit.engine.recorded import Desk, event, tool
 
@@ -53,7 +54,7 @@ def test_payload_mismatch_lists_every_place_and_the_rules_that_hid_some() -> Non
     assert found.flags == ["ignored: $.args.id", "volatile: durations"]
     assert found.expected is not None
     assert found.observed is not None
-    assert (found.expected.seq, found.observed.seq) == (7, None)
+    assert found.expected.seq == 7
     assert found.observed.data == {
         "args": {"id": 2, "n": [1, 2, 3], "q": "b", "t": "6ms"},
         "name": "search",
@@ -312,4 +313,50 @@ def test_both_sides_of_a_model_call_name_the_model() -> None:
     assert found.expected is not None
     assert found.observed is not None
     assert (found.expected.operation, found.observed.operation) == ("p/small", "p/large")
-    assert found.expected.data == {"request": {"body": {"n": 1}}}
+    assert found.expected.data == data
+    assert found.expected.request == {"request": {"body": {"n": 1}}}
+
+
+def test_expected_is_the_complete_envelope_of_the_recorded_event() -> None:
+    desk = Desk()
+    recorded = tool(7, "search", {"q": "a"}, "0.1")
+    found = desk.diagnosis.payload_mismatch(recorded, desk.ask_tool("search", {"q": "b"}), ())
+    said = found.to_json()["expected"]
+    envelope = recorded.to_json()
+    assert {name: said[name] for name in envelope} == envelope
+    assert set(said) - set(envelope) == {"operation"}
+
+
+def test_expected_of_a_call_that_was_answered_has_what_came_back() -> None:
+    desk = Desk()
+    answered = {
+        "source": "network",
+        "op": "GET",
+        "key": "k",
+        "request": {"n": 1},
+        "response": "x" * 9_000,
+    }
+    found = desk.diagnosis.payload_mismatch(
+        event(7, "nondeterministic", answered),
+        desk.ask("nondeterministic", {"source": "network", "op": "GET", "request": {"n": 2}}),
+        (),
+    )
+    assert found.expected is not None
+    assert found.expected.data.keys() == answered.keys()
+    assert found.expected.data["response"].startswith("xxx")
+    assert len(found.expected.data["response"]) < 2_100
+    assert found.expected.request == {"source": "network", "op": "GET", "request": {"n": 1}}
+    assert found.expected.digest is None, "the request is complete"
+    assert "xxx" not in render(found)
+
+
+def test_secrets_of_a_recorded_answer_are_not_shown() -> None:
+    desk = Desk()
+    secret = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
+    answered = {"source": "network", "key": "k", "request": {"n": 1}, "response": {"token": secret}}
+    found = desk.diagnosis.payload_mismatch(
+        event(7, "nondeterministic", answered),
+        desk.ask("nondeterministic", {"source": "network", "request": {"n": 2}}),
+        (),
+    )
+    assert secret not in str(found.to_json())

@@ -43,7 +43,7 @@ def test_a_call_is_a_tool_call_unless_it_says_otherwise() -> None:
     assert stage.both(body) == [2, 3, 4]
     opening, closing, fetched, asked = stage.data()
     assert (opening["name"], opening["args"], opening["inner"]) == ("add", {"a": 1}, "0.1")
-    assert closing == {"callId": opening["callId"], "ok": True, "result": 2}
+    assert closing == {"callId": opening["callId"], "name": "add", "ok": True, "result": 2}
     assert (fetched["source"], fetched["op"], fetched["request"]) == ("network", "get", {"a": 1})
     assert asked["source"] == "weather"
 
@@ -152,10 +152,28 @@ def test_every_event_can_be_recorded_by_hand_and_is_compared_in_a_replay() -> No
     assert data[1]["attempt"] == 0
     assert data[2] == {**ANSWER, "response": {"text": "t"}}
     assert data[3]["callId"] == "c1"
-    assert data[5] == {**RESULT, "callId": "c2", "result": 6}
+    assert data[5] == {**RESULT, "callId": "c2", "name": "f", "result": 6}
     assert data[7] == {"type": "file_write", "details": {"path": "a"}}
     assert (data[8]["value"], data[8]["valueHash"], data[8]["zone"]) == (3, "h", "utc")
     assert data[9]["response"] == {"status": 200}
+
+
+def test_failed_calls_are_given_back_as_they_were_recorded() -> None:
+    failure = {"class": "builtins.ValueError", "message": "no"}
+    answered = {**ANSWER, "error": failure}
+    failed = {"callId": "c1", "ok": False, "error": failure}
+
+    def by_hand(session: Session) -> None:
+        session.record_event("llm_request", ASK)
+        session.record_event("llm_response", answered)
+        session.record_event("tool_call", CALL)
+        session.record_event("tool_result", failed)
+
+    stage = Stage()
+    stage.record(by_hand)
+    with stage.replaying() as session:
+        assert session.replay_llm_request(ASK) == answered
+        assert session.replay_tool_call(CALL) == {**failed, "name": "f"}
 
 
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -223,7 +241,7 @@ def test_the_index_of_an_attempt_does_not_count() -> None:
 def test_an_opening_without_its_closing_is_unfinished() -> None:
     stage = Stage()
     stage.record(lambda session: session.record_event("tool_call", CALL))
-    assert stage.data()[1] == {"callId": "c1", "ok": False, "unfinished": True}
+    assert stage.data()[1] == {"callId": "c1", "name": "f", "ok": False, "unfinished": True}
     stage.replay(lambda session: session.record_event("tool_call", CALL))
 
 

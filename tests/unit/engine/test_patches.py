@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.patches import LatePatch, LatePatches, Patch, Patches
+from reenact.engine.patches import LatePatch, LatePatches, Patch, Patches, TypePatch
 
 
 class Base:
@@ -232,3 +234,29 @@ def test_patches_of_a_module_that_is_never_imported_are_never_made(late_module: 
     patches.install()
     patches.remove()
     assert sys.meta_path == before
+
+
+def test_type_written_in_c_is_patched_for_objects_that_exist_already() -> None:
+    made = sqlite3.connect(":memory:")
+    patch = TypePatch(sqlite3.Connection, "execute", lambda original: lambda *args: "patched")
+    before = vars(sqlite3.Connection)["execute"]
+    for _ in range(3):
+        patch.install()
+        assert str(made.execute("SELECT 1")) == "patched"
+        patch.remove()
+        assert vars(sqlite3.Connection)["execute"] is before
+        assert made.execute("SELECT 1").fetchone() == (1,)
+    made.close()
+
+
+def test_class_method_of_a_type_written_in_c_is_patched() -> None:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda cls, text: (cls, original(cls, text))
+
+    patch = TypePatch(date, "fromisoformat", wrap)
+    patch.install()
+    try:
+        assert date.fromisoformat("2026-11-17") == (date, date(2026, 11, 17))
+    finally:
+        patch.remove()
+    assert date.fromisoformat("2026-11-17") == date(2026, 11, 17)

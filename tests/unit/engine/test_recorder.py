@@ -84,7 +84,7 @@ def test_a_pair_is_written_when_it_starts_and_when_it_completes() -> None:
         "inner": "0.1",
         "key": "sha256:key",
     }
-    assert closing.data == {"callId": "0#0", "ok": True, "result": 3}
+    assert closing.data == {"callId": "0#0", "name": "f", "ok": True, "result": 3}
     assert closing.parent == opening.seq
 
 
@@ -217,7 +217,7 @@ def test_another_end_replaces_the_recorded_one() -> None:
     opened = desk.recorder.open(desk.kept(3, closing=4))
     desk.recorder.complete(opened, {"callId": "c", "ok": False, "cancelled": True})
     results = [data for data in desk.finished() if "ok" in data]
-    assert results == [{"callId": "c", "ok": False, "cancelled": True}]
+    assert results == [{"callId": "c", "name": "f", "ok": False, "cancelled": True}]
 
 
 def test_deliveries_are_written_with_what_is_new() -> None:

@@ -119,9 +119,13 @@ def _reader() -> Session | None:
     while frame is not None and frame.f_globals.get("__name__") in _THROUGH:
         frame = frame.f_back
     session = current()
-    if session is None or frame is None or tier_of(frame.f_globals) == "plumbing":
+    if session is None or frame is None:
         return None
-    check_allowed(session, frame.f_globals)
+    tier = tier_of(frame.f_globals)
+    if tier == "plumbing":
+        return None
+    if tier == "user":
+        check_allowed(session, frame.f_globals)
     return session
 
 
@@ -131,9 +135,12 @@ def _reader() -> Session | None:
 def _getitem(original: _Method) -> _Method:
     def getitem(self: Any, key: Any) -> Any:
         session, encoded = _reader(), self.encodekey(key)
-        if session is None or not _is_fact(session, encoded):
+        if session is None:
             return original(self, key)
-        found = _value(session, self, encoded)
+        name, told = os.fsdecode(encoded), told_in(session)
+        if not _is_fact(session, told, name):
+            return original(self, key)
+        found = _value(session, told, self, encoded, name)
         if found is None:
             raise KeyError(key)
         return self.decodevalue(os.fsencode(found))
@@ -141,19 +148,19 @@ def _getitem(original: _Method) -> _Method:
     return getitem
 
 
-def _is_fact(session: Session, encoded: bytes) -> bool:
+def _is_fact(session: Session, told: Told, name: str) -> bool:
     """Is it something that the machine says? What can stand in no recording is left alone."""
-    name = os.fsdecode(encoded)
     if not name.isprintable() or name.startswith(_RUNNERS):
         return False
-    return name not in told_in(session).own and not session.hides(name)
+    return name not in told.own and not session.hides(name)
 
 
-def _value(session: Session, environ: Any, encoded: bytes) -> str | None:
+def _value(session: Session, told: Told, environ: Any, encoded: bytes, name: str) -> str | None:
     """What the program is told that the variable is; None where it is not set."""
     found = environ._data.get(encoded)
     now = None if found is None else as_written(os.fsdecode(found))
-    return _shown(now, tell(session, told_in(session).variables, os.fsdecode(encoded), now))
+    fresh = session.settings.current_environment
+    return _shown(now, tell(session, told.variables, name, now, fresh=fresh))
 
 
 def _shown(now: Any, then: Any) -> str | None:
@@ -178,9 +185,10 @@ def _delitem(original: _Method) -> _Method:
 
     def delitem(self: Any, key: Any) -> None:
         session, encoded = _reader(), self.encodekey(key)
-        if session is None or not _is_fact(session, encoded):
+        name = os.fsdecode(encoded)
+        if session is None or not _is_fact(session, told_in(session), name):
             original(self, key)
-        elif _value(session, self, encoded) is None:
+        elif _value(session, told_in(session), self, encoded, name) is None:
             raise KeyError(key)
         elif encoded in self._data:
             original(self, key)
@@ -241,7 +249,8 @@ def _names(session: Session, environ: Any) -> list[str]:
         told.names = there
         told.gone.clear()
     now = list(map(as_written, told.names))
-    found = _with_own(told, _texts(tell(session, told.others, _ALL, now)), there)
+    names = tell(session, told.others, _ALL, now, fresh=session.settings.current_environment)
+    found = _with_own(told, _texts(names), there)
     known = [name for name in found if name in there or not session.hides(name)]
     return [name for name in everything if name.startswith(_RUNNERS)] + known
 

@@ -20,6 +20,7 @@ from reenact.boundaries.rebinding import Rebinding, like_builtin
 from reenact.engine.current import current
 from reenact.engine.patches import Installable
 from reenact.engine.session import Session
+from reenact.format.draws import CHDIR
 
 __all__ = ["os_seams", "path_seams"]
 
@@ -89,14 +90,19 @@ def _there(session: Session, name: str, now: str) -> str:
 
 
 def _going(original: Any) -> Any:
-    """Whoever goes, and by whatever name for the folder: it counts if it is another one."""
+    """Record a change of the working directory as ``cwd_change``, by any caller. It is never a
+    divergence, because paths differ between machines."""
 
     def go(_: Any, *args: Any, **kwargs: Any) -> None:
         session = current()
         before = _present()
         original(*args, **kwargs)
-        if session is not None and _present() != before:
+        after = _present()
+        if session is not None and after != before:
             told_in(session).has_moved = True
+            if after is not None:
+                name = os.fsencode(after).decode("utf-8", "replace")
+                session.draws.draw_aside(f"env {CHDIR} {name}", lambda: None)
 
     return like_builtin(go, original)
 

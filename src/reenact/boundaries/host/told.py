@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from reenact.boundaries.callers import tier_of
 from reenact.boundaries.processes.relay import relay_of
@@ -80,7 +79,6 @@ class Told:
 
 
 _ANY: Final = draw_call("env", "")
-_sessions: WeakKeyDictionary[Session, Told] = WeakKeyDictionary()
 
 
 def check_allowed(session: Session, module: dict[str, Any]) -> None:
@@ -96,15 +94,25 @@ def check_allowed(session: Session, module: dict[str, Any]) -> None:
 
 def told_in(session: Session) -> Told:
     """What the program of ``session`` knows."""
-    found = _sessions.get(session)
-    return _sessions.setdefault(session, Told()) if found is None else found
+    found: Told | None = session.told
+    if found is None:
+        with session.lock:  # another thread may be first
+            found = session.told = session.told or Told()
+    return found
 
 
 def tell(
-    session: Session, kept: dict[str, Pair], name: str, now: Any, *, at_once: bool = False
+    session: Session,
+    kept: dict[str, Pair],
+    name: str,
+    now: Any,
+    *,
+    at_once: bool = False,
+    fresh: bool = False,
 ) -> Any:
     """What the program is told of ``name``, which is ``now``; remembered in ``kept``. Written once
-    in each lane, and again when it has changed; ``at_once``, before the program goes on."""
+    in each lane, and again when it has changed; ``at_once``, before the program goes on. ``fresh``
+    ignores the recorded value."""
     lane = session.lanes.current()
     here = lane.told
     if here is None:
@@ -117,7 +125,7 @@ def tell(
         before = kept.get(name)
         return before[1] if before is not None and before[0] == now else now
 
-    then = session.draws.draw_aside(f"env {name}", live)
+    then = session.draws.draw_aside(f"env {name}", live, fresh=fresh)
     here[name] = kept[name] = (now, then)
     if at_once and session.writes:
         session.draws.end(lane)

@@ -112,14 +112,14 @@ class _Answers(Plain):
             return {"ok": False, "error": failed} if call.type == "tool_call" else {"error": failed}
         found = owned(result.get("result"))
         if call.type != "tool_call":
-            facts = {"sessionId": result["sessionId"]} if result.get("sessionId") else {}
+            facts = {"mcpSessionId": result["sessionId"]} if result.get("sessionId") else {}
             return {"response": found, **facts}
         is_error = isinstance(found, dict) and found.get("isError") is True
         return {"ok": not is_error, "result": found}
 
     def load(self, call: Call, data: Data) -> Data:
         name = "result" if call.type == "tool_call" else "response"
-        return {"result": data.get(name), "sessionId": data.get("sessionId")}
+        return {"result": data.get(name), "sessionId": data.get("mcpSessionId")}
 
     def returned(self, call: Call, result: Data, data: Data) -> Data:
         return result if "error" in result else self.load(call, data)
