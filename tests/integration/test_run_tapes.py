@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -190,3 +191,76 @@ def test_websockets_are_on_the_tape(theatre: Theatre) -> None:
     replayed = theatre.run("--replay-net-from", "t.jsonl", *COMMAND, SOCKET=where)
     assert replayed.own == recorded.own
     assert said == ["one", "two"]
+
+
+BORUNA = """
+    import threading, urllib.request
+    from urllib.request import Request, urlopen
+
+    def ask(path, body=None, method="GET"):
+        request = Request("http://boruna.test" + path, body, method=method)
+        with urlopen(request) as answer:
+            print(answer.status, answer.read().decode(), flush=True)
+
+    ask("/poll")
+    ask("/poll")
+    thread = threading.Thread(target=ask, args=("/send", b"hello", "POST"))
+    thread.start()
+    thread.join()
+"""
+TAPE: dict[str, Any] = {
+    "format_version": 1,
+    "transactions": [
+        {"method": "GET", "url": f"http://boruna.test{path}", "request_body": None, **answer}
+        for path, answer in (
+            ("/poll", {"response_body": "not yet"}),
+            ("/poll", {"response_body": "token=sk-" + "Zq81" * 9}),
+            ("/send", {"method": "post", "request_body": "hello", "response_body": "größe"}),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ["net.json", "net.tape"])
+def test_a_net_tape_of_boruna_is_replayed_as_it_is(theatre: Theatre, name: str) -> None:
+    theatre.write("program.py", BORUNA)
+    content = json.dumps(TAPE, indent=2)
+    theatre.write(name, content)
+    ran = theatre.run("--replay-net-from", name, "--strict", *COMMAND)
+    assert ran.out.decode() == f"200 not yet\n200 token=sk-{'Zq81' * 9}\n200 größe\n"
+    assert ran.code == 0, ran.err
+    assert ran.summary == "replayed 3 calls in 1 lane, 0 live, 0 unused"
+    assert (theatre.folder / name).read_text("utf-8") == content
+    assert sorted(one.name for one in theatre.folder.glob("net.*")) == [name]
+
+
+def test_a_net_tape_of_boruna_is_replayed_in_its_order(theatre: Theatre) -> None:
+    theatre.write("program.py", BORUNA)
+    changed = [*reversed(TAPE["transactions"])]
+    theatre.write("net.json", json.dumps({**TAPE, "transactions": changed}))
+    folders = set(Path(tempfile.gettempdir()).glob("reenact-tape-*"))
+    ran = theatre.run("--replay-net-from", "net.json", "--strict", "--report", "r.json", *COMMAND)
+    assert ran.code == 1
+    assert "event 1" in ran.err
+    report = json.loads((theatre.folder / "r.json").read_text("utf-8"))
+    assert report["recording"] == str(theatre.folder / "net.json")
+    assert set(Path(tempfile.gettempdir()).glob("reenact-tape-*")) == folders
+
+
+@pytest.mark.parametrize(
+    "name, content, said",
+    [
+        ("net.json", json.dumps({**TAPE, "format_version": 2}), "only 1 is known"),
+        ("net.json", json.dumps({"format_version": 1}), "field transactions"),
+        ("net.har", '{"log": {}}', "hint: if another tool wrote it: reenact import {path}"),
+        ("net.rrbin", "\x00\x00", "hint: if another tool wrote it: reenact import {path}"),
+    ],
+)
+def test_a_tape_that_cannot_be_replayed_names_the_reason_or_the_import(
+    theatre: Theatre, name: str, content: str, said: str
+) -> None:
+    theatre.write("program.py", BORUNA)
+    path = theatre.write(name, content)
+    ran = theatre.run("--replay-net-from", name, *COMMAND)
+    assert (ran.code, ran.out) == (3, b"")
+    assert said.format(path=path) in ran.err

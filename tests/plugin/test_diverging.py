@@ -215,3 +215,38 @@ def test_each_trouble_with_a_cassette_says_what_to_do(
     typo = project.run("test_typo.py")
     assert typo.ret == pytest.ExitCode.USAGE_ERROR
     typo.stderr.fnmatch_lines(["*has no argument 'casette': did you mean cassette?*"])
+
+
+_DATABASE = """
+import sqlite3
+import pytest
+from world import get
+
+
+def _write():
+    get("/written")
+    with sqlite3.connect("data.db") as made:
+        made.execute("CREATE TABLE IF NOT EXISTS one (name TEXT)")
+
+
+@pytest.mark.reenact
+def test_refused():
+    _write()
+
+
+@pytest.mark.reenact(allow=["sqlite3"])
+def test_allowed():
+    _write()
+"""
+
+
+def test_statements_of_a_database_fail_a_replayed_test_unless_they_are_allowed(
+    project: Project,
+) -> None:
+    project.write("test_it.py", _DATABASE)
+    project.run().assert_outcomes(passed=2)
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert "--allow sqlite3" in result.stdout.str()
+    project.write("pytest.ini", "[pytest]\nreenact_allow = sqlite3\n")
+    project.run().assert_outcomes(passed=2)

@@ -358,7 +358,7 @@ def test_a_list_that_is_wrong_says_where_and_stops(project: Project) -> None:
 
 def test_lists_of_other_tools_are_left_alone(project: Project) -> None:
     manifest = project.tests / "tests.json"
-    manifest.write_text('{"schema_version": "x07.tests_manifest@0.1.0", "tests": []}', "utf-8")
+    manifest.write_text('{"schema_version": "vendor.tests@0.1.0", "tests": []}', "utf-8")
     assert project.run().ret == pytest.ExitCode.NO_TESTS_COLLECTED
     result = project.run("tests/tests.json")
     assert result.ret == pytest.ExitCode.INTERRUPTED

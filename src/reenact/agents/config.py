@@ -12,16 +12,18 @@ import msgspec
 from reenact.boundaries.table import PATCHES
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
-from reenact.errors import UsageError
+from reenact.errors import SinkUnwritable, UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.places import find_root
-from reenact.store.placing import new_place
+from reenact.store.files import unwritable
+from reenact.store.placing import free_sibling, new_place, runs_folder
 from reenact.store.warning import Warn
 
-__all__ = ["ReplayConfig", "open_session"]
+__all__ = ["ReplayConfig", "enter_session", "open_session"]
 
 Mode = Literal["off", "capture", "replay"]
 Strictness = Literal["strict", "lenient"]
+Existing = Literal["refuse", "overwrite", "append", "new"]
 
 _MANIFEST = "manifest.json"
 
@@ -29,8 +31,11 @@ _MANIFEST = "manifest.json"
 class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """``off`` opens no session: a run is then part of the one that is open, if there is one.
 
-    ``capture`` records to ``capture_dir``, which is not there yet; by default a new folder in
-    ``.reenact/runs``. ``replay`` re-enacts the recording at ``replay_manifest_path`` (the manifest,
+    ``capture`` records to ``capture_dir``, by default a new folder in ``.reenact/runs``. Where that
+    default cannot be created the run continues unrecorded, with a warning; a ``capture_dir`` that
+    cannot be written is refused before the run. ``if_exists`` is for one that holds something:
+    ``refuse`` it, ``overwrite`` the recording in it when the run has ended, ``append`` to that
+    recording, or record to a ``new`` folder next to it (``DIR-2``, ``DIR-3`` …). ``replay`` re-enacts the recording at ``replay_manifest_path`` (the manifest,
     or its folder); with a ``capture_dir`` the replay is recorded there. ``policy`` is by default
     strict, but lenient at a terminal and outside CI. Only with ``allow_passthrough_tools`` may
     tools that are to pass really run in a replay.
@@ -41,6 +46,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     capture_dir: str | Path | None = None
     replay_manifest_path: str | Path | None = None
     allow_passthrough_tools: bool = False
+    if_exists: Existing = "refuse"
 
     @classmethod
     def read(cls, given: ReplayConfig | Mapping[str, Any] | None) -> ReplayConfig:
@@ -59,6 +65,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         for name, value, known in (
             ("mode", self.mode, get_args(Mode)),
             ("policy", self.policy, (*get_args(Strictness), None)),
+            ("if_exists", self.if_exists, get_args(Existing)),
         ):
             if value not in known:
                 raise UsageError(
@@ -69,6 +76,11 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             raise UsageError(
                 "a replay needs replay_manifest_path",
                 hint="the folder of the recording, or its manifest.json",
+            )
+        if self.mode == "replay" and self.if_exists in ("overwrite", "append"):
+            raise UsageError(
+                f"a replay cannot be recorded with if_exists={self.if_exists!r}",
+                hint="if_exists='new' records it to a new folder next to capture_dir",
             )
 
 
@@ -88,6 +100,43 @@ def _from_mapping(given: Mapping[str, Any]) -> ReplayConfig:
     return ReplayConfig(**values)
 
 
+def enter_session(config: ReplayConfig, warn: Warn) -> Session | None:
+    """Open the session that ``config`` asks for; None for ``off``.
+
+    Where no ``capture_dir`` is given and the default cannot be written, the session records nothing:
+    it warns, and has a manifest with the status ``error`` at its end. Raises what
+    :func:`reenact.session` raises.
+    """
+    try:
+        session = open_session(config, warn)
+        if session is not None:
+            session.__enter__()
+        return session
+    except SinkUnwritable as error:
+        if config.mode != "capture" or config.capture_dir is not None:
+            raise
+        session = _unwritten(config, error.message, warn)
+        warn(f"{error.message}; the run continues and is not recorded")
+        session.__enter__()
+        return session
+
+
+def _unwritten(config: ReplayConfig, reason: str, warn: Warn) -> Session:
+    from reenact.engine.writing import open_unwritten  # few runs need it
+
+    root = _root()
+    settings = _settings(config, runs_folder(root) / "unwritten", warn, root=root)
+    return Session(settings, open_unwritten(settings, reason))
+
+
+def _root() -> Path:
+    """The root of the project; that of the file system where the working directory was deleted."""
+    try:
+        return find_root(Path.cwd(), os.environ)
+    except FileNotFoundError:
+        return Path(os.sep)
+
+
 def open_session(config: ReplayConfig, warn: Warn) -> Session | None:
     """The session that ``config`` asks for, not entered yet; None for ``off``.
 
@@ -95,28 +144,45 @@ def open_session(config: ReplayConfig, warn: Warn) -> Session | None:
     """
     if config.mode == "off":
         return None
+    try:
+        return Session(_settings(config, _place(config), warn))
+    except FileNotFoundError as error:  # the working directory was deleted
+        raise unwritable(Path(config.capture_dir or runs_folder(Path())), error) from None
+
+
+def _place(config: ReplayConfig) -> Path | None:
+    if config.capture_dir is None:
+        root = find_root(Path.cwd(), os.environ)
+        return new_place(root) if config.mode == "capture" else None
+    place = Path(config.capture_dir)
+    return free_sibling(place) if config.if_exists == "new" else place
+
+
+def _settings(
+    config: ReplayConfig, place: Path | None, warn: Warn, *, root: Path | None = None
+) -> Settings:
     strict = None if config.policy is None else config.policy == "strict"
     if config.mode == "capture":
-        place = (
-            new_place(find_root(Path.cwd(), os.environ))
-            if config.capture_dir is None
-            else Path(config.capture_dir)
-        )
-        place.parent.mkdir(parents=True, exist_ok=True)
         settings = settle(
-            capture=place, mode="record", strict=strict, warn=warn, boundaries=PATCHES
+            capture=place,
+            mode="record",
+            strict=strict,
+            warn=warn,
+            root=root,
+            boundaries=PATCHES,
+            overwrite=config.if_exists == "overwrite",
+            append=config.if_exists == "append",
         )
     else:
-        into = None if config.capture_dir is None else Path(config.capture_dir)
         settings = settle(
             **_recording(config.replay_manifest_path),
             mode="replay",
             strict=strict,
             warn=warn,
-            into=into,
+            into=place,
             boundaries=PATCHES,
         )
-    return Session(_passing_tools(settings) if config.allow_passthrough_tools else settings)
+    return _passing_tools(settings) if config.allow_passthrough_tools else settings
 
 
 def _recording(path: str | Path | None) -> dict[str, Any]:

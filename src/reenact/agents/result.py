@@ -55,7 +55,8 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     ``last_usage`` that of the last one.
 
     ``recording`` is what was written (or, in a replay that is not recorded, what was read), and
-    ``content_hash`` its hash: the same for every run that did the same.
+    ``content_hash`` its hash: the same for every run that did the same. ``recording_status`` is that
+    of its manifest: ``error`` where it could not be written, or not to its end.
     """
 
     run_id: str
@@ -71,6 +72,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     observed: Observed = Observed()
     recording: Path | None = None
+    recording_status: Literal["ok", "error", "recovered"] | None = None
     content_hash: str | None = None
     duration_ms: int = 0
 
@@ -102,6 +104,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
             "warnings": list(self.warnings),
             "observers": msgspec.to_builtins(self.observed),
             "recording": None if self.recording is None else str(self.recording),
+            "recordingStatus": self.recording_status,
             "contentHash": self.content_hash,
             "durationMs": self.duration_ms,
         }

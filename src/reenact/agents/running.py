@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -13,7 +14,7 @@ import msgspec
 
 from reenact._system import entropy, monotonic
 from reenact.agents.bus import Bus, Channel, Subscriber
-from reenact.agents.config import ReplayConfig, open_session
+from reenact.agents.config import ReplayConfig, enter_session
 from reenact.agents.effects import Effect
 from reenact.agents.failing import error_class, error_text
 from reenact.agents.loop import Ended, Loop, Plan
@@ -26,6 +27,7 @@ from reenact.engine.divergence import Divergence
 from reenact.engine.session import Session
 from reenact.errors import DivergenceError
 from reenact.format.event import Data
+from reenact.format.manifest import Manifest
 from reenact.store.warning import Heard
 
 __all__ = ["Asked", "Run"]
@@ -66,6 +68,7 @@ class Run:
         self._own: Session | None = None
         self._session: Session | None = None
         self._warnings: list[str] = []
+        self._begun = False
         self._told = 0
         self._first_divergence = 0
         self._began = monotonic()
@@ -79,12 +82,14 @@ class Run:
         with ExitStack() as undo:
             warn = Heard()
             undo.callback(warn.hear(self._warn))
-            self._own = open_session(self.asked.config, warn)
+            self._own = enter_session(self.asked.config, warn)
             if self._own is not None:
-                self._own.__enter__()
                 undo.push(self._leave)
             self._join(current(), undo)
             self._begin()
+            for text in self._warnings:
+                self._emit_warning(text)
+            self._begun = True
             self._exit = undo.pop_all()
         return self
 
@@ -213,9 +218,13 @@ class Run:
         self.channel.emit(stream, data)
 
     def _warn(self, text: str) -> None:
+        """Observers are told after they were told that the run starts."""
         self._warnings.append(text)
-        if hasattr(self, "channel"):
-            self._emit("error", {"phase": "warning", "message": text})
+        if self._begun:
+            self._emit_warning(text)
+
+    def _emit_warning(self, text: str) -> None:
+        self._emit("error", {"phase": "warning", "message": text})
 
     def _divergences(self) -> list[Divergence]:
         return [] if self._session is None else self._session.divergences()
@@ -235,7 +244,7 @@ class Run:
     def result(self) -> AgentResult:
         """After the end."""
         loop, ended = self._loop, self._ended
-        recording, content_hash = self._recording()
+        recording, manifest = self._recording()
         return AgentResult(
             run_id=self.channel.run_id,
             status=ended.status,
@@ -250,26 +259,28 @@ class Run:
             warnings=(*self._warnings, *self._mapper.failures),
             observed=self._observed,
             recording=recording,
-            content_hash=content_hash,
+            recording_status=None if manifest is None else manifest.status,
+            content_hash=None if manifest is None else manifest.integrity.content_hash,
             duration_ms=round((monotonic() - self._began) * 1000),
         )
 
-    def _recording(self) -> tuple[Any, str | None]:
+    def _recording(self) -> tuple[Path | None, Manifest | None]:
         own, session = self._own, self._session
         if session is None or session.mode == "off":
             return None, None
         place = session.settings.into or session.settings.path
         manifest = None if own is None else own.manifest or self._read_manifest(own)
-        return place, None if manifest is None else manifest.integrity.content_hash
+        lost = manifest is not None and manifest.status == "error" and not manifest.event_count
+        return None if lost else place, manifest
 
-    def _read_manifest(self, own: Session) -> Any:
+    def _read_manifest(self, own: Session) -> Manifest | None:
         return None if own.source is None else own.source.manifest()
 
 
 def _told(divergence: Divergence) -> Data:
     """What observers are told of it; the whole is in the result."""
     said = divergence.to_json()
-    names = ("code", "detail", "lane", "eventSeq", "jsonPath", "hint")
+    names = ("code", "detail", "lane", "eventSeq", "jsonPath", "served", "hint")
     return {name: said[name] for name in names if name in said}
 
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from reenact.agents.effects import Outcome
 from reenact.agents.failing import error_text
 from reenact.agents.messages import ToolRequest, ToolSpec
 from reenact.engine.failures import RecordedFailure
-from reenact.errors import PolicyRefused, ReenactError, UsageError, ValueRefused
+from reenact.errors import (
+    PolicyRefused,
+    ReenactError,
+    ToolNotRecorded,
+    UsageError,
+    ValueRefused,
+)
 from reenact.policy.nearest import did_you_mean
 from reenact.tools.values import to_plain
 from reenact.tools.wrapping import Tool, tool
 
 __all__ = ["Toolbox", "told"]
+
+
+_TOLD: Final = (PolicyRefused, RecordedFailure, ToolNotRecorded)
+"""Errors of Reenact that are the result of a tool, and that the model is told like any other."""
 
 
 class Toolbox:
@@ -67,6 +77,6 @@ def failed(error: Exception) -> Outcome:
 
     Raises ``error`` itself where Reenact is misused: that is not the model's business.
     """
-    if isinstance(error, ReenactError) and not isinstance(error, (PolicyRefused, RecordedFailure)):
+    if isinstance(error, ReenactError) and not isinstance(error, _TOLD):
         raise error
     return Outcome(error_text(error), is_error=True)

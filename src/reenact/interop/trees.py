@@ -19,6 +19,7 @@ from reenact.interop.losses import Loss
 from reenact.interop.taking import Origin, take
 from reenact.policy.redaction import Profile
 from reenact.policy.rules import Pinned
+from reenact.store.file_access import read_regular
 from reenact.store.reading import unreadable
 
 __all__ = ["TAPE", "Job", "Moved", "jobs", "move"]
@@ -122,7 +123,7 @@ def _move(job: Job, pinned: Pinned, redaction: Profile | None, replace: bool) ->
         return Moved(source=source, target=target, status="kept")
     state = source.stat()
     check_size(state.st_size)
-    content = source.read_bytes()
+    content = read_regular(source)
     one = job.format or guess(source, content)
     if one is None:
         raise UsageError(

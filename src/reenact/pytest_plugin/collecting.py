@@ -41,7 +41,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CasesFile 
         return None
     from reenact.policy.cases import is_ours  # few projects have one, and all would pay for it
 
-    if not is_ours(file_path) and not parent.session.isinitpath(file_path):
+    is_listed = is_ours(file_path, parent.config.rootpath)
+    if not is_listed and not parent.session.isinitpath(file_path):
         return None
     return CasesFile.from_parent(parent, path=file_path)
 

@@ -29,6 +29,7 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "ignore": (Ignore, dict),
     "fixture_root": (str, Path),
     "only": (str,),
+    "allow": (str, list, tuple),
     "scope": (str,),
 }
 _CHOICES: Final = {"mode": MODES, "match": _MATCHES, "scope": SCOPES}
@@ -43,6 +44,9 @@ def marked(item: pytest.Item) -> Wanted | None:
     said.pop("scope", None)
     if "fixture_root" in said:
         said["fixture_root"] = str(said["fixture_root"])
+    if "allow" in said:
+        names = said["allow"]
+        said["allow"] = (names,) if isinstance(names, str) else tuple(map(str, names))
     if isinstance(said.get("ignore"), dict):
         said["ignore"] = Ignore(**said["ignore"])
     return Wanted(**said)

@@ -18,7 +18,7 @@ from reenact.policy.nearest import did_you_mean
 from reenact.pytest_plugin.asking import wanted_of
 from reenact.pytest_plugin.choosing import Choice, choose
 from reenact.pytest_plugin.collected import SHARERS
-from reenact.pytest_plugin.options import said_only, said_policy, said_strict, setting
+from reenact.pytest_plugin.options import said_allow, said_only, said_policy, said_strict, setting
 from reenact.pytest_plugin.placing import root_of
 from reenact.pytest_plugin.sharing import check_alone
 
@@ -64,6 +64,7 @@ def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: Stage) -> Se
         match=wanted.match,
         unused=wanted.unused,
         pass_hosts=wanted.pass_hosts,
+        allow=said_allow(config, wanted.allow),
         ignore=wanted.ignore,
         root=root_of(config),
         warn=stage.notes.append,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_configure",
     "pytest_report_header",
+    "said_allow",
     "said_mode",
     "said_only",
     "said_policy",
@@ -30,6 +32,7 @@ _SETTINGS = {
     "reenact_strict": "false: a divergence is told and does not fail the test",
     "reenact_cassettes": "where cassettes are: a folder, or beside for one beside the tests; "
     "otherwise .reenact/cassettes",
+    "reenact_allow": "boundaries and drivers that are used live, e.g. psycopg sqlite3",
     "reenact_only": "network: nothing but HTTP and websockets is recorded",
     "reenact_fixture_root": "the folder whose rr folder has the cassettes",
     "reenact_own_servers": "record: calls to servers that tests have started are recorded, too",
@@ -76,8 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """The marker; and who counts what becomes of cassettes."""
     config.addinivalue_line(
         "markers",
-        "reenact(cassette, policy, mode, strict, match, ignore, fixture_root, only, scope): what the "
-        "test exchanges with the world is recorded once, and replayed after that",
+        "reenact(cassette, policy, mode, strict, match, ignore, fixture_root, only, allow, scope): "
+        "what the test exchanges with the world is recorded once, and replayed after that",
     )
     config.pluginmanager.register(Tally(config), "reenact-tally")
     vcr.configure(config)
@@ -122,6 +125,11 @@ def said_only(config: pytest.Config, marked: str | None) -> str | None:
     """The same for what is recorded."""
     found = _first(marked, setting(config, "reenact_only"))
     return None if found is None else str(found)
+
+
+def said_allow(config: pytest.Config, marked: Sequence[str]) -> list[str]:
+    """Return what the settings and the marker allow together."""
+    return [*setting(config, "reenact_allow").replace(",", " ").split(), *marked]
 
 
 def said_strict(config: pytest.Config, marked: bool | None) -> bool | None:

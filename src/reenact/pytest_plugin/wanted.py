@@ -28,6 +28,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """When recorded calls are left over; otherwise as strict as the rest."""
     pass_hosts: tuple[str, ...] = ()
     """Hosts that are really asked, in every mode, and not recorded."""
+    allow: tuple[str, ...] = ()
+    """Boundaries and drivers whose calls are really made and not recorded."""
     fixture_root: str | None = None
     only: str | None = None
     """``network``: nothing but HTTP and websockets is recorded."""

@@ -6,7 +6,17 @@ answer piece by piece.
 """
 
 from reenact.rr.entries import Entry
-from reenact.rr.handles import Scope, append, close, current, entry_err, entry_resp, scope, stats
+from reenact.rr.handles import (
+    Scope,
+    append,
+    close,
+    current,
+    entry_err,
+    entry_resp,
+    scope,
+    stats,
+    with_policy,
+)
 from reenact.rr.handles import next_entry as next
 from reenact.rr.handles import open_handle as open
 from reenact.rr.numbers import (
@@ -65,4 +75,5 @@ __all__ = [
     "scope",
     "stats",
     "stream",
+    "with_policy",
 ]

@@ -24,8 +24,6 @@ from reenact.store.sink import watch_forks
 __all__ = ["Cassette", "Stats"]
 
 _SERVES: Final = frozenset({"replay", "record_missing"})
-_ANY: Final = "tool.call"
-"""A capability that is always allowed here: asked for are only the kind and the op."""
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -49,7 +47,7 @@ class Cassette:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
-        source, sink = ready.parts.source, ready.parts.sink
+        source, sink = ready.parts.source, ready.sink
         self._serving = None if source is None else Serving(ready, source, self._meter)
         self._writing = None if sink is None else Writing(ready, sink, self._meter)
         watch_forks(self)
@@ -107,7 +105,7 @@ class Cassette:
             )
 
     def _check_listed(self, kind: str, op: str) -> None:
-        refusal = self._ready.access.refusal(_ANY, kind, op, 0)
+        refusal = self._ready.access.unlisted(kind, op)
         if refusal is not None:
             raise refusal
 
@@ -134,7 +132,7 @@ class Cassette:
         return True
 
     def _finish(self, error: BaseException | None) -> None:
-        sink, writing = self._ready.parts.sink, self._writing
+        sink, writing = self._ready.sink, self._writing
         if sink is None or writing is None:
             return
         if self._is_forked():

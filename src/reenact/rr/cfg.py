@@ -53,10 +53,27 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     append: bool = False
     overwrite: bool = False
     fixture_root: str | None = None
+    policy: str | None = None
 
 
-def read_cfg(cfg: Cfg) -> Config:
-    """Raises :class:`RrError` 2000 for what makes no sense, 2001 for another version."""
+def read_cfg(cfg: Cfg, policy: str | bytes | None = None) -> Config:
+    """Read a cfg. ``policy`` is the id of the policy, unless the cfg itself has it.
+
+    Raises :class:`RrError` 2000 for an invalid cfg, 2001 for an unknown version.
+    """
+    config = _read(cfg)
+    if policy is None:
+        return config
+    named = _policy(policy)
+    if config.policy not in (None, named):
+        raise _invalid(
+            f"the cfg has the policy {config.policy!r:.64}, and the argument is {named!r:.64}",
+            "give the policy once",
+        )
+    return msgspec.structs.replace(config, policy=named)
+
+
+def _read(cfg: Cfg) -> Config:
     if isinstance(cfg, (bytes, bytearray, memoryview)):
         return _from_document(bytes(cfg))
     if isinstance(cfg, Mapping):
@@ -131,6 +148,15 @@ def _path(path: Any) -> str:
         raise _invalid("the path is not UTF-8") from None
 
 
+def _policy(policy: Any) -> str:
+    if not isinstance(policy, (str, bytes)):
+        raise _invalid(
+            f"the policy is the id of a pinned policy, not {type(policy).__name__}",
+            "an id in .reenact/index.json, such as smoke_rr_v1",
+        )
+    return policy.decode("utf-8", "replace") if isinstance(policy, bytes) else policy
+
+
 def _folder(path: Any) -> str | None:
     return None if path is None else _path(str(path) if isinstance(path, PurePath) else path)
 
@@ -179,5 +205,6 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "append": _flag,
     "overwrite": _flag,
     "fixture_root": _folder,
+    "policy": _policy,
 }
 _FIELDS = frozenset({"version", *_READERS, *LIMITS})

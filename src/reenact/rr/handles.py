@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
+from reenact.engine.current import outside
 from reenact.errors import ReenactError, UsageError
 from reenact.rr.cassette import Cassette
-from reenact.rr.cfg import Cfg, read_cfg
+from reenact.rr.cfg import Cfg, Config, read_cfg
 from reenact.rr.entries import Entry
 from reenact.rr.opening import prepare_cassette
 from reenact.store.warning import print_warning
@@ -28,6 +29,7 @@ __all__ = [
     "open_handle",
     "scope",
     "stats",
+    "with_policy",
 ]
 
 # Each is one step for other threads: a number is drawn, a cassette is put in or taken out.
@@ -36,26 +38,39 @@ _open: Final[dict[int, Cassette]] = {}
 _current: Final[ContextVar[int]] = ContextVar("reenact.rr", default=0)
 
 
-def open_handle(cfg: Cfg) -> int:
+def open_handle(cfg: Cfg, *, policy: str | bytes | None = None) -> int:
     """Open a cassette and return its handle: 1, 2, …, never used again.
 
     ``cfg`` is an X07 cfg document or a mapping: ``path`` below ``.reenact/cassettes/`` or, with
     ``fixture_root`` (else ``REENACT_FIXTURE_ROOT``), below the ``rr`` folder of that one; ``mode``
     (a name or 0 to 4), ``match_mode`` (``lookup`` or ``transcript``, 0 or 1), the limits
     ``max_cassette_bytes``, ``max_entries``, ``max_req_bytes``, ``max_resp_bytes`` and
-    ``max_key_bytes`` (0 means zero, left out unlimited), and for the mode ``record`` ``append`` or
-    ``overwrite``. Raises :class:`RrError` 2000 to 2008 and 2014, and :class:`PolicyRefused` for
-    what the index does not allow.
+    ``max_key_bytes`` (0 means zero, left out unlimited), for the mode ``record`` ``append`` or
+    ``overwrite``, and ``policy``. A path that ends in ``.rrbin`` is an X07 cassette, which is read
+    and written as such.
+
+    ``policy`` is the id of a pinned policy; by default that of the project. Its modes, worlds, kinds,
+    operations, budgets and sanitizer hold. Raises :class:`RrError` 2000 to 2008 and 2014,
+    :class:`PolicyInvalid` for a policy that does not exist or is not what was pinned, and
+    :class:`PolicyRefused` for what the index does not allow.
     """
-    ready = prepare_cassette(read_cfg(cfg))
-    try:
-        cassette = Cassette(ready)
-    except BaseException:
-        ready.parts.give_up()
-        raise
+    cassette = outside().run(_opened, read_cfg(cfg, policy))
     handle = next(_numbers)
     _open[handle] = cassette
     return handle
+
+
+# Files of cassettes and policies are read and written outside any session. Otherwise a session
+# that records the project's files would record them as calls of the program.
+
+
+def _opened(config: Config) -> Cassette:
+    ready = prepare_cassette(config)
+    try:
+        return Cassette(ready)
+    except BaseException:
+        ready.give_up()
+        raise
 
 
 def close(handle: int) -> int:
@@ -69,7 +84,7 @@ def close(handle: int) -> int:
 
 def _close(handle: int, error: BaseException | None) -> int:
     cassette = _open.pop(handle, None)
-    return int(cassette is not None and cassette.close(error))
+    return int(cassette is not None and outside().run(cassette.close, error))
 
 
 def next_entry(handle: int, kind: str | bytes, op: str | bytes, key: str | bytes) -> Entry:
@@ -79,7 +94,7 @@ def next_entry(handle: int, kind: str | bytes, op: str | bytes, key: str | bytes
     one, which must have this kind, this op and, unless it is empty, this key. After an error
     nothing has moved. Raises :class:`RrError` 2007 and 2009 to 2012.
     """
-    return _of(handle).next(kind, op, key)
+    return outside().run(_of(handle).next, kind, op, key)
 
 
 def append(handle: int, entry: Entry | Mapping[str, Any]) -> None:
@@ -88,7 +103,7 @@ def append(handle: int, entry: Entry | Mapping[str, Any]) -> None:
     Secrets are taken out first, and budgets hold for what is written. Raises :class:`RrError` 2002
     to 2008 and 2013.
     """
-    _of(handle).append(entry)
+    outside().run(_of(handle).append, entry)
 
 
 def entry_resp(entry: Entry) -> bytes:
@@ -132,8 +147,9 @@ class Scope:
     exception leaves a cassette that was to be rewritten as it was.
     """
 
-    def __init__(self, cfg: Cfg) -> None:
+    def __init__(self, cfg: Cfg, policy: str | bytes | None = None) -> None:
         self._cfg = cfg
+        self._policy = policy
         self._handle = 0
         self._token: Token[int] | None = None
         self._before = 0
@@ -141,7 +157,7 @@ class Scope:
     def __enter__(self) -> int:
         if self._handle:
             raise UsageError("a scope is entered once", hint="make a new one: rr.scope(cfg)")
-        self._handle = open_handle(self._cfg)
+        self._handle = open_handle(self._cfg, policy=self._policy)
         self._before = _current.get()
         self._token = _current.set(self._handle)
         return self._handle
@@ -179,6 +195,20 @@ class Scope:
         self.__exit__(kind, error, trace)
 
 
-def scope(cfg: Cfg) -> Scope:
-    """A scope with a cassette of its own; ``cfg`` as for :func:`reenact.rr.open`."""
-    return Scope(cfg)
+def scope(cfg: Cfg, *, policy: str | bytes | None = None) -> Scope:
+    """Return a scope that opens its own cassette. Takes the arguments of :func:`reenact.rr.open`."""
+    return Scope(cfg, policy)
+
+
+def with_policy(
+    policy_id: str | bytes, cassette_path: str | bytes, mode: int | str | None = None
+) -> Scope:
+    """Return a scope under the pinned policy ``policy_id``, like X07's ``with_policy_v1``.
+
+    ``cassette_path`` is a path below ``.reenact/cassettes/`` or the fixture root. ``mode`` is
+    0 ``off``, 1 ``record``, 2 ``replay``, 3 ``record_missing`` or 4 ``rewrite``, by number, by name
+    or by X07's name such as ``replay_v1``; by default the mode of the policy. The policy also
+    decides how entries are matched.
+    """
+    cfg = {"path": cassette_path} if mode is None else {"path": cassette_path, "mode": mode}
+    return Scope(cfg, policy_id)

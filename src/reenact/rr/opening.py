@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import structs
 
@@ -18,16 +20,37 @@ from reenact.errors import (
     RrError,
     SinkError,
 )
+from reenact.format.event import Draft
 from reenact.policy.access import Access
-from reenact.policy.rules import Budgets, Pinned, SessionMode
+from reenact.policy.places import FIXTURES, cassette_path, find_root, rrbin_path
+from reenact.policy.rules import Budgets, SessionMode
 from reenact.rr.cfg import Config, MatchMode
+from reenact.rr.entries import Entry
 from reenact.rr.meter import tighter
-from reenact.rr.numbers import CFG_INVALID, OPEN_FAILED, TRUNCATED
+from reenact.rr.numbers import CFG_INVALID, ENTRY_INVALID, OPEN_FAILED, TRUNCATED
+from reenact.rr.rrbin import SUFFIX, encode, is_cut_short
+from reenact.store.sink import Status
 from reenact.store.warning import print_warning
 
-__all__ = ["Ready", "failed", "prepare_cassette"]
+__all__ = ["EntrySink", "Ready", "failed", "prepare_cassette"]
 
 _CLOSING = b'{"closed":'
+
+
+class EntrySink(Protocol):
+    """The part of :class:`reenact.store.sink.Sink` that writes entries."""
+
+    def append(self, event: Draft) -> int:
+        """Redact and write one entry. Return 0 if it was not written."""
+
+    def finalize(self, status: Status = "ok", error: str | None = None) -> object:
+        """Complete the cassette."""
+
+    def leave(self) -> None:
+        """In a forked child: write nothing more."""
+
+    def discard(self) -> None:
+        """Remove what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +64,18 @@ class Ready:
     access: Access
     settings: Settings
     parts: Opened
+    sink: EntrySink | None
+
+    def give_up(self) -> None:
+        """Remove what was to be written and close what was opened."""
+        if self.sink is not None:
+            self.sink.discard()
+        self.parts.close()
+
+    def size_of(self, entry: Entry, payload: bytes, number: int) -> int:
+        """Return the size of ``entry`` for the budgets: of its frame, as entry ``number`` of an X07
+        cassette, or of the event's ``payload`` on a tape."""
+        return len(encode(entry, number)) if self.path.suffix == SUFFIX else len(payload)
 
 
 def prepare_cassette(config: Config) -> Ready:
@@ -58,48 +93,56 @@ def prepare_cassette(config: Config) -> Ready:
     unmetered = structs.replace(policy, budgets=Budgets())
     unlimited = structs.replace(settings.pinned, policy=unmetered)
     settings = structs.replace(settings, pinned=unlimited)
+    budgets = tighter(config.budgets, policy.budgets)
+    parts, sink = _opened(settings, path, budgets)
     return Ready(
         mode=settings.mode,
         match_mode=matches,
         path=path,
-        budgets=tighter(config.budgets, policy.budgets),
-        access=_access(settings.pinned),
+        budgets=budgets,
+        access=Access(settings.pinned),
         settings=settings,
-        parts=_opened(settings, path),
+        parts=parts,
+        sink=sink,
     )
 
 
 def _settled(config: Config) -> Settings:
+    root = find_root(Path.cwd(), os.environ)
+    fixtures = config.fixture_root
+    if fixtures is None:
+        fixtures = os.environ.get(FIXTURES) or None
+    is_x07 = config.path.endswith(SUFFIX)
     try:
-        return settle(
-            config.path,
+        place = rrbin_path(root, config.path, fixture_root=fixtures) if is_x07 else None
+        settings = settle(
+            None if is_x07 else config.path,
             capture=None,
-            tape=None,
+            tape=place,
             mode=config.mode,
-            policy=None,
+            policy=config.policy,
             strict=True,
             unused="allow",
             match=config.match_mode,
             ignore=None,
-            root=None,
-            fixture_root=config.fixture_root,
+            root=root,
+            fixture_root=fixtures,
             warn=print_warning,
             append=config.append,
             overwrite=config.overwrite,
             seal=False,
         )
+        if place is not None and settings.mode == "replay" and not place.exists():
+            imported = cassette_path(root, config.path, fixture_root=fixtures, writing=False)
+            if imported.exists():
+                return structs.replace(settings, path=imported)
+        return settings
     except PathRefused as error:
         hint = error.hint.partition(";")[0]  # a session could open a file anywhere
         raise RrError(CFG_INVALID, error.message, hint=hint) from None
 
 
-def _access(pinned: Pinned) -> Access:
-    """Kinds and ops only. What a program may *do* is asked where it does it, which is not here."""
-    free = structs.replace(pinned.policy, capabilities=None, boundaries=())
-    return Access(structs.replace(pinned, policy=free))
-
-
-def _opened(settings: Settings, path: Path) -> Opened:
+def _opened(settings: Settings, path: Path, budgets: Budgets) -> tuple[Opened, EntrySink | None]:
     if settings.mode != "off" and path.is_dir():
         raise RrError(
             OPEN_FAILED,
@@ -107,7 +150,12 @@ def _opened(settings: Settings, path: Path) -> Opened:
             hint="a capture directory is opened with reenact.session(capture=PATH)",
         )
     try:
-        return open_parts(settings)
+        if path.suffix != SUFFIX:
+            parts = open_parts(settings)
+            return parts, parts.sink
+        from reenact.rr.rrbin_files import open_rrbin  # few programs have X07 cassettes
+
+        return open_rrbin(settings, path, budgets.cassette_bytes)
     except (RecordingError, SinkError) as error:
         raise failed(path, error) from None
     except OSError as error:
@@ -118,6 +166,9 @@ def _opened(settings: Settings, path: Path) -> Opened:
 
 def failed(path: Path, error: ReenactError) -> RrError:
     """``error`` of the store, in our numbers."""
+    if path.suffix == SUFFIX and isinstance(error, RecordingDamaged):
+        number = TRUNCATED if is_cut_short(error) else ENTRY_INVALID
+        return RrError(number, error.message, hint=error.hint or "copy the file again")
     if isinstance(error, RecordingDamaged) and _is_cut_short(path):
         return RrError(
             TRUNCATED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,13 +13,24 @@ from reenact.engine.answers import PIECES
 from reenact.engine.call import Entry as Recording
 from reenact.engine.failures import rebuild
 from reenact.engine.session import Session
-from reenact.engine.taking import first_unused, take_recorded, unused_calls
+from reenact.engine.taking import (
+    first_unused,
+    is_cassette_entry,
+    take_recorded,
+    unused_calls,
+)
 from reenact.errors import RrError
 from reenact.format.canonical import canonical
-from reenact.rr.entries import Entry
+from reenact.rr.entries import Entry, read
 from reenact.rr.numbers import MISS, MODE_FORBIDS_NEXT
 
-__all__ = ["Recorded", "of_entry", "of_session"]
+__all__ = ["KIND", "OP", "Recorded", "of_entry", "of_session"]
+
+KIND: Final = "rr"
+"""The kind that a stream is looked for with, unless its caller gives another."""
+
+OP: Final = "std.stream.src.rr_send_v1"
+"""The operation that a stream is looked for with, unless its caller gives another."""
 
 _Fits = Callable[[Recording], bool]
 
@@ -54,14 +65,26 @@ def of_session(session: Session, key: str, kind: str | None, op: str | None) -> 
             f"a session in the mode {session.mode} serves no streams by key",
             hint="replay the recording; while it is made, the program makes the call itself",
         )
-    fits, taken = _named(session, key, kind, op), None
+    taken = None
     while taken is None:
-        entry = _find(session, fits)
+        entry = _chosen(session, key, kind, op)
         if entry is None:
             raise _miss(session, key, kind, op)
         taken = take_recorded(session, entry, lambda answer: len(_loaded(answer)))
     response, failed = taken
+    assert entry is not None  # something was taken
+    if is_cassette_entry(entry.opening.data):
+        return of_entry(read(entry.opening.data, f"event {entry.seq}"))
     return Recorded(_bytes(response), error=None if failed is None else rebuild(failed))
+
+
+def _chosen(session: Session, key: str, kind: str | None, op: str | None) -> Recording | None:
+    """Return the entry that a scope would serve if there is one, else any call that ``key`` names."""
+    if kind is None and op is None:
+        found = _find(session, _named(session, key, KIND, OP))
+        if found is not None:
+            return found
+    return _find(session, _named(session, key, kind, op))
 
 
 def _miss(session: Session, key: str, kind: str | None, op: str | None) -> RrError:

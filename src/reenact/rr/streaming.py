@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from reenact.engine.current import current as current_session
 from reenact.errors import UsageError
 from reenact.rr import handles
 from reenact.rr.entries import raw_bytes
 from reenact.rr.limits import CHUNK_MAX_BYTES, Limits
-from reenact.rr.recorded import Recorded, of_entry, of_session
+from reenact.rr.recorded import KIND, OP, Recorded, of_entry, of_session
 
-__all__ = ["KIND", "OP", "Stream", "stream"]
-
-KIND: Final = "rr"
-OP: Final = "std.stream.src.rr_send_v1"
+__all__ = ["Stream", "stream"]
 
 
 class Stream(Iterator[bytes], AsyncIterator[bytes]):

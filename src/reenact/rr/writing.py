@@ -10,9 +10,8 @@ from reenact.rr import entries
 from reenact.rr.entries import EVENT, Entry
 from reenact.rr.meter import Meter
 from reenact.rr.numbers import ENTRY_INVALID, OPEN_FAILED
-from reenact.rr.opening import Ready
+from reenact.rr.opening import EntrySink, Ready
 from reenact.store.redact import prepare
-from reenact.store.sink import Sink
 
 __all__ = ["Writing", "check_key_is_left", "entry_data"]
 
@@ -20,10 +19,11 @@ __all__ = ["Writing", "check_key_is_left", "entry_data"]
 class Writing:
     """Appends entries. Not thread-safe: the cassette's lock covers it."""
 
-    def __init__(self, ready: Ready, sink: Sink, meter: Meter) -> None:
+    def __init__(self, ready: Ready, sink: EntrySink, meter: Meter) -> None:
         self.appended = 0
         """How many entries have been written."""
         self._path = ready.path
+        self._size_of = ready.size_of
         self._clock = ready.parts.clock
         self._redactor = ready.parts.redactor
         self._sink = sink
@@ -36,10 +36,11 @@ class Writing:
         payload = prepare(draft, self._redactor).payload
         written = entries.read(parse(payload), "what would be written")
         check_key_is_left(entry.key, written.key)
-        self._meter.check(written, len(payload), f"append to {self._path.name}")
+        size = self._size_of(written, payload, self._meter.entries)
+        self._meter.check(written, size, f"append to {self._path.name}")
         if not self._sink.append(draft):
             raise self.failed("a warning has said why")
-        self._meter.add(len(payload))
+        self._meter.add(size)
         self.appended += 1
 
     def failed(self, why: str) -> RrError:

@@ -35,6 +35,7 @@ from reenact.runs.problems import left_running, say_problem
 from reenact.runs.runner import perform
 from reenact.runs.surroundings import Changes, recorded_surroundings
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
+from reenact.store.files import unwritable
 from reenact.store.placing import new_place
 from reenact.store.reading import open_recording
 
@@ -103,10 +104,13 @@ class Forking:
         if place is None:
             place = new_place(self._root)
             place = place.with_name(f"{place.name}.jsonl") if self._net else place
-        if place.exists() and (place.is_file() or any(place.iterdir())):
-            raise RecordingExists(
-                f"{place} is there already", hint="choose another place: --into DIR"
-            )
+        try:
+            if place.exists() and (place.is_file() or any(place.iterdir())):
+                raise RecordingExists(
+                    f"{place} is there already", hint="choose another place: --into DIR"
+                )
+        except OSError as error:
+            raise unwritable(place, error) from None
         return place.absolute()
 
     @property
@@ -135,7 +139,6 @@ class Forking:
 
     def plan(self) -> Plan:
         """Start the new recording. Everything that can be refused is refused here."""
-        self._folder.parent.mkdir(parents=True, exist_ok=True)
         parts = self._parts = open_parts(self._settings)
         assert parts.branch is not None
         say(f"reenact: fork at {parts.branch.point.line()}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,13 +20,26 @@ from reenact.engine.branch_point import At
 from reenact.errors import UsageError
 from reenact.policy.rules import SessionMode
 
-__all__ = ["LANE", "RUN", "Plan", "Told", "claim", "read_plan", "reports", "tell", "write_plan"]
+__all__ = [
+    "LANE",
+    "RUN",
+    "Match",
+    "Plan",
+    "Told",
+    "claim",
+    "read_plan",
+    "reports",
+    "tell",
+    "write_plan",
+]
 
 RUN = "REENACT_RUN"
 """The folder of the run."""
 
 LANE = "REENACT_LANE"
 """The lane that the process was started in; a process that was started by a stranger has none."""
+
+Match = Literal["lane", "transcript", "lookup"]
 
 _PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
 _PLACES = ("path", "root", "into")
@@ -44,6 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     strict: bool
     policy: str | None = None
     allow: tuple[str, ...] = ()
+    match: Match | None = None
     only: str | None = None
     owner: bool = False
     """Does the first process write the recording by itself?"""

@@ -209,6 +209,7 @@ def _settings(
         unused="allow" if guest else None,
         root=plan.root,
         allow=plan.allow,
+        match=plan.match,
         append=plan.append and plan.owner,
         seal=plan.seal,
         whole_process=True,

@@ -32,6 +32,7 @@ from reenact.runs.surroundings import (
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
 from reenact.runs.words import dump_words
 from reenact.store.directory import DirectorySink
+from reenact.store.files import unwritable
 from reenact.store.placing import new_place
 from reenact.store.reading import open_recording
 from reenact.store.staging import drop_stage, stage, take_stage
@@ -75,8 +76,6 @@ class Recording:
             return self._plan(settings, self._stage or self._place, tape=self._options.net)
         if self._options.net and not self._replaces and self._place.exists():
             raise RecordingExists(f"{self._place} already holds a recording", hint=_WAYS_OUT)
-        assert settings.path is not None
-        settings.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._parts = open_parts(settings)
         except RecordingExists as error:
@@ -225,9 +224,12 @@ def _beside(tape: Path) -> Path:
 
 def _is_recorded(place: Path) -> bool:
     """Is there something to add to? What was never finished counts: opening it says what to do."""
-    if place.is_dir():
-        return any(place.iterdir())
-    return place.exists() or part_path(place).exists()
+    try:
+        if place.is_dir():
+            return any(place.iterdir())
+        return place.exists() or part_path(place).exists()
+    except OSError as error:
+        raise unwritable(place, error) from None
 
 
 def _read_surroundings(place: Path) -> Surroundings:

@@ -9,10 +9,11 @@ from reenact.engine.ledger import Ledger
 from reenact.engine.rendering import render, render_many
 from reenact.engine.settings import Settings, settle
 from reenact.runs.arguments import other_arguments
+from reenact.runs.foreign_tapes import ForeignTape, is_boruna
 from reenact.runs.kept import forget, keep, surroundings
 from reenact.runs.leftovers import Leftovers, look_for
 from reenact.runs.options import LAST, Options, last_run
-from reenact.runs.plan import Plan, Told, reports
+from reenact.runs.plan import Match, Plan, Told, reports
 from reenact.runs.problems import left_running, say_problem
 from reenact.runs.surroundings import Changes, recorded_surroundings
 from reenact.runs.telling import (
@@ -38,13 +39,25 @@ class Replaying:
         self._options = options
         assert options.path is not None
         path = last_run(root) if str(options.path) == LAST else options.path.absolute()
-        self._path = path
-        with open_recording(path) as source:
+        self._path = self._named = path
+        self._root = root
+        self._foreign: ForeignTape | None = None
+        if options.net and path.is_file() and is_boruna(path):
+            self._foreign = ForeignTape(path, root, options.policy)
+            self._path = self._foreign.path
+        try:
+            self._open()
+        except BaseException:
+            self.give_up()
+            raise
+
+    def _open(self) -> None:
+        options = self._options
+        with open_recording(self._path) as source:
             self._events = len(source)
             found = recorded_surroundings(source)
             self._content_hash = source.manifest().integrity.content_hash
-        self._settings = self._settle(root)
-        self._root = root
+        self._settings = self._settle(self._root)
         self._ledger: Ledger | None = None
         if options.net:
             found = found.seed_only()
@@ -60,9 +73,15 @@ class Replaying:
             mode="replay",
             policy=options.policy,
             strict=options.strict,
+            match=self._match,
             root=root,
             allow=options.allow,
         )
+
+    @property
+    def _match(self) -> Match | None:
+        """A tape of Boruna has one order for all threads and tasks."""
+        return None if self._foreign is None else "transcript"
 
     def plan(self) -> Plan:
         """What the processes do."""
@@ -75,6 +94,7 @@ class Replaying:
             strict=self._settings.strict,
             policy=options.policy,
             allow=options.allow,
+            match=self._match,
             only="network" if options.net else None,
             boundaries=options.boundaries,
             verbose=options.verbose,
@@ -87,6 +107,8 @@ class Replaying:
 
     def give_up(self) -> None:
         """A replay leaves nothing behind."""
+        if self._foreign is not None:
+            self._foreign.close()
 
     def doomed(self, folder: Path) -> list[int] | None:
         """A strict replay is over with the first difference, whoever waits for whom."""
@@ -94,6 +116,12 @@ class Replaying:
 
     def conclude(self, folder: Path, code: int) -> int:
         """Say what differed, and return the exit code."""
+        try:
+            return self._conclude(folder, code)
+        finally:
+            self.give_up()
+
+    def _conclude(self, folder: Path, code: int) -> int:
         told = reports(folder)
         if not told and not self._options.isolate:
             say_error(
@@ -120,6 +148,8 @@ class Replaying:
 
     def _keep(self, summary: Summary) -> bool:
         """For ``reenact explain``: what this replay said, as long as it is the last one that did."""
+        if self._foreign is not None:
+            return False  # the copy that was replayed is about to be deleted
         if summary.divergences:
             return keep(self._root, self._path, summary.to_json())
         forget(self._root, self._path)
@@ -165,7 +195,7 @@ class Replaying:
     def _summary(self, told: list[Told], left: Leftovers, code: int) -> Summary:
         summary = Summary(
             mode="replay",
-            recording=self._path,
+            recording=self._named,
             exit_code=code,
             calls=left.served,
             draws=left.draws,

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from reenact.errors import UsageError
+from reenact.errors import SinkUnwritable, UsageError
 from reenact.policy.places import find_root
 from reenact.runs.children import with_injection
 from reenact.runs.command import check_command
@@ -22,6 +22,8 @@ from reenact.runs.options import Options
 from reenact.runs.plan import Plan, write_plan
 from reenact.runs.process import exit_code, flush, run_program
 from reenact.runs.surroundings import Changes
+from reenact.store.files import unwritable
+from reenact.store.placing import runs_folder
 
 __all__ = ["Work", "perform", "run"]
 
@@ -60,15 +62,54 @@ def run(options: Options) -> int:
     replays = options.job == "replay"
     check_command(options.command, replays=replays, isolated=options.isolate)
     _check_isolation(options)
-    root = find_root(Path.cwd(), os.environ)
-    return perform(_work(options, root), options.command, _before(options))
-
-
-def perform(work: Work, command: Sequence[str], before: Sequence[str] = ()) -> int:
-    """Run ``command`` from the start of ``work`` to its end; ``before`` starts it. Returns the exit
-    code."""
+    before = _before(options)
     try:
-        with _folder(work.plan()) as folder:
+        work = _work(options, _root())
+        plan = _planned(work)
+    except SinkUnwritable as error:
+        if replays or options.path is not None:
+            raise
+        return _run_unrecorded(options, before, error)
+    return perform(work, options.command, before, plan)
+
+
+def _root() -> Path:
+    try:
+        return find_root(Path.cwd(), os.environ)
+    except FileNotFoundError as error:  # the working directory was deleted
+        raise unwritable(runs_folder(Path()), error) from None
+
+
+def _planned(work: Work) -> Plan:
+    try:
+        return work.plan()
+    except BaseException:
+        work.give_up()
+        raise
+
+
+def _run_unrecorded(options: Options, before: Sequence[str], error: SinkUnwritable) -> int:
+    """The user has named no place, and the default cannot be written: the program runs all the same,
+    and the report has the status ``error``."""
+    from reenact.runs.telling import Summary, say, write_report
+
+    say(f"reenact: warning: {error.message}; the program runs and is not recorded")
+    say(f"hint: {error.hint}, and name it: --capture DIR")
+    flush()
+    code = exit_code(run_program([*before, *options.command], os.environ))
+    place = runs_folder(Path())
+    summary = Summary(mode="record", recording=place, exit_code=code, status="error")
+    write_report(options.report, summary)
+    return code
+
+
+def perform(
+    work: Work, command: Sequence[str], before: Sequence[str] = (), plan: Plan | None = None
+) -> int:
+    """Run ``command`` from the start of ``work`` to its end; ``before`` starts it. ``plan`` is what
+    ``work`` has planned already. Returns the exit code."""
+    try:
+        with _folder(plan or work.plan()) as folder:
             work.begin(folder)
             environ = with_injection(_changed(work.environ), str(folder))
             inject = partial(with_injection, folder=str(folder))

@@ -23,6 +23,7 @@ from reenact.errors import RecordingExists, UsageError
 from reenact.policy.places import find_root
 from reenact.runs.forking import ForkOptions
 from reenact.runs.options import LAST, last_run
+from reenact.store.files import unwritable
 from reenact.store.placing import new_place
 from reenact.store.reading import open_recording
 
@@ -90,9 +91,14 @@ def _folder(options: ForkOptions, root: Path) -> Path:
         place = new_place(root)
         # Beside the runs: the forks of a sweep are none of those that `last` means.
         place = place.parent.with_name("sweeps") / place.name
-    if place.exists() and (place.is_file() or any(place.iterdir())):
-        raise RecordingExists(f"{place} is there already", hint="choose another place: --into DIR")
-    place.mkdir(parents=True, exist_ok=True)
+    try:
+        if place.exists() and (place.is_file() or any(place.iterdir())):
+            raise RecordingExists(
+                f"{place} is there already", hint="choose another place: --into DIR"
+            )
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(place, error) from None
     return place.absolute()
 
 

@@ -14,6 +14,7 @@ import msgspec
 from reenact.engine.report import VERSION
 from reenact.errors import ReenactError, UsageError
 from reenact.runs.plan import Told
+from reenact.store.file_access import write_private
 
 __all__ = ["Summary", "check_report", "for_the_command", "say", "say_error", "write_report"]
 
@@ -33,7 +34,8 @@ class Summary(msgspec.Struct, kw_only=True):
     passed: dict[str, int] = msgspec.field(default_factory=dict)
     divergences: list[dict[str, Any]] = msgspec.field(default_factory=list)
     status: str | None = None
-    """``ok`` or ``diverged``, where that is not for the divergences to say."""
+    """``ok``, ``diverged`` or ``error`` (nothing could be recorded), where that is not for the
+    divergences to say."""
     update: dict[str, Any] | None = None
     """What an update has kept, changed, added and dropped."""
     arguments: dict[str, list[str]] | None = None
@@ -151,7 +153,7 @@ def write_report(path: Path | None, summary: Summary) -> None:
     if path is None:
         return
     try:
-        path.write_text(json.dumps(summary.to_json(), indent=2) + "\n", encoding="utf-8")
+        write_private(path, (json.dumps(summary.to_json(), indent=2) + "\n").encode())
     except OSError as error:
         raise ReenactError(
             f"the report cannot be written to {path}: {error.strerror}", hint="choose another place"

@@ -12,6 +12,7 @@ from reenact.errors import RecordingError
 from reenact.format.event import Event
 from reenact.format.manifest import Manifest, Seed
 from reenact.store.blobs import Blobs
+from reenact.store.file_access import open_regular
 from reenact.store.joining import read_open
 from reenact.store.layout import BLOBS, EVENTS, segment_files
 from reenact.store.lines import Lines
@@ -40,7 +41,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_tape(file: Path) -> bool:
     """Does it begin like one?"""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         return _TAPE in opened.read(_HEADER)
 
 

@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from reenact.errors import RecordingMissing
+from reenact.errors import RecordingDamaged, RecordingMissing
+from reenact.store.file_access import open_regular
 from reenact.store.layout import EVENTS, MANIFEST, SEGMENTS
 
 __all__ = ["Form", "Found", "scan"]
@@ -68,8 +69,10 @@ def _is_looked_into(entry: os.DirEntry[str]) -> bool:
 def _claims_to_be_one(folder: Path) -> bool:
     """A manifest whose events are gone is a damaged recording; other tools have manifests, too."""
     try:
-        with (folder / MANIFEST).open("rb") as file:
+        with open_regular(folder / MANIFEST) as file:
             return b'"eventLogPath"' in file.read(4_096)
+    except RecordingDamaged:
+        return True  # opening the recording reports the damage
     except OSError:
         return False
 

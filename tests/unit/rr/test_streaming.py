@@ -324,3 +324,62 @@ def test_a_scope_inside_a_session_is_what_is_streamed_from() -> None:
         with _scope():
             assert tuple(rr.stream("K")) == PIECES
         assert list(rr.stream("ping")) == [b"PONG"]
+
+
+DOCUMENTED: dict[str, Any] = {
+    "chunk_max_bytes": 64,
+    "bufread_cap_bytes": 64,
+    "max_in_bytes": 1048576,
+    "max_out_bytes": 1048576,
+    "max_items": 1048576,
+}
+"""The limits in the streaming example of X07's page."""
+
+
+def test_entries_of_a_cassette_are_streamed_in_a_session_without_a_capability() -> None:
+    write(rr.Entry(kind="rr", op="std.rr.fetch_v1", key=b"K", resp=b"other"), SENT, WHOLE)
+    with reenact.session("smoke", mode=2, strict=True, unused="allow") as session:
+        stream = rr.stream("K", **DOCUMENTED)
+        assert tuple(stream) == PIECES
+        failed = rr.stream("L", **DOCUMENTED)
+        assert (list(failed), failed.err) == ([b"abcdefg"], 7)
+        assert list(rr.stream("K", op="std.rr.fetch_v1")) == [b"other"]
+        with raises_number(MISS):
+            next(rr.stream("K"))
+    assert session.report().status == "ok"
+
+
+def test_entries_of_kinds_that_need_a_capability_elsewhere_need_none() -> None:
+    write(rr.Entry(kind="process", op="std.os.process.run_v1", key=b"K", resp=b"done"))
+    only = reenact.Policy(id="mine", capabilities={})
+    with reenact.session("smoke", mode="replay", policy=only):
+        assert list(rr.stream("K")) == [b"done"]
+
+
+def test_kinds_and_operations_of_the_policy_hold_for_entries_in_a_session(root: Path) -> None:
+    write(SENT, WHOLE)
+    policy(root, kinds=["http"])
+    with (
+        reenact.session("smoke", mode="replay", unused="allow"),
+        pytest.raises(PolicyRefused, match="the kind rr"),
+    ):
+        next(rr.stream("K"))
+    policy(root, kinds=["rr"], operations=["std.rr.fetch_v1"])
+    with (
+        reenact.session("smoke", mode="replay", unused="allow"),
+        pytest.raises(PolicyRefused, match="the operation std"),
+    ):
+        next(rr.stream("K"))
+
+
+@pytest.mark.parametrize("mode", ["record", "replay"])
+def test_the_documented_example_runs_in_a_session(root: Path, mode: str) -> None:
+    """X07's page: with_policy, mode 2, a stream of the cassette smoke.rrbin."""
+    write(WHOLE, path="smoke.rrbin")
+    policy(root)
+    with reenact.session("talk", mode="record") as session:
+        session.call("ping", {}, lambda: "PONG", capability="net.fetch")
+    with reenact.session("talk", mode=mode, overwrite=mode == "record", unused="allow"):
+        with rr.with_policy("default", "smoke.rrbin", 2):
+            doc = b"".join(rr.stream("L", **DOCUMENTED))
+        assert doc == b"abcdefg"

@@ -10,10 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -187,38 +184,26 @@ def test_several_searches_at_a_time_make_one_index(project: Project) -> None:
     assert project.ask().progress.read == 0
 
 
-@contextmanager
-def _opened_when_read(pipe: Path, reader: subprocess.Popen[str]) -> Iterator[None]:
-    """The named pipe has a reader: this one, or if it ends without having come there, ourselves."""
-    instead: list[int] = []
-
-    def stand_in() -> None:
-        reader.wait()
-        instead.append(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
-
-    waiting = Thread(target=stand_in)
-    waiting.start()
-    with pipe.open("wb"):
-        yield
-    waiting.join()
-    os.close(*instead)
-
-
 def test_a_search_that_is_killed_loses_nothing(project: Project) -> None:
     for name in ("a", "b"):
         record(project.runs / name, *(f"warm {name} {one}" for one in range(1_000)))
     long = record(project.runs / "z", *(f"warm {one}" for one in range(1_200)), "y " * 50_000)
     (blob, *_) = (one for one in (long / "blobs").rglob("*") if one.is_file())
-    content = blob.read_bytes()
-    blob.unlink()
-    os.mkfifo(blob)
-    child = _spawn(project, "project.ask()")
-    with _opened_when_read(blob, child):  # then it has come so far in the log
-        child.kill()
-        _, err = child.communicate(timeout=60)
+    child = _spawn(
+        project,
+        f"""
+        import os, signal, sys
+
+        def kill(event, given):
+            if event == "open" and str(given[0]) == {str(blob)!r}:  # it has come so far in the log
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
+        project.ask()
+        """,
+    )
+    _, err = child.communicate(timeout=60)
     assert child.returncode == -signal.SIGKILL, err
-    blob.unlink()
-    blob.write_bytes(content)
     result = project.ask("warm")
     assert (len(hits(result)), result.progress.read) == (3_200, 1)
     assert not project.said

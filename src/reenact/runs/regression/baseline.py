@@ -89,7 +89,7 @@ class Baseline:
     def write(self, path: Path, before: Baseline) -> Written:
         """Says how it differs from the one ``before``."""
         content = msgspec.json.encode(_File(_VERSION, dict(sorted(self._known.items()))))
-        replace_file(path, msgspec.json.format(content, indent=2) + b"\n")
+        replace_file(path, msgspec.json.format(content, indent=2) + b"\n", private=False)
         new = [name for name, known in self._known.items() if not before._says(name, known)]
         return Written(len(self._known), len(new), len(before._known.keys() - self._known.keys()))
 

@@ -72,7 +72,12 @@ def write_reports(
         if place is None:
             continue
         try:
-            replace_file(Path(place), content().encode("utf-8", "backslashreplace"), sync=False)
+            replace_file(
+                Path(place),
+                content().encode("utf-8", "backslashreplace"),
+                sync=False,
+                private=False,
+            )
         except OSError as error:
             failed.append(error)
     return failed
