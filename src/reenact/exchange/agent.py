@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -16,17 +17,19 @@ import msgspec
 from reenact._system import start_clock
 from reenact.errors import UsageError
 from reenact.exchange.carrying import Folder
+from reenact.exchange.declarations import declare
 from reenact.exchange.desk import Desk, Limits, Sample
 from reenact.exchange.doors import Door
 from reenact.exchange.homes import Home
 from reenact.exchange.link.ports import Carrier, LinkStatus
-from reenact.exchange.model import PROTOCOL, Registration
+from reenact.exchange.model import PROTOCOL, FileWrites, Registration
 from reenact.exchange.redacting import Cleaner
 from reenact.exchange.routing import make_route
 from reenact.exchange.running import AppRunner, Credentials
 from reenact.exchange.steps import Handler
 from reenact.exchange.tasks import make_task
 from reenact.exchange.ways import Ways
+from reenact.hermetic.drivers import Treatment
 from reenact.policy.known import SHORTEST_DECLARED
 from reenact.policy.places import FOLDER, find_root
 from reenact.policy.redaction import Profile, Redactor
@@ -54,12 +57,17 @@ class Agent:
     (``.reenact/exchange`` of the project unless it says otherwise) that is also where they wait
     while the server is away. ``app`` and ``environment`` must be those that the key is for.
 
-    ``sample`` is the part of the exchanges whose calls are recorded, 0 to 1, or a function from the
-    id of a route to that. Bodies of more than ``max_body`` bytes, and calls that take more than
+    ``sample`` is the part of the exchanges that is recorded, 0 to 1, or a function from the id of a
+    route to that. Bodies of more than ``max_body`` bytes, and calls that take more than
     ``max_recording``, are not kept, and the exchange says so. ``redaction`` is a profile or a ready
     redactor. ``credentials`` gets the JSON pointer of a value that was never recorded, and gives
     it for a replay. Replays of replays go ``depth`` deep. ``version`` is that of the app's code, and
     a part of every route's revision.
+
+    ``drivers`` declares how replays treat the statements of drivers that Reenact does not record:
+    ``{"psycopg": "refuse", "redis": "allow"}``. A replay does not start while a loaded driver is
+    not declared. Replays refuse to write files outside the folders ``scratch``, unless ``files`` is
+    ``"allow"``.
 
     It starts with the first exchange, or with :meth:`start`, and ends with :meth:`close`, as a
     context manager, or with the process.
@@ -82,6 +90,9 @@ class Agent:
         credentials: Credentials | None = None,
         depth: int = 5,
         policy: str | Policy | None = None,
+        drivers: Mapping[str, Treatment] | None = None,
+        files: FileWrites = "refuse",
+        scratch: Sequence[str | Path] = (),
         command_key: str | None = None,
         warn: Warn = print_warning,
     ) -> None:
@@ -99,6 +110,7 @@ class Agent:
             version=version,
             capabilities=("replay", "cancel", *(("credentials",) if credentials else ())),
         )
+        self._declared = declare(drivers, files, scratch)
         self._redaction = redaction
         self._doors: list[Door] = []
         self._home = Home()
@@ -116,6 +128,7 @@ class Agent:
             policy=policy,
             version=version,
             agent_id=self._own_id,
+            declared=self._declared,
         )
         self.runner = AppRunner(
             self._desk,
@@ -123,6 +136,7 @@ class Agent:
             credentials=credentials,
             clean_with=self._cleaner,
             depth=depth,
+            declared=self._declared,
             warn=warn,
         )
         self._make_carrier = self._maker(server, key, data, command_key, warn)
@@ -143,6 +157,15 @@ class Agent:
         with self._lock:
             carrier, self._is_closed = self._carrier, True
         self._desk.close()
+        if carrier is not None:
+            carrier.close(timeout)
+
+    def sign_off(self, timeout: float = _AT_EXIT) -> None:
+        """Send what can be sent within ``timeout`` seconds and deregister, because the app is
+        shutting down. An exchange that comes all the same starts the agent again."""
+        with self._lock:
+            carrier, self._carrier = self._carrier, None
+            self._agent_id = ""
         if carrier is not None:
             carrier.close(timeout)
 
@@ -173,7 +196,9 @@ class Agent:
 
     def registration(self) -> Registration:
         """What the app is now."""
-        return msgspec.structs.replace(self._facts, routes=self.runner.routes())
+        return msgspec.structs.replace(
+            self._facts, routes=self.runner.routes(), containment=self._declared.containment()
+        )
 
     def _maker(
         self,
@@ -207,6 +232,7 @@ class Agent:
         with self._lock:
             if self._carrier is None:
                 self._carrier = self._make_carrier()
+                _close_with_worker(self)
             carrier = self._carrier
         carrier.start()
         return carrier
@@ -265,7 +291,7 @@ class Agent:
         """ASGI middleware: ``app.add_middleware(agent.asgi)``, or ``agent.asgi(app)``."""
         from reenact.exchange.asgi import AsgiDoor
 
-        door = AsgiDoor(app, self._desk, self._home, self.start)
+        door = AsgiDoor(app, self._desk, self._home, self.start, self.sign_off)
         self._doors.append(door)
         return door
 
@@ -288,6 +314,15 @@ _AGENTS: Final[WeakSet[Agent]] = WeakSet()
 def _close_all() -> None:
     for agent in tuple(_AGENTS):
         agent.close()
+
+
+def _close_with_worker(agent: Agent) -> None:
+    """A worker process of multiprocessing, which some servers use, ends without atexit."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        from multiprocessing.util import Finalize
+
+        Finalize(agent, _close_all, exitpriority=100)
 
 
 def _in_child() -> None:

@@ -6,18 +6,22 @@ they pass. WebSockets and lifespan pass through.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from reenact.engine.current import OUTSIDE, VARIABLE
 from reenact.exchange.asgi_scope import scope_of, start_of
 from reenact.exchange.desk import Desk
+from reenact.exchange.django_routes import DjangoMap, is_django
 from reenact.exchange.homes import Home
 from reenact.exchange.http import Buffer, Response, failure_of, unread
 from reenact.exchange.matching import StarletteMap, Table
-from reenact.exchange.model import Exchange, Payload, Route
+from reenact.exchange.model import Exchange, Payload, Route, Trace
 from reenact.exchange.passage import Outcome, Passage
 from reenact.exchange.revision import Definition
+from reenact.hermetic.queues import SERVED_LIVE
 
 __all__ = ["AsgiDoor"]
 
@@ -30,12 +34,20 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 class AsgiDoor:
     """An ASGI app around ``app``, and the way into it for replays."""
 
-    def __init__(self, app: App, desk: Desk, home: Home, start: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        app: App,
+        desk: Desk,
+        home: Home,
+        start: Callable[[], Any],
+        sign_off: Callable[[], Any],
+    ) -> None:
         self.app = app
         self._desk = desk
         self._home = home
         self._start = start
-        self._table = Table(StarletteMap(app), desk)
+        self._sign_off = sign_off
+        self._table = Table(DjangoMap() if is_django(app) else StarletteMap(app), desk)
         self._surroundings: dict[str, Any] = {}
         """What an app finds in a scope of its own: itself, and the state of its lifespan."""
 
@@ -43,11 +55,22 @@ class AsgiDoor:
         if scope["type"] == "lifespan":
             self._remember(scope)
             self._start()
+            await Lifespan(receive, send, self._sign_off).run(self.app, scope)
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         self._remember(scope)
-        await self._serve(scope, receive, send)
+        parent, state = _trace_headers(scope["headers"])
+        trace = self._desk.sampled(parent, state, lambda: self._table.route_of(start_of(scope)))
+        if trace is None:
+            token = SERVED_LIVE.set(True)
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                SERVED_LIVE.reset(token)
+        else:
+            await self._serve(scope, receive, send, trace)
 
     def _remember(self, scope: Scope) -> None:
         self._home.remember()
@@ -55,10 +78,10 @@ class AsgiDoor:
             if name in scope and name not in self._surroundings:
                 self._surroundings[name] = scope[name]
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, trace: Trace) -> None:
         start = start_of(scope)
         route_id = self._table.route_of(start)
-        passage = self._desk.passage(route_id, "http", start.headers)
+        passage = self._desk.passage(route_id, "http", start.headers, trace)
         tap = Tap(receive, send, self._desk.limits.max_body, scope["method"])
         passage.open()
         try:
@@ -69,7 +92,9 @@ class AsgiDoor:
         self._finish(passage, tap.outcome(start))
 
     def _finish(self, passage: Passage, outcome: Outcome) -> None:
-        self._desk.finish(passage, outcome, self._table.definition(passage.begun.route_id))
+        route_id = passage.begun.route_id
+        outcome = self._table.judged(route_id, outcome)
+        self._desk.finish(passage, outcome, self._table.definition(route_id))
 
     # As a door
 
@@ -104,6 +129,58 @@ class AsgiDoor:
         return passage.close(tap.outcome(payload, again=True))
 
 
+class Lifespan:
+    """The lifespan of an app, at whose end the agent signs off: servers that were told to end by a
+    signal may not come to the end of the process in an orderly way.
+
+    An app that knows no lifespan gets one, so that the agent hears of the end.
+    """
+
+    def __init__(self, receive: Receive, send: Send, sign_off: Callable[[], Any]) -> None:
+        self._receive = receive
+        self._send = send
+        self._sign_off = sign_off
+        self._received = 0
+        self._sent = ""
+
+    async def run(self, app: App, scope: Scope) -> None:
+        """Raises what ``app`` raises, unless it does so before it has said anything."""
+        try:
+            await app(scope, self.receive, self.send)
+        except Exception:
+            if self._sent:
+                raise
+        if self._sent:
+            return
+        if not self._received:
+            await self.receive()
+        await self.send({"type": "lifespan.startup.complete"})
+        await self.receive()
+        await self.send({"type": "lifespan.shutdown.complete"})
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        self._received += 1
+        return await self._receive()
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        self._sent = str(message["type"])
+        if self._sent.startswith("lifespan.shutdown"):
+            # Before the server hears of it: then it ends the process.
+            await asyncio.get_running_loop().run_in_executor(None, self._sign_off)
+        await self._send(message)
+
+
+def _trace_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, str]:
+    """``traceparent`` and ``tracestate`` of a request, before anything else of it is decoded."""
+    parent = state = b""
+    for name, value in headers:
+        if name == b"traceparent":
+            parent = value
+        elif name == b"tracestate":
+            state = value
+    return parent.decode("latin-1"), state.decode("latin-1")
+
+
 class _Sent:
     """A request that is there at once, from a client that stays."""
 
@@ -112,8 +189,6 @@ class _Sent:
 
     async def receive(self) -> MutableMapping[str, Any]:
         if self._body is None:
-            import asyncio
-
             await asyncio.get_running_loop().create_future()  # nobody hangs up
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
@@ -124,7 +199,11 @@ async def _drop(message: MutableMapping[str, Any]) -> None:
 
 
 class Tap:
-    """Copies what passes between server and app."""
+    """Copies what passes between server and app.
+
+    The server's own code runs outside the session: its sockets and timers are not calls of the app,
+    and a replay, which has no server, would miss them.
+    """
 
     def __init__(self, receive: Receive, send: Send, limit: int, method: str) -> None:
         self._receive = receive
@@ -134,7 +213,11 @@ class Tap:
         self._has_more = True
 
     async def receive(self) -> MutableMapping[str, Any]:
-        message = await self._receive()
+        token = VARIABLE.set(OUTSIDE)
+        try:
+            message = await self._receive()
+        finally:
+            VARIABLE.reset(token)
         if message["type"] == "http.request":
             self._request.add(message.get("body", b""))
             self._has_more = bool(message.get("more_body", False))
@@ -149,7 +232,11 @@ class Tap:
             )
         elif message["type"] == "http.response.body":
             self._response.add(message.get("body", b""), last=not message.get("more_body", False))
-        await self._send(message)
+        token = VARIABLE.set(OUTSIDE)
+        try:
+            await self._send(message)
+        finally:
+            VARIABLE.reset(token)
 
     def outcome(
         self, start: Payload, error: BaseException | None = None, *, again: bool = False

@@ -13,6 +13,9 @@ import msgspec
 from reenact._system import entropy
 from reenact.exchange.link.ports import LinkStatus
 from reenact.exchange.model import Exchange
+from reenact.store.buffered import Contents
+from reenact.store.file_access import PRIVATE_FILE, create_private, make_private_folder
+from reenact.store.layout import EVENTS, MANIFEST
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Folder"]
@@ -30,6 +33,7 @@ class Folder:
         self._captures = folder / "captures"
         self._warn = warn
         self._dropped = 0
+        self._warned = False
         self._lock = threading.Lock()  # covers the file
         self._file = -1
         self._size = 0
@@ -39,29 +43,43 @@ class Folder:
 
     def place(self) -> Path:
         """See :class:`reenact.exchange.link.ports.Carrier`."""
-        try:
-            if not os.path.isdir(self._captures):
-                self._captures.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            self._drop(error)
         return self._captures / f"new-{entropy(8).hex()}"
 
-    def offer(self, exchange: Exchange, capture: Path | None) -> None:
+    def offer(self, exchange: Exchange, capture: Path | Contents | None) -> None:
         """See :class:`reenact.exchange.link.ports.Carrier`."""
-        line = msgspec.json.encode(exchange) + b"\n"
         try:
             if capture is not None:
-                capture.rename(self._captures / exchange.exchange_id)
+                self._keep(capture, self._captures / exchange.exchange_id)
+        except OSError as error:
+            why = f"its calls could not be recorded: {error.strerror}"
+            exchange = msgspec.structs.replace(exchange, not_replayable=why)
+            self._complain(error)
+        line = msgspec.json.encode(exchange) + b"\n"
+        try:
             with self._lock:
                 self._append(line)
         except OSError as error:
             self._drop(error)
 
+    @staticmethod
+    def _keep(capture: Path | Contents, folder: Path) -> None:
+        """The manifest comes last: a folder that has one is complete. Raises OSError."""
+        if isinstance(capture, Path):
+            capture.rename(folder)
+            return
+        make_private_folder(folder.parent)
+        make_private_folder(folder, exist_ok=False)
+        for name, content in ((EVENTS, capture.events), (MANIFEST, capture.manifest)):
+            with open(create_private(folder / name, os.O_EXCL), "wb") as file:
+                file.write(content)
+
     def _append(self, line: bytes) -> None:
         """All of it, or nothing."""
         if self._file < 0:
-            self._exchanges.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._exchanges / f"{entropy(8).hex()}.jsonl", _FLAGS, 0o644)
+            make_private_folder(self._exchanges)
+            self._file = os.open(
+                self._exchanges / f"{entropy(8).hex()}.jsonl", _FLAGS, PRIVATE_FILE
+            )
             self._size = 0
         try:
             rest = memoryview(line)
@@ -74,7 +92,12 @@ class Folder:
 
     def _drop(self, error: OSError) -> None:
         self._dropped += 1
-        if self._dropped == 1:
+        self._complain(error)
+
+    def _complain(self, error: OSError) -> None:
+        """Warn once."""
+        if not self._warned:
+            self._warned = True
             self._warn(f"exchanges cannot be kept in {self._exchanges.parent}: {error.strerror}")
 
     def exchanges(self) -> list[Exchange]:

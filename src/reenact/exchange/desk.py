@@ -14,26 +14,28 @@ from reenact._system import Now
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings
 from reenact.engine.ways import Ways
+from reenact.engine.writing import Buffered
 from reenact.errors import UsageError
 from reenact.exchange.bodies import clipped
+from reenact.exchange.declarations import Declared
 from reenact.exchange.flow import here
 from reenact.exchange.link.ports import Carrier, ReplayJob
-from reenact.exchange.model import Exchange, Header, Kind, Payload, ReplayOf
+from reenact.exchange.model import Exchange, Header, Kind, Payload, ReplayOf, Trace
 from reenact.exchange.passage import Begun, Notes, Outcome, Passage, new_id
 from reenact.exchange.redacting import Cleaner
 from reenact.exchange.revision import Definition
-from reenact.exchange.tracing import correlation_of, follow, new_trace, outgoing
+from reenact.exchange.tracing import correlation_of, follow, new_trace, outgoing, sampled_trace
 from reenact.policy.rules import Policy
 from reenact.scope import session
+from reenact.store.buffered import BufferedSink, Contents
 from reenact.store.files import size_of
 from reenact.store.warning import Heard, Warn
 
 __all__ = ["Desk", "Limits", "Sample"]
 
 Sample = float | Callable[[str], float]
-"""Which part of the exchanges, or of those of a route, is recorded with its calls: 0 to 1."""
+"""The part of all exchanges, or of those of a route, that is recorded: 0 to 1."""
 
-_TRACE_SPACE: Final = 1 << 56
 _PATIENCE: Final = 1.0
 """Seconds without any work after which what comes next in a replay is taken not to come: an edited
 payload leads past recorded calls, and nothing that is waited for is outside."""
@@ -44,6 +46,19 @@ class Limits(msgspec.Struct, frozen=True):
 
     max_body: int = 1_048_576
     max_recording: int = 16_777_216
+
+
+class _Target(msgspec.Struct, frozen=True):
+    """Where the calls of an exchange are recorded: in memory, and at ``place`` if they are many."""
+
+    place: Path
+    sink: BufferedSink | None = None
+
+    def capture(self) -> Path | Contents | None:
+        """What was recorded, if anything was."""
+        if self.sink is not None and self.sink.contents is not None:
+            return self.sink.contents
+        return self.place if self.place.is_dir() else None
 
 
 class Desk:
@@ -61,6 +76,7 @@ class Desk:
         policy: str | Policy | None = None,
         version: str = "",
         agent_id: Callable[[], str],
+        declared: Declared,
     ) -> None:
         self.limits = limits or Limits()
         self.version = version
@@ -71,21 +87,37 @@ class Desk:
         self._sample = sample
         self._policy = policy
         self._agent_id = agent_id
-        self._places: dict[str, Path] = {}
+        self._declared = declared
+        self._targets: dict[str, _Target] = {}
         self._warned = False
         self._lock = threading.Lock()
         self._release: Callable[[], None] | None = None
         """Takes away what the first session has installed, and the next ones need again."""
         self._usual: Settings | None = None
         """What holds for every recording, but for its place."""
+        self._buffered: Buffered | None = None
 
     # Recording
 
+    def sampled(self, parent: str, state: str, route_id: Callable[[], str]) -> Trace | None:
+        """The trace of a new exchange that came with these W3C headers, or None when it is not
+        sampled: then nothing of it is recorded. An exchange inside another one always is."""
+        self._carrier()  # the agent starts with the first request, sampled or not
+        sample = self._sample
+        if here() is not None:
+            return sampled_trace(parent, state, 1)
+        return sampled_trace(parent, state, sample(route_id()) if callable(sample) else sample)
+
     def passage(
-        self, route_id: str, kind: Kind, headers: Sequence[Header], correlation_id: str = ""
+        self,
+        route_id: str,
+        kind: Kind,
+        headers: Sequence[Header],
+        trace: Trace,
+        correlation_id: str = "",
     ) -> Passage:
         """A new exchange, which is not open yet."""
-        trace, said = follow(headers), correlation_id or correlation_of(headers)
+        said = correlation_id or correlation_of(headers)
         outer = here()
         if outer is not None and not trace.parent_span_id:
             trace = follow(tuple(outgoing(outer.flow.trace, "").items()))
@@ -96,7 +128,6 @@ class Desk:
             trace=trace,
             correlation_id=said[:512],
             exchange_id=new_id(self._now),
-            unsampled=self._unsampled(route_id, trace.trace_id),
         )
         return Passage(begun, self.cleaner, self._now, self._recording(begun.exchange_id))
 
@@ -121,20 +152,23 @@ class Desk:
                 self._warn(f"an exchange was lost: {type(error).__name__}")
 
     def _finish(self, passage: Passage, outcome: Outcome, definition: Definition) -> None:
-        place = self._places.pop(passage.begun.exchange_id, None)
+        target = self._targets.pop(passage.begun.exchange_id, None)
         inside_replay = passage.flow.is_replay
         exchange = passage.close(outcome)
-        capture = place if place is not None and place.is_dir() else None
+        capture = None if target is None else target.capture()
         if capture is not None:
             exchange, capture = self._bounded(exchange, capture)
         if not inside_replay:
             self._carrier().offer(self._signed(exchange, definition), capture)
 
-    def _bounded(self, exchange: Exchange, capture: Path) -> tuple[Exchange, Path | None]:
-        size = size_of(capture)
+    def _bounded(
+        self, exchange: Exchange, capture: Path | Contents
+    ) -> tuple[Exchange, Path | Contents | None]:
+        size = capture.size if isinstance(capture, Contents) else size_of(capture)
         if size <= self.limits.max_recording and not exchange.not_replayable:
             return exchange, capture
-        shutil.rmtree(capture, ignore_errors=True)
+        if isinstance(capture, Path):
+            shutil.rmtree(capture, ignore_errors=True)
         if exchange.not_replayable:
             return exchange, None
         most = self.limits.max_recording
@@ -149,26 +183,37 @@ class Desk:
             agent_id=self._agent_id(),
         )
 
-    def _unsampled(self, route_id: str, trace_id: str) -> str:
-        rate = self._sample(route_id) if callable(self._sample) else self._sample
-        if rate >= 1 or int(trace_id[-14:], 16) < rate * _TRACE_SPACE:
-            return ""
-        return f"its calls were not recorded: of its kind {rate:g} are sampled"
-
     def _recording(self, exchange_id: str) -> Callable[[Notes], Session]:
         def open_session(notes: Notes) -> Session:
-            place = self._places[exchange_id] = self._carrier().place()
+            place = self._carrier().place()
             if self._usual is None:
                 made = self._made(notes, self.cleaner, capture=place, mode="record")
                 self._usual = _undurable(made.settings) if self._policy is None else made.settings
-            return self._entered(Session(_placed(self._usual, place, notes)))
+            settings = _placed(self._usual, place, notes)
+            if settings.policy.durability != "none":
+                self._targets[exchange_id] = _Target(place)
+                return self._entered(Session(settings))
+            if self._buffered is None:
+                self._buffered = Buffered(settings)
+            parts, sink = self._buffered.open(settings)
+            self._targets[exchange_id] = _Target(place, sink)
+            return self._entered(Session(settings, parts))
 
         return open_session
 
-    def _session(self, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
+    def _session(self, job: ReplayJob, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
         """Of a replay."""
         usual = self._made(notes, cleaner, **how).settings
-        return self._entered(Session(msgspec.structs.replace(usual, ways=_WAYS)))
+        held: dict[str, Any] = {}
+        if job.command.boundaries != "live":
+            declared = self._declared
+            held = {
+                "allowed_drivers": usual.allowed_drivers | declared.allowed_drivers,
+                "refuses_drivers": True,
+                "scratch": declared.scratch if declared.files == "refuse" else None,
+                "current_environment": job.command.environment_variables == "current",
+            }
+        return self._entered(Session(msgspec.structs.replace(usual, ways=_WAYS, **held)))
 
     def _made(self, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
         return session(
@@ -222,6 +267,7 @@ class Desk:
                 depth=max(1, command.depth),
                 boundaries=command.boundaries,
                 strict=command.strict,
+                environment_variables=command.environment_variables,
             ),
             check=check,
             filled=filled,
@@ -229,7 +275,12 @@ class Desk:
         return Passage(begun, cleaner, self._now, lambda notes: self._again(job, cleaner, notes))
 
     def replayed(self, exchange: Exchange, definition: Definition) -> Exchange:
-        """The exchange of a replay as it is sent."""
+        """The exchange of a replay as it is sent. Drivers that were loaded while it ran are listed,
+        too."""
+        if exchange.replay is not None:
+            held = self._declared.containment(exchange.replay.boundaries)
+            replay = msgspec.structs.replace(exchange.replay, containment=held)
+            exchange = msgspec.structs.replace(exchange, replay=replay)
         return self._signed(exchange, definition)
 
     def _again(self, job: ReplayJob, cleaner: Cleaner, notes: Notes) -> Session:
@@ -239,6 +290,7 @@ class Desk:
             if job.capture is None:
                 raise UsageError("the calls of this exchange were not recorded")
             return self._session(
+                job,
                 notes,
                 cleaner,
                 capture=job.capture,
@@ -249,10 +301,10 @@ class Desk:
                 patience=_PATIENCE,
             )
         if command.boundaries == "live" or job.capture is None:
-            return self._session(notes, cleaner, capture=into, mode="record")
+            return self._session(job, notes, cleaner, capture=into, mode="record")
         shutil.copytree(job.capture, into)
         return self._session(
-            notes, cleaner, capture=into, mode="record_missing", strict=command.strict
+            job, notes, cleaner, capture=into, mode="record_missing", strict=command.strict
         )
 
 

@@ -28,13 +28,14 @@ _MARKS: Final = {"$text": "text", "$json": "json", "$bytes": "bytes"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
-def to_document(payload: Payload) -> dict[str, Any]:
-    """The document of ``payload``; nothing in it is shared with the payload's properties. Raises
-    :class:`UsageError` for a body that is not what its type says."""
+def to_document(payload: Payload, *, copies: bool = True) -> dict[str, Any]:
+    """The document of ``payload``; with ``copies`` nothing in it is shared with the payload's
+    properties. Raises :class:`UsageError` for a body that is not what its type says."""
+    properties = payload.properties
     return {
         "headers": to_object(payload.headers),
         "body": body_value(payload.body),
-        "properties": _copied(payload.properties),
+        "properties": _copied(properties) if copies else properties,
     }
 
 

@@ -17,7 +17,10 @@ _UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 def find(headers: Iterable[Header], name: str) -> str:
     """The first value of ``name``, given in small letters; empty when there is none."""
-    return next((value for key, value in headers if key.lower() == name), "")
+    for key, value in headers:
+        if key.lower() == name:
+            return value
+    return ""
 
 
 def to_object(headers: Iterable[Header]) -> dict[str, str | list[str]]:

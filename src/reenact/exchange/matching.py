@@ -9,6 +9,7 @@ import msgspec
 
 from reenact.exchange.desk import Desk
 from reenact.exchange.model import Payload, Route
+from reenact.exchange.passage import Outcome
 from reenact.exchange.revision import Definition, define
 
 __all__ = ["UNMATCHED", "HttpRoute", "Map", "StarletteMap", "Table"]
@@ -81,6 +82,13 @@ class Table:
             handlers = () if endpoint is None else (endpoint,)
             known = self._defined[route_id] = define(route_id, "http", self._desk.version, handlers)
         return known
+
+    def judged(self, route_id: str, outcome: Outcome) -> Outcome:
+        """``outcome`` of a request that took ``route_id``. Without a route it is not replayable."""
+        if not route_id.endswith(f" {UNMATCHED}"):
+            return outcome
+        unfit = "it matched no route of the app, and a replay needs one"
+        return msgspec.structs.replace(outcome, unfit=unfit)
 
     def objection(self, route_id: str, payload: Payload) -> str:
         """Why a request that is edited does not take the route any more."""

@@ -13,6 +13,7 @@ import msgspec
 
 __all__ = [
     "BOUNDARIES",
+    "ENVIRONMENT_VARIABLES",
     "MAX_ID",
     "PROTOCOL",
     "STATES",
@@ -24,9 +25,14 @@ __all__ = [
     "Boundaries",
     "Change",
     "Command",
+    "Containment",
+    "DriverTreatment",
+    "DriverUse",
+    "EnvironmentVariables",
     "ErrorFacts",
     "Exchange",
     "ExchangeStatus",
+    "FileWrites",
     "Header",
     "Heartbeat",
     "Id",
@@ -66,6 +72,10 @@ ProcessorKind = Literal["step", "loop", "split", "choice", "handler"]
 ProcessorStatus = Literal["completed", "failed", "handled"]
 Boundaries = Literal["recorded", "recorded_then_live", "live"]
 BOUNDARIES: Final[tuple[Boundaries, ...]] = ("recorded", "recorded_then_live", "live")
+EnvironmentVariables = Literal["current", "recorded"]
+ENVIRONMENT_VARIABLES: Final[tuple[EnvironmentVariables, ...]] = ("current", "recorded")
+DriverTreatment = Literal["allow", "refuse", "undeclared"]
+FileWrites = Literal["refuse", "allow"]
 
 State = Literal[
     "requested", "delivered", "running", "completed", "failed", "refused", "cancelled", "expired"
@@ -95,8 +105,9 @@ VERDICTS: Final[tuple[Verdict, ...]] = (
 Header = tuple[str, str]
 
 
-class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A value that is sent. Fields that have their default are left out."""
+class Wire(msgspec.Struct, frozen=True, rename="camel"):
+    """A message of the protocol, or a part of one. All fields are sent, those with their default as
+    well, so that the documented form is what goes over the wire and what is signed."""
 
 
 class Body(Wire, frozen=True, kw_only=True):
@@ -191,15 +202,37 @@ class RecordingRef(Wire, frozen=True, kw_only=True):
     events: Count = 0
 
 
+class DriverUse(Wire, frozen=True, kw_only=True):
+    """A driver that an app has loaded and Reenact does not record, and how replays treat its
+    statements."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    treatment: DriverTreatment = "undeclared"
+
+
+class Containment(Wire, frozen=True, kw_only=True):
+    """What a replay in an app refuses besides calls that are not in the recording.
+
+    ``files`` is the treatment of writes outside the folders ``scratch``.
+    """
+
+    drivers: Annotated[tuple[DriverUse, ...], msgspec.Meta(max_length=200)] = ()
+    files: FileWrites = "refuse"
+    scratch: Annotated[tuple[Text, ...], msgspec.Meta(max_length=100)] = ()
+
+
 class ReplayOf(Wire, frozen=True, kw_only=True):
     """Set in the exchange of a replay. ``depth`` is 1 for a replay of an original. ``strict``: it
-    was to end at the first divergence."""
+    was to end at the first divergence. ``containment`` is what was refused while it ran, or None
+    if the app agent did not report it."""
 
     replay_id: Id
     source_exchange_id: Id
     depth: Annotated[int, msgspec.Meta(ge=1)] = 1
     boundaries: Boundaries = "recorded"
     strict: bool = False
+    environment_variables: EnvironmentVariables = "current"
+    containment: Containment | None = None
     divergences: tuple[dict[str, Any], ...] = ()
     live_calls: Count = 0
     served_calls: Count = 0
@@ -254,6 +287,7 @@ class Registration(Wire, frozen=True, kw_only=True):
     version: Text = ""
     routes: tuple[Route, ...] = ()
     capabilities: tuple[str, ...] = ()
+    containment: Containment = Containment()
 
 
 class Registered(Wire, frozen=True, kw_only=True):
@@ -301,6 +335,7 @@ class Command(Wire, frozen=True, kw_only=True):
     payload_digest: Text = ""
     boundaries: Boundaries = "recorded"
     strict: bool = False
+    environment_variables: EnvironmentVariables = "current"
     depth: Count = 1
     deadline: Stamp = 0
     """Until then it has to be done."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from reenact._system import Now, entropy, monotonic
+from reenact._system import Now, id_bytes, monotonic
 from reenact.engine.current import current
 from reenact.errors import DivergenceError
 from reenact.exchange.document import digest_of
@@ -60,8 +60,6 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str = ""
     exchange_id: str
     replay: ReplayOf | None = None
-    unsampled: str = ""
-    """Why its calls are not recorded."""
     check: Callable[[], None] | None = None
     filled: tuple[str, ...] = ()
     """Pointers of credentials that were put into the start payload."""
@@ -80,7 +78,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def new_id(now: Now) -> str:
     """Sorts by time."""
-    return f"ex_{now():012x}{entropy(10).hex()}"
+    return f"ex_{now():012x}{id_bytes(10).hex()}"
 
 
 class Passage:
@@ -92,7 +90,7 @@ class Passage:
         self._now = now
         self._open_session = open_session
         self._notes = Notes()
-        self._reason = begun.unsampled
+        self._reason = ""
         self._token: Token[Place | None] | None = None
         self._around: Running | None = None
         self.session: Session | None = None
@@ -138,7 +136,7 @@ class Passage:
         if self._around is not None:
             self._around.end("completed" if outcome.error is None else "failed", outcome.error)
         processors = self._cleaner.processors(self.flow.close())
-        clean = self._cleaner.payload(outcome.start, self.begun.filled)
+        clean, result = self._cleaner.payloads(outcome.start, outcome.result, self.begun.filled)
         error = outcome.error or diverged
         failed = outcome.failed if error is None else self._cleaner.error(error)
         return Exchange(
@@ -153,7 +151,7 @@ class Passage:
             start_digest=digest_of(clean.payload),
             redacted=clean.pointers,
             not_replayable=clean.lost or outcome.unfit or self._reason,
-            result=self._result(outcome),
+            result=None if result is None or result.lost else result.payload,
             processors=processors,
             trace=self.begun.trace,
             correlation_id=self._cleaner.text(self.begun.correlation_id),
@@ -163,12 +161,6 @@ class Passage:
     def refuse(self, reason: str) -> None:
         """Its calls cannot be re-enacted."""
         self._reason = self._reason or reason
-
-    def _result(self, outcome: Outcome) -> Payload | None:
-        if outcome.result is None:
-            return None
-        found = self._cleaner.payload(outcome.result)
-        return None if found.lost else found.payload
 
     def _close_session(self) -> DivergenceError | None:
         if self.session is None:

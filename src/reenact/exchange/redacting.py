@@ -40,11 +40,21 @@ class Cleaner:
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
 
+    def payloads(
+        self, start: Payload, result: Payload | None, filled: Iterable[str] = ()
+    ) -> tuple[Cleaned, Cleaned | None]:
+        """Both payloads of an exchange as they may be kept. What stands at ``filled`` of ``start`` is
+        secret whatever it is. One look at both is enough where nothing in them is secret."""
+        filled = tuple(filled)
+        if result is None:
+            return self.payload(start, filled), None
+        if not filled and self._is_clean([_document(start), _document(result)]):
+            return Cleaned(start), Cleaned(result)
+        return self.payload(start, filled), self.payload(result)
+
     def payload(self, payload: Payload, filled: Iterable[str] = ()) -> Cleaned:
         """``payload`` as it may be kept. What stands at ``filled`` is secret whatever it is."""
-        document = to_document(payload)
-        if payload.body.type == "bytes" and payload.body.clipped is None:
-            document["body"] = bytes_of(payload.body)
+        document = _document(payload)
         filled = tuple(filled)
         if not filled and self._is_clean(document):
             return Cleaned(payload)
@@ -141,6 +151,14 @@ class Cleaner:
         return encoded(shown(inner))
 
 
+def _document(payload: Payload) -> dict[str, Any]:
+    """The document of ``payload`` as it is searched: bytes are bytes. Shares its properties."""
+    document = to_document(payload, copies=False)
+    if payload.body.type == "bytes" and payload.body.clipped is None:
+        document["body"] = bytes_of(payload.body)
+    return document
+
+
 def _dotted(kind: type[BaseException]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
@@ -179,6 +197,8 @@ def _has_mark(document: Any, pointer: str) -> bool:
         value = look_up(document, parse_pointer(pointer))
     except (LookupError, ReenactError):
         return False
+    if isinstance(value, dict):  # a secret was in the name of a field
+        return any(_MARK in name for name in value)
     return isinstance(value, str) and _MARK in value
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from reenact.errors import ReenactError
+from reenact.exchange.containment import declaration, refusal_message, undeclared_in
+from reenact.exchange.declarations import Declared
 from reenact.exchange.desk import Desk
 from reenact.exchange.document import check_payload
 from reenact.exchange.doors import Door
@@ -15,7 +17,11 @@ from reenact.exchange.model import Command, Payload, Route
 from reenact.exchange.redacting import Cleaner, fill, unfilled
 from reenact.store.warning import Warn
 
-__all__ = ["AppRunner", "Credentials"]
+__all__ = ["NO_RECORDED_VARIABLES", "AppRunner", "Credentials"]
+
+NO_RECORDED_VARIABLES: Final = (
+    "recorded environment variables need a recording, which a live replay does not use"
+)
 
 Credentials = Callable[[str], Any]
 """Gives the value at a JSON pointer of a start payload, or None where it has none."""
@@ -32,6 +38,7 @@ class AppRunner:
         credentials: Credentials | None,
         clean_with: Callable[[Iterable[str]], Cleaner],
         depth: int,
+        declared: Declared,
         warn: Warn,
     ) -> None:
         self._desk = desk
@@ -39,6 +46,7 @@ class AppRunner:
         self._credentials = credentials
         self._clean_with = clean_with
         self._depth = depth
+        self._declared = declared
         self._warn = warn
 
     def routes(self) -> tuple[Route, ...]:
@@ -64,11 +72,24 @@ class AppRunner:
             return Refusal("revision_mismatch", f"the route is now {route.revision}")
         if command.depth > self._depth:
             return Refusal("depth", f"replays of replays go {self._depth} deep at most")
+        if command.environment_variables == "recorded" and command.boundaries == "live":
+            return Refusal("not_replayable", NO_RECORDED_VARIABLES)
         if payload.body.clipped is not None:
             return Refusal(
                 "not_replayable", f"its body of {payload.body.clipped:,} bytes was not kept"
             )
-        return self._check_payload(door, command, payload, redacted)
+        return self._check_drivers(command) or self._check_payload(door, command, payload, redacted)
+
+    def _check_drivers(self, command: Command) -> Refusal | None:
+        """The drivers that are loaded now count, whatever was registered."""
+        found = self._declared.containment(command.boundaries)
+        names = undeclared_in(found)
+        if not names:
+            return None
+        return Refusal(
+            "drivers_undeclared",
+            f"{refusal_message(names)}. Add to the app: Agent(…, {declaration(found)})",
+        )
 
     def _check_payload(
         self, door: Door, command: Command, payload: Payload, redacted: tuple[str, ...]

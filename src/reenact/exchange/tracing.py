@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from reenact._system import entropy
+from reenact._system import id_bytes
 from reenact.exchange.headers import find
 from reenact.exchange.model import Header, Trace
 
-__all__ = ["correlation_of", "follow", "new_trace", "outgoing"]
+__all__ = ["correlation_of", "follow", "new_trace", "outgoing", "sampled_trace"]
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
@@ -19,6 +19,8 @@ CORRELATION: Final = "x-correlation-id"
 _PARENT = re.compile(
     r"(?P<v>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}(?P<more>-.*)?"
 )
+_TRACE_SPACE: Final = 1 << 56
+"""The last 14 hexadecimal digits of a trace id decide whether it is sampled."""
 _LONGEST_STATE = 512
 _LONGEST_ID = 512
 
@@ -27,6 +29,20 @@ def follow(headers: Sequence[Header]) -> Trace:
     """The trace of what came with ``headers``: a new span in the trace of the caller. Where there
     is none, or what cannot be read, a new trace."""
     return _followed(find(headers, TRACEPARENT), find(headers, TRACESTATE))
+
+
+def sampled_trace(parent: str, state: str, rate: float) -> Trace | None:
+    """The trace of a new exchange below the traceparent ``parent``, or None when it is not among the
+    part ``rate`` of all traces. All apps of a trace that have the same rate decide alike."""
+    found = _PARENT.fullmatch(parent.strip()) if parent else None
+    if found is not None and _is_good(found):
+        if rate < 1 and int(found["trace"][-14:], 16) >= rate * _TRACE_SPACE:
+            return None
+        return _below(found, state)
+    tail = id_bytes(7)
+    if rate < 1 and int.from_bytes(tail) >= rate * _TRACE_SPACE:
+        return None
+    return Trace(trace_id=_some(9) + tail.hex(), span_id=_some(8))
 
 
 def new_trace(parent: str = "") -> Trace:
@@ -38,6 +54,10 @@ def _followed(parent: str, state: str) -> Trace:
     found = _PARENT.fullmatch(parent.strip())
     if found is None or not _is_good(found):
         return Trace(trace_id=_some(16), span_id=_some(8))
+    return _below(found, state)
+
+
+def _below(found: re.Match[str], state: str) -> Trace:
     return Trace(
         trace_id=found["trace"],
         span_id=_some(8),
@@ -55,7 +75,8 @@ def _is_good(found: re.Match[str]) -> bool:
 
 def _some(size: int) -> str:
     """Not all zeros, which would mean nothing."""
-    return entropy(size - 1).hex() + f"{entropy(1)[0] | 1:02x}"
+    drawn = id_bytes(size)
+    return drawn[:-1].hex() + f"{drawn[-1] | 1:02x}"
 
 
 def correlation_of(headers: Sequence[Header]) -> str:

@@ -10,12 +10,14 @@ from typing import Any
 from reenact.errors import UsageError
 from reenact.exchange.desk import Desk
 from reenact.exchange.flow import Place
+from reenact.exchange.headers import find
 from reenact.exchange.homes import Home, in_thread
 from reenact.exchange.message import Message, payload_from
-from reenact.exchange.model import Exchange, Kind, Payload, Route
+from reenact.exchange.model import Exchange, Kind, Payload, Route, Trace
 from reenact.exchange.passage import Outcome, Passage
 from reenact.exchange.revision import Definition, define
 from reenact.exchange.steps import Handler, Handling
+from reenact.exchange.tracing import TRACEPARENT, TRACESTATE
 
 __all__ = ["Way", "Ways"]
 
@@ -73,7 +75,10 @@ class Ways:
         self, way: Way, message: Message, run: Callable[[], Any], correlation_id: str = ""
     ) -> Any:
         """Run ``run`` as the exchange that begins with ``message``; its result."""
-        first = _First(self._desk, way, message, correlation_id)
+        trace = self._sampled(way, message)
+        if trace is None:
+            return _guarded(way, None, message, run)
+        first = _First(self._desk, way, message, trace, correlation_id)
         first.passage.open()
         try:
             result = _guarded(way, first.passage, message, run)
@@ -88,7 +93,10 @@ class Ways:
     ) -> Any:
         """The same for a coroutine function."""
         self._home.remember()
-        first = _First(self._desk, way, message, correlation_id)
+        trace = self._sampled(way, message)
+        if trace is None:
+            return await _guarded_async(way, None, message, run)
+        first = _First(self._desk, way, message, trace, correlation_id)
         first.passage.open()
         try:
             result = await _guarded_async(way, first.passage, message, run)
@@ -97,6 +105,11 @@ class Ways:
             raise
         first.ended(result)
         return result
+
+    def _sampled(self, way: Way, message: Message) -> Trace | None:
+        headers = message.headers.pairs()
+        parent, state = find(headers, TRACEPARENT), find(headers, TRACESTATE)
+        return self._desk.sampled(parent, state, lambda: way.route_id)
 
     # As a door
 
@@ -155,13 +168,15 @@ class Ways:
 class _First:
     """An exchange that happens for the first time."""
 
-    def __init__(self, desk: Desk, way: Way, message: Message, correlation_id: str) -> None:
+    def __init__(
+        self, desk: Desk, way: Way, message: Message, trace: Trace, correlation_id: str
+    ) -> None:
         self._desk = desk
         self._way = way
         self._start, too_large = desk.bounded(message.payload())
         self._unfit = message.unfit() or way.objection(message) or too_large
         headers = message.headers.pairs()
-        self.passage = desk.passage(way.route_id, way.kind, headers, correlation_id)
+        self.passage = desk.passage(way.route_id, way.kind, headers, trace, correlation_id)
 
     def ended(self, result: Any) -> None:
         found, _ = self._desk.bounded(payload_from(result))
@@ -174,22 +189,28 @@ class _First:
         self._desk.finish(self.passage, outcome, self._way.definition(self._desk.version))
 
 
-def _guarded(way: Way, passage: Passage, message: Message, run: Callable[[], Any]) -> Any:
+def _guarded(way: Way, passage: Passage | None, message: Message, run: Callable[[], Any]) -> Any:
+    """Without a ``passage`` it is not sampled."""
     try:
         return run()
     except Exception as error:
         if way.on_error is None:
             raise
+        if passage is None:
+            return way.on_error(error, message)
         return Handling(way.on_error, Place(passage.flow)).call(error, (message,), {})
 
 
 async def _guarded_async(
-    way: Way, passage: Passage, message: Message, run: Callable[[], Any]
+    way: Way, passage: Passage | None, message: Message, run: Callable[[], Any]
 ) -> Any:
     try:
         return await run()
     except Exception as error:
         if way.on_error is None:
             raise
+        if passage is None:
+            given = way.on_error(error, message)
+            return await given if inspect.isawaitable(given) else given
         handling = Handling(way.on_error, Place(passage.flow))
         return await handling.call_async(error, (message,), {})

@@ -12,6 +12,7 @@ from contextvars import copy_context
 from typing import Any
 
 from reenact.exchange.desk import Desk
+from reenact.exchange.django_routes import DjangoMap, is_django
 from reenact.exchange.homes import in_thread
 from reenact.exchange.http import Buffer, Response, failure_of, unread
 from reenact.exchange.matching import Table
@@ -19,6 +20,7 @@ from reenact.exchange.model import Exchange, Header, Payload, Route
 from reenact.exchange.passage import Outcome, Passage
 from reenact.exchange.revision import Definition
 from reenact.exchange.wsgi_environ import FlaskMap, environ_of, start_of
+from reenact.hermetic.queues import SERVED_LIVE
 
 __all__ = ["WsgiDoor"]
 
@@ -33,16 +35,24 @@ class WsgiDoor:
     def __init__(self, app: App, desk: Desk) -> None:
         self.app = app
         self._desk = desk
-        self._table = Table(FlaskMap(app), desk)
+        self._table = Table(DjangoMap() if is_django(app) else FlaskMap(app), desk)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        parent, state = environ.get("HTTP_TRACEPARENT", ""), environ.get("HTTP_TRACESTATE", "")
+        trace = self._desk.sampled(parent, state, lambda: self._table.route_of(start_of(environ)))
+        if trace is None:
+            token = SERVED_LIVE.set(True)
+            try:
+                return self.app(environ, start_response)
+            finally:
+                SERVED_LIVE.reset(token)
         start = start_of(environ)
         route_id = self._table.route_of(start)
-        passage = self._desk.passage(route_id, "http", start.headers)
+        passage = self._desk.passage(route_id, "http", start.headers, trace)
         tap = Tap(environ, self._desk.limits.max_body)
 
         def ended(error: BaseException | None) -> None:
-            outcome = tap.outcome(start, error)
+            outcome = self._table.judged(route_id, tap.outcome(start, error))
             self._desk.finish(passage, outcome, self._table.definition(route_id))
 
         answer = Answer(passage, tap, ended)

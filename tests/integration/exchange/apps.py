@@ -13,8 +13,15 @@ from reenact.exchange import Agent
 from reenact.exchange.link.ports import Finished, Refusal, ReplayJob
 from reenact.exchange.model import Command, Exchange, Payload
 from reenact.exchange.patch import edit, set_paths
+from reenact.hermetic.drivers import DRIVERS, Treatment, can_refuse
 
-__all__ = ["Upstream", "check", "command_for", "only", "replay"]
+__all__ = ["DECLARED", "Upstream", "check", "command_for", "only", "replay"]
+
+
+DECLARED: dict[str, Treatment] = {
+    driver.name: "refuse" if can_refuse(driver) else "allow" for driver in DRIVERS
+}
+"""What an app declares that shares its process with other tests: any driver can be loaded."""
 
 
 class Upstream:

@@ -14,7 +14,9 @@ UPSTREAM = os.environ["TEST_UPSTREAM"]
 for name in ("queue", "control"):
     (FOLDER / name).mkdir(exist_ok=True)
 
-agent = Agent(app="billing", environment="test", data=FOLDER / "data")
+agent = Agent(
+    app="billing", environment="test", data=FOLDER / "data", drivers={"py-amqp": "refuse"}
+)
 app = Celery("billing", broker="filesystem://", backend=f"file://{FOLDER}")
 app.conf.update(
     broker_transport_options={

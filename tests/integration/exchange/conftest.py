@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reenact.exchange import Agent
-from tests.integration.exchange.apps import Upstream
+from tests.integration.exchange.apps import DECLARED, Upstream
 
 MakeAgent = Callable[..., Agent]
 
@@ -28,7 +28,12 @@ def make_agent(tmp_path: Path) -> Iterator[MakeAgent]:
     said: list[str] = []
 
     def make(**how: Any) -> Agent:
-        settings = {"app": "shop", "environment": "test", "data": tmp_path / "data"}
+        settings = {
+            "app": "shop",
+            "environment": "test",
+            "data": tmp_path / "data",
+            "drivers": DECLARED,
+        }
         made.append(Agent(**{**settings, "warn": said.append, **how}))
         return made[-1]
 

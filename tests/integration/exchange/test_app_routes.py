@@ -12,7 +12,7 @@ import reenact
 from reenact.errors import UsageError
 from reenact.exchange import Agent, Message, correlation, is_replay, loop, split, step
 from reenact.exchange.link.ports import ReplayCancelled
-from tests.integration.exchange.apps import check, only, replay
+from tests.integration.exchange.apps import DECLARED, check, only, replay
 
 
 def fetch(upstream, path):
@@ -179,24 +179,39 @@ def test_a_split_in_threads_is_recorded_and_replayed(agent, upstream, tmp_path):
     assert len({one.lane for one in found.processors[1:]}) == 3
 
 
-def test_what_is_not_sampled_says_so(make_agent):
+def test_unsampled_exchanges_run_and_leave_nothing(make_agent):
     agent = make_agent(sample=lambda route_id: 0.0 if route_id == "quiet" else 1.0)
 
-    @agent.route("quiet")
+    @agent.route("quiet", on_error=lambda error, message: message.body)
     def quiet(message):
-        return 1
+        assert correlation() == {}
+        raise ValueError(message.body)
 
     @agent.route("loud")
     def loud(message):
         return 1
 
-    quiet()
+    assert quiet(7) == 7
     loud()
-    by_route = {one.route_id: one for one in agent.kept.exchanges()}
-    assert "0 are sampled" in by_route["quiet"].not_replayable
-    assert agent.kept.capture_of(by_route["quiet"].exchange_id) is None
-    assert by_route["loud"].not_replayable == ""
-    assert agent.kept.capture_of(by_route["loud"].exchange_id) is not None
+    found = only(agent)
+    assert (found.route_id, found.not_replayable) == ("loud", "")
+    assert agent.kept.capture_of(found.exchange_id) is not None
+
+
+def test_an_exchange_inside_a_sampled_one_is_sampled(make_agent):
+    agent = make_agent(sample=lambda route_id: 1.0 if route_id == "outer" else 0.0)
+
+    @agent.route("inner")
+    def inner(message):
+        return 1
+
+    @agent.route("outer")
+    def outer(message):
+        return inner()
+
+    inner()
+    outer()
+    assert sorted(one.route_id for one in agent.kept.exchanges()) == ["inner", "outer"]
 
 
 def test_a_trace_is_sampled_as_a_whole(make_agent):
@@ -208,8 +223,9 @@ def test_a_trace_is_sampled_as_a_whole(make_agent):
 
     for last in ("00000000000001", "ffffffffffffff"):
         route(headers={"traceparent": f"00-{'a' * 18}{last}-{'b' * 16}-01"})
-    first, second = (bool(one.not_replayable) for one in agent.kept.exchanges())
-    assert sorted([first, second]) == [False, True]
+    trace = only(agent).trace
+    assert trace is not None
+    assert trace.trace_id.endswith("00000000000001")
 
 
 def test_calls_that_take_too_much_room(make_agent, upstream):
@@ -375,7 +391,13 @@ def test_credentials_that_fail_are_missing(tmp_path, upstream):
     def credentials(path):
         raise RuntimeError("vault is closed")
 
-    how = {"app": "a", "environment": "t", "data": tmp_path, "warn": said.append}
+    how = {
+        "app": "a",
+        "environment": "t",
+        "data": tmp_path,
+        "warn": said.append,
+        "drivers": DECLARED,
+    }
     with Agent(credentials=credentials, **how) as agent:
         agent.route("r")(lambda message: 1)(headers={"Authorization": "Bearer " + "abc" * 9})
         refusal = check(agent, only(agent))

@@ -16,6 +16,7 @@ from reenact.exchange import Agent, is_replay, step
 from reenact.exchange.document import digest_of
 from reenact.exchange.model import Exchange, ReplaySource
 from reenact.exchange.patch import edit, set_paths
+from tests.integration.exchange.apps import DECLARED
 from tests.integration.exchange.protocol_server import KEY, ProtocolServer
 
 SECRET = "Bearer " + "w4E8" * 8
@@ -59,6 +60,7 @@ def linked(protocol, tmp_path):
         environment="test",
         version="1.0",
         data=tmp_path / "data",
+        drivers=DECLARED,
         credentials=lambda path: SECRET if path == "/headers/authorization" else None,
         warn=said.append,
     )

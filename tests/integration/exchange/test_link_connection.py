@@ -28,11 +28,16 @@ from tests.integration.exchange.linking import (
 from tests.integration.exchange.protocol_server import KEY, Fault, ProtocolServer
 
 RUNNER = CountingRunner()
+CONTAINMENT = {"drivers": [], "files": "refuse", "scratch": []}
 
 
 def connected(server: ProtocolServer, times: int = 1) -> str:
     server.until(lambda: len(server.last_event_ids) >= times)
     return str(server.registrations[0]["agentId"])
+
+
+def _route(revision: str) -> dict[str, object]:
+    return {"routeId": "orders", "revision": revision, "kind": "route", "processors": []}
 
 
 def test_an_agent_says_what_it_is(tmp_path: Path) -> None:
@@ -44,7 +49,11 @@ def test_an_agent_says_what_it_is(tmp_path: Path) -> None:
                 "agentId": agent,
                 "app": "shop",
                 "environment": "test",
-                "routes": [{"routeId": "orders", "revision": "r1"}],
+                "name": "",
+                "version": "",
+                "routes": [_route("r1")],
+                "capabilities": [],
+                "containment": CONTAINMENT,
             }
         ]
         until_status(link, lambda now: now.state == "connected")
@@ -108,7 +117,7 @@ def test_routes_that_change_are_told(tmp_path: Path) -> None:
             connected(server, 2)
             server.give(server.order(server.registrations[0]["agentId"], "rp-1"))
             server.until(lambda: server.exchanges)
-    assert server.registrations[1]["routes"] == [{"routeId": "orders", "revision": "r2"}]
+    assert server.registrations[1]["routes"] == [_route("r2")]
 
 
 def test_an_app_that_cannot_say_what_it_is_is_asked_again(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def sent_of(folder: Path) -> list[str]:
     names = []
     for entry in spool.first(10):
         parcel = prepare(entry, "agt")
-        assert parcel.packed is not None
-        unpack(parcel.packed, folder / f"copy-{entry.path.name}")
+        assert isinstance(parcel.packed, Path)
+        unpack(parcel.packed, folder / f"copy-{parcel.exchange.exchange_id}")
         names.append(parcel.exchange.exchange_id)
     return names
 

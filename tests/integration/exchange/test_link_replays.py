@@ -28,6 +28,9 @@ from tests.integration.exchange.protocol_server import PATIENCE, Fault, Protocol
 THIEF = Signer("test.example/commands", bytes([7]) * 32)
 
 
+NO_BODY = {"type": "none", "text": "", "base64": "", "contentType": "", "clipped": None}
+
+
 def agent_of(server: ProtocolServer) -> str:
     server.until(lambda: server.streams)
     return str(server.registrations[0]["agentId"])
@@ -51,7 +54,7 @@ def test_a_replay_is_run_and_its_exchange_comes_back(tmp_path: Path) -> None:
         server.until_state("rp-1", "running")
     exchange = server.exchanges["ex-of-rp-1"]
     assert exchange["replay"]["replayId"] == "rp-1"
-    assert exchange["start"] == {"properties": {"n": 2}}
+    assert exchange["start"] == {"headers": [], "body": NO_BODY, "properties": {"n": 2}}
     assert exchange["recording"]["digest"] in server.blobs
     assert server.says("rp-1") == [("delivered", ""), ("running", "")]
     assert runner.captures == [["events.jsonl", "manifest.json"]]
@@ -76,7 +79,8 @@ def test_an_edited_payload_is_the_one_that_is_run(tmp_path: Path) -> None:
         )
         server.give(command)
         server.until(lambda: server.exchanges)
-    assert server.exchanges["ex-of-rp-1"]["start"] == {"properties": {"n": 5}}
+    start = server.exchanges["ex-of-rp-1"]["start"]
+    assert start == {"headers": [], "body": NO_BODY, "properties": {"n": 5}}
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

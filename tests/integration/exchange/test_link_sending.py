@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from reenact.exchange.model import ReplayOf
 from reenact.store.pack import unpack
-from tests.integration.exchange.linking import a_capture, an_exchange, limits, linked
+from tests.integration.exchange.linking import (
+    a_capture,
+    an_exchange,
+    limits,
+    linked,
+    until_status,
+)
 from tests.integration.exchange.protocol_server import Fault, ProtocolServer
 from tests.unit.store.samples import contents
 
@@ -154,7 +161,7 @@ def test_a_recording_that_is_too_large_is_left_out(tmp_path: Path) -> None:
         link.offer(an_exchange(), a_capture(link.place()))
         stored(server, 1)
     exchange = server.exchanges["ex-1"]
-    assert "recording" not in exchange
+    assert exchange["recording"] is None
     assert exchange["notReplayable"] == "its recording is too large for the server"
 
 
@@ -268,3 +275,21 @@ def test_many_threads_offer_at_once(tmp_path: Path) -> None:
             thread.join()
         stored(server, 100)
     assert link.status().dropped == 0
+
+
+def test_busy_app_sends_many_exchanges_in_one_request(tmp_path: Path) -> None:
+    slow = limits(gather_seconds=3_600.0)
+    server = ProtocolServer()
+    server.heartbeat_seconds = 0.05
+    with server, linked(server, tmp_path, limits=slow) as link:
+        link.offer(an_exchange("ex-0"), None)
+        stored(server, 1)  # the first one after a pause does not wait
+        until_status(link, lambda status: status.spooled == 0)
+        for number in range(1, 6):
+            link.offer(an_exchange(f"ex-{number}"), None)
+        waiting = [5, 5, 5]
+        server.until(lambda: [beat["spooled"] for beat in server.heartbeats[-3:]] == waiting)
+        replay = ReplayOf(replay_id="rp-1", source_exchange_id="ex-0")
+        link.offer(an_exchange("ex-6", replay=replay), None)  # nor does that of a replay
+        stored(server, 7)
+        assert server.batches == [1, 6]

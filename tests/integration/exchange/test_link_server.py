@@ -98,7 +98,7 @@ def test_an_exchange_is_recorded_edited_and_replayed(
         ended = until(operator, f"/api/v1/replays/{name}", lambda one: one["state"] == "completed")
         (made,) = [
             one
-            for one in operator.get("/api/v1/exchanges").json()["items"]
+            for one in operator.get("/api/v1/exchanges?replay=any").json()["items"]
             if one["exchangeId"] != "ex-1"
         ]
         exchange = operator.get(f"/api/v1/exchanges/{made['exchangeId']}").json()

@@ -130,5 +130,5 @@ def test_a_link_that_was_not_started_does_not_start_in_a_child(tmp_path: Path) -
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert link.status().spooled == 1
-    kept = sorted(tmp_path.glob("spool/*/ready/*.json"))
-    assert [json.loads(path.read_bytes())["exchangeId"] for path in kept] == ["ex-1", "ex-2"]
+    lines = [json.loads(path.read_bytes()) for path in sorted(tmp_path.glob("spool/*/log/*.jsonl"))]
+    assert [line["exchange"]["exchangeId"] for line in lines] == ["ex-1", "ex-2"]

@@ -21,8 +21,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "operators.md"
 CHANGING = re.compile(
     r"""(?<=127\.0\.0\.1:)\d+ | (?<=token=)[\w…]+ | (?<=rnk_agent_)\S+ | (?<=key\ is\ in\ )\S+
     | \b(?:ex|rpl|usr|key|agt|grt|cap)_\w+ | \breenact-[0-9a-f]+\.internal | (?<=sha256:)\w+
-    | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\ UTC | [\d.,]+(?=\ ms\b) | (?<=completed\ )[\d.,]+(?=\ *$)
-    | (?<=failed\ )[\d.,]+(?=\ ) | [\d.]+\ (?:Ki)?B\b | (?<=trace\ )\w+ | (?<=record\ )\d+
+    | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\ UTC | [\d.,]+(?=\ ms\b) | (?<=completed\ 200\ )[\d.,]+(?=\ *$)
+    | (?<=failed\ -\ )[\d.,]+(?=\ ) | [\d.]+\ (?:Ki)?B\b | (?<=trace\ )\w+ | (?<=record\ )\d+
     | (?<=curl/)[\d.]+""",
     re.MULTILINE | re.VERBOSE,
 )

@@ -105,7 +105,11 @@ class _Work:
         same operation, else the nearest that is."""
         if self._strict or told.code in _NOTHING_LEFT:
             return None
-        same = [index for index in lane if _label(self.calls[index]) == seen.operation]
+        names = [seen.operation]
+        if told.served is not None and told.expected is not None:
+            names.append(told.expected.operation)  # of another model, or a tool with another name
+        found = ([index for index in lane if _label(self.calls[index]) == name] for name in names)
+        same = next(filter(None, found), [])
         return min(same, key=lambda index: self._distance(index, told), default=None)
 
     def _place(self, told: Divergence, lane: list[int]) -> int:
@@ -135,7 +139,7 @@ class _Work:
         anew in the recording of a replay: the request tells more than the number."""
         call, expected = self.calls[index], told.expected
         compared = expected if told.served in (None, told.event_seq) else None
-        data = compared.data if compared is not None else None
+        data = compared.request if compared is not None else None
         unlike = not isinstance(data, dict) or digest(request_in(data)) != digest(call.request)
         return unlike, abs(call.seq - (told.served or told.event_seq or 0))
 

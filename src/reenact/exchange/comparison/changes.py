@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -21,6 +22,8 @@ _OPS: dict[str, Literal["add", "remove", "replace"]] = {
     "removed": "remove",
     "changed": "replace",
 }
+_LENGTH: Final = "/headers/content-length"
+_BODY: Final = re.compile("/body/")
 
 
 class Changed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -34,7 +37,9 @@ class Changed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def compare_documents(root: Tokens, before: Any, after: Any, noise: Noise) -> list[Changed]:
-    """All differences, in the order of a walk. ``root`` is where both stand in the rules."""
+    """Return all differences, in the order of a walk. ``root`` is the path of both in the rules.
+
+    A changed ``content-length`` is left out when the body changed as well."""
     found: list[Changed] = []
     if noise.has_unordered(root[0]):
         after, moved = _in_order(root, before, after, noise)
@@ -43,7 +48,20 @@ def compare_documents(root: Tokens, before: Any, after: Any, noise: Noise) -> li
         known = _changed(root, one, noise)
         if known is not None:
             found.append(known)
-    return found
+    return _without_lengths(found)
+
+
+def _without_lengths(found: list[Changed]) -> list[Changed]:
+    """Leave out each replaced ``content-length`` whose body is also among the differences."""
+    owners = {
+        f"{one.path}/"[: at.start()] for one in found for at in _BODY.finditer(f"{one.path}/")
+    }
+
+    def follows(one: Changed) -> bool:
+        length = one.op == "replace" and one.path.lower().endswith(_LENGTH)
+        return length and one.path[: -len(_LENGTH)] in owners
+
+    return [one for one in found if not follows(one)]
 
 
 def single(root: Tokens, place: Tokens, before: Any, after: Any, noise: Noise) -> Changed:

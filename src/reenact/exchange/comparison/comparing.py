@@ -20,12 +20,18 @@ from reenact.exchange.comparison.result import (
     Comparison,
     Counts,
     Durations,
+    HttpStatuses,
     ProcessorChange,
     Sides,
     State,
 )
 from reenact.exchange.comparison.rules import NoiseRule
-from reenact.exchange.comparison.verdicts import first_difference, verdict_of
+from reenact.exchange.comparison.verdicts import (
+    ending_of,
+    first_difference,
+    http_status_of,
+    verdict_of,
+)
 from reenact.exchange.document import to_document
 from reenact.exchange.model import Body, Exchange, Payload
 
@@ -66,6 +72,8 @@ def compare(
         first=first.words,
         cause=first.cause,
         status=Sides(before=original.status, after=replay.status),
+        ending=Sides(before=ending_of(original), after=ending_of(replay)),
+        http_status=HttpStatuses(before=http_status_of(original), after=http_status_of(replay)),
         start=tuple(start[:LISTED]),
         result=tuple(result[:LISTED]),
         processors=tuple(map(_clipped, processors)),

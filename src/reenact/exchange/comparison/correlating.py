@@ -32,6 +32,7 @@ class Node(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     environment: str = ""
     route_id: str = ""
     status: str = ""
+    http_status: int = 0
     started_at: int = 0
     duration: float = 0.0
     trace_id: str = ""

@@ -23,6 +23,7 @@ class Branch(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     exchange_id: str
     replay_id: str = ""
     status: str = ""
+    http_status: int = 0
     verdict: str = ""
     started_at: int = 0
     missing: bool = False
@@ -84,6 +85,7 @@ def _branch(
         exchange_id=exchange_id,
         replay_id=node.replay_id,
         status=node.status,
+        http_status=node.http_status,
         verdict=node.verdict,
         started_at=node.started_at,
         hidden=hidden,

@@ -16,6 +16,7 @@ __all__ = [
     "Comparison",
     "Counts",
     "Durations",
+    "HttpStatuses",
     "ProcessorChange",
     "Sides",
     "State",
@@ -36,6 +37,13 @@ class Sides(_Value, frozen=True):
 
     before: str = ""
     after: str = ""
+
+
+class HttpStatuses(_Value, frozen=True):
+    """HTTP statuses of two responses; 0 where there is none."""
+
+    before: int = 0
+    after: int = 0
 
 
 class Durations(_Value, frozen=True):
@@ -95,6 +103,9 @@ class Comparison(_Value, frozen=True):
     cause: str = ""
     """The same without its values: alike for all that differ in the same place."""
     status: Sides = Sides()
+    ending: Sides = Sides()
+    """The ending of each exchange: ``completed``, ``refused`` (an HTTP status of 400 to 499) or ``failed``."""
+    http_status: HttpStatuses = HttpStatuses()
     start: tuple[Changed, ...] = ()
     result: tuple[Changed, ...] = ()
     processors: tuple[ProcessorChange, ...] = ()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -25,7 +25,17 @@ from reenact.exchange.comparison.changes import Changed
 from reenact.exchange.comparison.result import CallChange, ProcessorChange
 from reenact.exchange.model import Exchange, Verdict
 
-__all__ = ["ANSWERS", "CAUSE", "Difference", "first_difference", "outcome", "verdict_of"]
+__all__ = [
+    "ANSWERS",
+    "CAUSE",
+    "Difference",
+    "Ending",
+    "ending_of",
+    "first_difference",
+    "http_status_of",
+    "outcome",
+    "verdict_of",
+]
 
 ANSWERS: Final[dict[Answer, str]] = {
     "recorded": "the recorded answer was given",
@@ -33,7 +43,9 @@ ANSWERS: Final[dict[Answer, str]] = {
 }
 """What a call got that is not the recorded one, in words."""
 
+Ending = Literal["completed", "refused", "failed"]
 _SUCCEEDED, _REFUSED, _FAILED = range(3)
+_ENDINGS: Final[tuple[Ending, ...]] = ("completed", "refused", "failed")
 _VALUE: Final = 60
 CAUSE: Final = 300
 """Letters of a cause, at most."""
@@ -52,11 +64,22 @@ def outcome(exchange: Exchange) -> int:
     """0 when it succeeded, 1 when it was refused, 2 when it failed."""
     if exchange.status == "failed":
         return _FAILED
-    properties = exchange.result.properties if exchange.result is not None else {}
-    status = properties.get("http.status")
-    if not isinstance(status, int) or status < 400:
+    status = http_status_of(exchange)
+    if status < 400:
         return _SUCCEEDED
     return _REFUSED if status < 500 else _FAILED
+
+
+def ending_of(exchange: Exchange) -> Ending:
+    """Return how an exchange ended, in a word."""
+    return _ENDINGS[outcome(exchange)]
+
+
+def http_status_of(exchange: Exchange) -> int:
+    """Return the HTTP status of the response, 0 for none."""
+    properties = exchange.result.properties if exchange.result is not None else {}
+    status = properties.get("http.status")
+    return status if isinstance(status, int) and 100 <= status <= 999 else 0
 
 
 def verdict_of(before: Exchange, after: Exchange, *, differs: bool, noise: bool) -> Verdict:

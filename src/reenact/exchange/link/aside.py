@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from reenact._system import entropy
+from reenact.store.file_access import make_private_folder
 from reenact.store.files import replace_file
 
 __all__ = ["REASON", "Aside"]
@@ -27,11 +28,8 @@ class Aside:
         return len(self._found())
 
     def put(self, path: Path, reason: str) -> None:
-        """Move ``path`` here, with the ``reason`` beside it; a file into a folder of its own. Raises
-        OSError."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            path = _in_folder(path)
+        """Move the folder ``path`` here, with a file that states the ``reason``. Raises OSError."""
+        make_private_folder(self._folder)
         replace_file(path / REASON, msgspec.json.encode({"reason": reason}), sync=False)
         path.rename(self._folder / f"{path.name}-{entropy(8).hex()}")
         self._prune()
@@ -49,10 +47,3 @@ class Aside:
             except FileNotFoundError:
                 continue
         return [path for _, path in sorted(stamped)]
-
-
-def _in_folder(path: Path) -> Path:
-    folder = path.with_suffix("")
-    folder.mkdir(exist_ok=True)
-    path.rename(folder / "exchange.json")
-    return folder

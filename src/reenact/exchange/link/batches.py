@@ -53,7 +53,7 @@ def _lines(parcels: Iterable[Parcel]) -> Iterator[bytes]:
         recording = parcel.exchange.recording
         if recording is not None and parcel.packed is not None and recording.digest not in sent:
             sent.add(recording.digest)
-            content = b64encode(parcel.packed.read_bytes()).decode()
+            content = b64encode(parcel.content()).decode()
             yield _line({"blob": {"digest": recording.digest, "base64": content}})
         yield _line({"exchange": parcel.exchange})
 

@@ -26,6 +26,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     turn_within: float = 25.0
     """A replay that has not begun by then is refused as busy: the server gives it 30 s."""
 
+    gather_seconds: float = 0.25
+    """Between two requests of ingest, so that a busy app sends many exchanges in one. The first one
+    after a pause, and those of replays, are sent at once."""
     batch_bytes: int = 16 << 20
     """Of one request of ingest, until the server says what it takes."""
     answer_bytes: int = 1 << 20

@@ -19,6 +19,7 @@ from reenact.exchange.link.ports import LinkStatus, Runner
 from reenact.exchange.link.works import Plan, Works
 from reenact.exchange.model import Exchange, Registration
 from reenact.format.building import build_structs
+from reenact.store.buffered import Contents
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Link"]
@@ -73,6 +74,8 @@ class Link:
     def _reset(self, *, starts: bool = False) -> None:
         self._lock = threading.RLock()
         self._works: Works | None = None
+        self._at_work: Works | None = None
+        """The same once it has been started, until the link is closed: known without the lock."""
         self._starts = starts
         self._started = False
         self._closed = False
@@ -83,21 +86,23 @@ class Link:
 
     def start(self) -> None:
         """Begin to carry. Twice is once."""
+        if self._at_work is not None:
+            return
         build_structs()
         with self._lock:
             self._starts = True
         apart(self._opened)
 
     def place(self) -> Path:
-        """A path for one exchange's capture: it does not exist, its parent does."""
-        works = apart(self._opened)
+        """A path for one exchange's capture, where nothing is yet."""
+        works = self._at_work or apart(self._opened)
         if works is None:
             return self._plan.folder / "nowhere" / entropy(8).hex()
-        return apart(works.spool.place)
+        return works.spool.place()
 
-    def offer(self, exchange: Exchange, capture: Path | None) -> None:
-        """Take ``exchange``, and the folder ``capture`` with it."""
-        works = apart(self._opened)
+    def offer(self, exchange: Exchange, capture: Path | Contents | None) -> None:
+        """Take ``exchange``, and its recording with it."""
+        works = self._at_work or apart(self._opened)
         if works is None:
             with self._lock:
                 self._dropped += 1
@@ -120,7 +125,7 @@ class Link:
         """Send what can be sent within ``timeout`` seconds, and end. Twice is once."""
         with self._lock:
             closed, self._closed = self._closed, True
-            works = self._works
+            works, self._at_work = self._works, None
         if works is not None and not closed:
             apart(works.close, timeout)
 
@@ -151,6 +156,7 @@ class Link:
             if self._works is not None and self._starts and not self._started:
                 self._started = True
                 self._start(self._works)
+                self._at_work = self._works
             return self._works
 
     def _start(self, works: Works) -> None:

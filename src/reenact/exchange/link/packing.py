@@ -1,6 +1,8 @@
-"""Making an exchange of the spool ready to be sent: its capture becomes one packed file.
+"""Making an exchange of the spool ready to be sent: its capture is packed.
 
-What was packed stays packed: sent again after a crash, it is the same to the byte.
+The capture of a folder is packed into a file, which stays. A small recording in the log is packed in
+memory each time: the same recording always packs to the same bytes, so the server recognises an
+exchange that is sent again after a crash.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from typing import Any
 import msgspec
 
 from reenact.errors import RecordingError, SinkError
-from reenact.exchange.link.spool import CAPTURE, PACKED, Entry
+from reenact.exchange.link.spool import CAPTURE, PACKED, Entry, FolderEntry, LogEntry
 from reenact.exchange.model import Exchange, RecordingRef
 from reenact.store.files import replace_file
-from reenact.store.pack import pack
+from reenact.store.pack import pack, pack_contents
 
 __all__ = ["Parcel", "prepare", "without_recording"]
 
@@ -30,16 +32,24 @@ class Parcel(msgspec.Struct, frozen=True):
 
     entry: Entry
     exchange: Exchange
-    packed: Path | None
+    packed: Path | bytes | None
     size: int
+
+    def content(self) -> bytes:
+        """The packed recording; empty where there is none. Raises OSError."""
+        if self.packed is None:
+            return b""
+        return self.packed if isinstance(self.packed, bytes) else self.packed.read_bytes()
 
 
 def prepare(entry: Entry, agent_id: str) -> Parcel:
     """Pack what is not packed yet. ``agent_id`` is for exchanges that do not say whose they are.
     Raises OSError, and :class:`msgspec.MsgspecError` for what is no exchange."""
+    if isinstance(entry, LogEntry):
+        return _from_log(entry, agent_id)
     exchange = entry.read()
     capture = entry.path / CAPTURE
-    if not entry.is_file and capture.exists():
+    if capture.exists():
         if exchange.recording is None:
             exchange = _packed(entry, exchange, agent_id)
         shutil.rmtree(capture)
@@ -52,15 +62,44 @@ def prepare(entry: Entry, agent_id: str) -> Parcel:
     return Parcel(entry, exchange, packed, size)
 
 
+def _from_log(entry: LogEntry, agent_id: str) -> Parcel:
+    record = entry.record()
+    exchange = record.exchange
+    if not record.manifest:
+        if not exchange.agent_id:
+            exchange = msgspec.structs.replace(exchange, agent_id=agent_id)
+        return Parcel(entry, exchange, None, entry.size)
+    if entry.unrecorded:
+        return Parcel(entry, _unrecorded(exchange, entry.unrecorded), None, entry.size)
+    packed = pack_contents(record.manifest.encode(), record.events.encode())
+    ref = RecordingRef(
+        digest=f"sha256:{hashlib.sha256(packed).hexdigest()}",
+        size=len(packed),
+        content_hash=record.content_hash,
+        events=record.count,
+    )
+    said = exchange.agent_id or agent_id
+    exchange = msgspec.structs.replace(exchange, recording=ref, agent_id=said)
+    return Parcel(entry, exchange, packed, entry.size + len(packed) * 4 // 3)
+
+
+def _unrecorded(exchange: Exchange, why: str) -> Exchange:
+    return msgspec.structs.replace(exchange, recording=None, not_replayable=why)
+
+
 def without_recording(parcel: Parcel, why: str) -> Parcel:
     """The same exchange, which cannot be replayed, because its recording cannot be sent."""
-    exchange = _rewrite(parcel.entry, parcel.exchange, recording=None, not_replayable=why)
-    (parcel.entry.path / PACKED).unlink(missing_ok=True)
-    size = parcel.entry.exchange.stat().st_size
-    return Parcel(parcel.entry, exchange, None, size)
+    entry = parcel.entry
+    if isinstance(entry, LogEntry):
+        entry.unrecorded = why
+        return Parcel(entry, _unrecorded(parcel.exchange, why), None, entry.size)
+    exchange = _rewrite(entry, parcel.exchange, recording=None, not_replayable=why)
+    (entry.path / PACKED).unlink(missing_ok=True)
+    size = entry.exchange.stat().st_size
+    return Parcel(entry, exchange, None, size)
 
 
-def _packed(entry: Entry, exchange: Exchange, agent_id: str) -> Exchange:
+def _packed(entry: FolderEntry, exchange: Exchange, agent_id: str) -> Exchange:
     target = entry.path / PACKED
     target.unlink(missing_ok=True)  # of a try that was killed
     try:
@@ -79,7 +118,7 @@ def _packed(entry: Entry, exchange: Exchange, agent_id: str) -> Exchange:
     return _rewrite(entry, exchange, recording=ref, agent_id=exchange.agent_id or agent_id)
 
 
-def _rewrite(entry: Entry, exchange: Exchange, **changes: Any) -> Exchange:
+def _rewrite(entry: FolderEntry, exchange: Exchange, **changes: Any) -> Exchange:
     changed = msgspec.structs.replace(exchange, **changes)
     replace_file(entry.exchange, msgspec.json.encode(changed), sync=False)
     return changed

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from reenact.exchange.model import Command, Exchange, Payload, Route
+from reenact.store.buffered import Contents
 
 __all__ = [
     "Carrier",
@@ -105,12 +106,13 @@ class Carrier(Protocol):
         """Begin to carry. Twice is once."""
 
     def place(self) -> Path:
-        """A path for one exchange's capture, on the same disk: it does not exist, its parent does.
-        Never raises; where the disk cannot be written, neither can the path."""
+        """A path for one exchange's capture, on the same disk, where nothing is yet. Never raises;
+        where the disk cannot be written, neither can the path."""
 
-    def offer(self, exchange: Exchange, capture: Path | None) -> None:
-        """Take ``exchange``, and the folder ``capture`` with it. Never raises, never waits for the
-        network; what finds no room is dropped, counted, and warned about once."""
+    def offer(self, exchange: Exchange, capture: Path | Contents | None) -> None:
+        """Take ``exchange``, and with it the folder ``capture`` or the recording in memory. Never
+        raises, never waits for the network. When this returns, a kill of the process loses nothing.
+        What finds no room is dropped, counted, and warned about once."""
 
     def status(self) -> LinkStatus:
         """How it is doing."""

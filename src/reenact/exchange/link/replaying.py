@@ -22,6 +22,7 @@ from reenact.exchange.link.ports import Finished, Refusal, ReplayCancelled, Repl
 from reenact.exchange.link.spool import Spool
 from reenact.exchange.link.transport import Transport
 from reenact.exchange.model import Command, ReplaySource
+from reenact.store.file_access import make_private_folder
 
 __all__ = ["Order", "Replays"]
 
@@ -186,7 +187,7 @@ class Replays:
         into = self._spool.place()
         folder = self._folder / into.name
         try:
-            folder.mkdir(parents=True)
+            make_private_folder(folder, exist_ok=False)
             return self._run(order, folder, into)
         except ReplayCancelled:
             return _STOPPED[order.why]

@@ -66,13 +66,20 @@ class Sender:
         self._back_off = back_off(limits)
         self._changed = threading.Condition()
         self._until: float | None = None
+        self._is_idle = False
+        self._is_urgent = False
+        self._gather_seconds = limits.gather_seconds
+        self._sent = float("-inf")
         self._batch = _MOST
         self._looked = float("-inf")
 
-    def wake(self) -> None:
-        """There is something to send."""
-        with self._changed:
-            self._changed.notify_all()
+    def wake(self, *, urgent: bool = False) -> None:
+        """There is something to send, ``urgent`` if it must not wait for more. Costs next to nothing
+        while the sender is busy."""
+        if urgent or self._is_idle:
+            with self._changed:
+                self._is_urgent = self._is_urgent or urgent
+                self._changed.notify_all()
 
     def stop(self, until: float) -> None:
         """Go on until the spool is empty or the time (:func:`monotonic`) has come, then end."""
@@ -93,6 +100,7 @@ class Sender:
         """The thread's work."""
         try:
             while self._wait_for_work():
+                self._gather()
                 pause = self._send_some()
                 if pause > _NOW and not self._wait(pause):
                     return
@@ -112,8 +120,25 @@ class Sender:
             with self._changed:
                 if self._until is not None:
                     return False
-                if not self._spool.count:
-                    self._changed.wait(_LOOK_EVERY)
+                # Said before the spool is looked at: whoever offers something afterwards sees it.
+                self._is_idle = True
+                try:
+                    if not self._spool.count:
+                        self._changed.wait(_LOOK_EVERY)
+                finally:
+                    self._is_idle = False
+
+    def _gather(self) -> None:
+        """Wait until the last request is some time ago, so that more exchanges go into the next one,
+        unless something is urgent. A request costs as much as ten exchanges that are recorded."""
+        with self._changed:
+            while self._until is None and not self._is_urgent and self._spool.count < self._batch:
+                left = self._sent + self._gather_seconds - monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            self._is_urgent = False
+            self._sent = monotonic()
 
     def _is_over(self) -> bool:
         with self._changed:
@@ -209,8 +234,8 @@ class Sender:
         for result, parcel in zip(results, parcels, strict=True):
             if result.status == "refused":
                 self._refuse(parcel, result.code, result.message)
-            else:
-                self._spool.remove(parcel.entry)
+        taken = zip(results, parcels, strict=True)
+        self._spool.remove(*(sent.entry for result, sent in taken if result.status != "refused"))
         self._back_off.succeeded()
         for topic in ("server", "key", "answer", "reading"):
             self._notices.well(topic)

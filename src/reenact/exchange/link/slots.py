@@ -15,6 +15,7 @@ from pathlib import Path
 
 from reenact._system import entropy
 from reenact.exchange.model import MAX_ID
+from reenact.store.file_access import make_private_folder
 from reenact.store.files import claim, replace_file
 
 __all__ = ["Slot", "claim_slot", "orphans"]
@@ -45,7 +46,7 @@ def claim_slot(parent: Path) -> Slot:
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(1, _MOST):
         folder = parent / str(number)
-        folder.mkdir(exist_ok=True)
+        make_private_folder(folder)
         fd = _try(folder)
         if fd is not None:
             try:

@@ -70,7 +70,7 @@ class Works:
             self._aside,
             notices,
             max_bytes=limits.spool_bytes,
-            offered=lambda: self._sender.wake(),
+            offered=lambda urgent: self._sender.wake(urgent=urgent),
         )
         self._journal = Journal(slot.folder / "journal")
         self._registrar = Registrar()
@@ -207,6 +207,7 @@ class Works:
             self._supervisor.say_goodbye(self._transport, until)
         if all(ended) and not self._replays.ids():
             self._journal.close()
+            self._spool.close()
             self._slot.release()
 
     def _end(self, thread: OwnThread) -> bool:
@@ -216,7 +217,7 @@ class Works:
 
     def abandon(self) -> None:
         """In a forked child, which has neither the threads nor the right to the slot."""
-        for part in (self._sender, self._supervisor, self._listener, self._journal):
+        for part in (self._sender, self._supervisor, self._listener, self._journal, self._spool):
             part.abandon()
         self._slot.release()
 

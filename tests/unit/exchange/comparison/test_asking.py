@@ -23,6 +23,11 @@ def _seen(data: Any, operation: str = "network GET", type: str = "nondeterminist
     return {"type": type, "operation": operation, "lane": "0", "data": data}
 
 
+def _event(data: Any) -> Any:
+    envelope = {"version": 1, "captureId": "c", "runId": "r", "seq": 1, "ts": 1}
+    return {**envelope, **_seen(data)}
+
+
 def _divergence(**more: Any) -> dict[str, Any]:
     asked = {"source": "network", "op": "GET", "request": {"url": URL, "method": "GET", "n": 2}}
     gap = {
@@ -55,7 +60,7 @@ def test_which_recorded_call_has_answered_is_told() -> None:
     calls = tuple(
         call(seq, request={"url": URL, "method": "GET", "n": seq}, name="GET") for seq in (1, 3, 5)
     )
-    told = _divergence(expected=_seen({"request": calls[0].request}), served=5)
+    told = _divergence(expected=_event({"request": calls[0].request}), served=5)
     found = as_asked(calls, ReplayOf(replay_id="r", source_exchange_id="s", divergences=(told,)))
     assert [one.answered_by for one in found.calls if one.answered_by] == [5]
     assert found.calls[2].asked == {"url": URL, "method": "GET", "n": 2}
@@ -154,6 +159,8 @@ def test_where_the_places_do_not_fit_the_whole_request_is_taken(paths: list[Any]
 @pytest.mark.parametrize("data", [None, 7, [], {"request": 7}, {"request": {"url": "http://["}}])
 def test_requests_of_any_shape(data: Any) -> None:
     for operation in ("network GET", "other"):
-        found = _asked(_divergence(observed=_seen(data, operation), expected=_seen(data), paths=[]))
+        found = _asked(
+            _divergence(observed=_seen(data, operation), expected=_event(data), paths=[])
+        )
         assert found.answers != ("",)
         compare(exchange(), exchange(), CALLS, found.calls)

@@ -65,6 +65,51 @@ def test_only_the_edit_differs() -> None:
     )
 
 
+def test_content_length_of_a_changed_body_is_not_a_difference_of_its_own() -> None:
+    short, long = {"content-length": "14"}, {"content-length": "15"}
+    before = exchange(
+        start=payload({"amount": 1}, headers=short), result=payload({"left": 9}, headers=short)
+    )
+    after = exchange(
+        start=payload({"amount": 10}, headers=long), result=payload({"left": 10}, headers=long)
+    )
+    sent = {"headers": {"content-length": "2"}, "body": "ab"}
+    said = {"headers": {"Content-Length": "3"}, "body": "abc"}
+    found = compare(
+        before,
+        after,
+        [call(1, request={"url": "/", **sent}, response=sent)],
+        [call(1, request={"url": "/", **said}, response={**said, "headers": sent["headers"]})],
+    )
+    assert [one.path for one in found.start] == ["/body/amount"]
+    assert [one.path for one in found.result] == ["/body/left"]
+    assert found.counts.changed == 6
+    (made,) = found.calls
+    assert {one.path for one in made.changes} == {
+        "/request/body",
+        "/request/headers/Content-Length",
+        "/request/headers/content-length",
+        "/response/body",
+    }  # a header that came or went is a difference
+
+    alone = compare(
+        exchange(start=payload(1, headers=short)), exchange(start=payload(1, headers=long))
+    )
+    assert [one.path for one in alone.start] == ["/headers/content-length"]
+    gone = compare(exchange(start=payload(1, headers=short)), exchange(start=payload(2)))
+    assert [one.path for one in gone.start] == ["/body", "/headers/content-length"]
+
+
+def test_content_length_of_a_body_that_differs_by_noise_is_noise_with_it() -> None:
+    short, long = {"content-length": "10"}, {"content-length": "11"}
+    found = compare(
+        exchange(result=payload({"id": 9}, headers=short)),
+        exchange(result=payload({"id": 10}, headers=long)),
+        rules=rules({"path": "/result/body/id"}),
+    )
+    assert found.verdict == "equivalent"
+
+
 def test_an_edit_that_changes_the_result_diverges_where_it_first_shows() -> None:
     total = (Change(op="replace", path="/body/total", before=0, after=2),)
     other = (Change(op="replace", path="/body/total", before=0, after=10),)
@@ -273,6 +318,8 @@ def test_it_is_json_with_all_fields() -> None:
         "revision",
         "duration",
         "counts",
+        "ending",
+        "httpStatus",
     }
     assert found["result"] == [
         {"op": "replace", "path": "/body/id", "before": 1, "after": 2, "noise": False}

@@ -46,8 +46,11 @@ def a_command(**changes: Any) -> Command:
 def test_a_command_is_signed_over_its_canonical_form() -> None:
     command = a_command()
     assert signed_bytes(msgspec.to_builtins(command)) == (
-        b'reenact command 1\n{"agentId":"agt","commandId":"cmd-1","expiresAt":2000,'
-        b'"issuedAt":1000,"nonce":"n-1","replayId":"rp-1","tenant":"acme"}'
+        b'reenact command 1\n{"agentId":"agt","boundaries":"recorded","commandId":"cmd-1",'
+        b'"deadline":0,"depth":1,"environmentVariables":"current","expiresAt":2000,"issuedAt":1000,"modifiedPayload":null,'
+        b'"nonce":"n-1","payloadDigest":"","replayId":"rp-1","revision":"","routeId":"",'
+        b'"sourceExchangeId":"","strict":false,"tenant":"acme","traceParent":"","type":"replay",'
+        b'"v":1}'
     )
     assert verify(command, SIGNER.key)
     assert not verify(command, OTHER.key)

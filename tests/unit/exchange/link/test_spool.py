@@ -7,13 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from reenact._system import start_clock
 from reenact.exchange.link.aside import Aside
 from reenact.exchange.link.notices import Notices
 from reenact.exchange.link.packing import prepare, without_recording
 from reenact.exchange.link.slots import claim_slot, orphans
-from reenact.exchange.link.spool import Spool
+from reenact.exchange.link.spool import FolderEntry, Spool
 from reenact.exchange.model import Exchange
+from reenact.format.event import Draft
+from reenact.store.buffered import BufferedSink, Contents
+from reenact.store.memory import memory_seed
 from reenact.store.pack import unpack
+from reenact.store.sink import Options
 from tests.integration.exchange.linking import a_capture, an_exchange
 
 
@@ -33,7 +38,7 @@ class Kept:
         )
         self.spool.recover()
 
-    def _count(self) -> None:
+    def _count(self, urgent: bool) -> None:
         self.offers += 1
 
     def names(self) -> list[str]:
@@ -47,9 +52,72 @@ def test_what_is_offered_is_kept_in_order_and_found_again(tmp_path: Path) -> Non
     assert (kept.offers, kept.spool.count) == (5, 5)
     for again in (kept, Kept(tmp_path)):
         assert again.names() == [f"ex-{number}" for number in range(5)]
-    again.spool.remove(again.spool.first(1)[0])
     again.spool.offer(an_exchange("ex-9"), None)
-    assert Kept(tmp_path).names() == ["ex-1", "ex-2", "ex-3", "ex-4", "ex-9"]
+    assert Kept(tmp_path).names() == ["ex-0", "ex-1", "ex-2", "ex-3", "ex-4", "ex-9"]
+
+
+def test_a_log_is_emptied_when_the_server_has_all_of_it(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    for number in range(3):
+        kept.spool.offer(an_exchange(f"ex-{number}"), None)
+    kept.spool.remove(*kept.spool.first(2))
+    assert Kept(tmp_path).names() == ["ex-0", "ex-1", "ex-2"]  # a kill now sends some again
+    kept.spool.remove(*kept.spool.first(1))
+    kept.spool.offer(an_exchange("ex-3"), None)
+    assert Kept(tmp_path).names() == ["ex-3"]
+
+
+def test_lines_and_folders_keep_their_order(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.spool.offer(an_exchange("ex-0"), None)
+    kept.spool.offer(an_exchange("ex-1"), a_capture(kept.spool.place()))
+    kept.spool.offer(an_exchange("ex-2"), None)
+    assert Kept(tmp_path).names() == ["ex-0", "ex-1", "ex-2"]
+
+
+def test_a_small_recording_is_a_line_and_packs_to_the_same_bytes_again(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    contents = a_recording()
+    kept.spool.offer(an_exchange("ex-0"), contents)
+    assert not list((tmp_path / "slot" / "making").iterdir())
+    (one,) = (prepare(entry, "agt") for entry in kept.spool.first(9))
+    (two,) = (prepare(entry, "agt") for entry in Kept(tmp_path).spool.first(9))
+    assert (one.exchange, one.content()) == (two.exchange, two.content())
+    (tmp_path / "packed").write_bytes(one.content())
+    found = unpack(tmp_path / "packed", tmp_path / "copy")
+    assert found.manifest == contents.stated
+    assert one.exchange.recording is not None
+    assert one.exchange.recording.events == 2
+    without_recording(one, "too large")
+    again = prepare(one.entry, "agt")
+    assert (again.packed, again.exchange.not_replayable) == (None, "too large")
+    kept.spool.set_aside(one.entry, "why not")
+    (aside,) = tmp_path.glob("refused/*")
+    assert (aside / "capture" / "events.jsonl").read_bytes() == contents.events
+
+
+def test_a_line_that_was_torn_by_a_kill_is_set_aside(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.spool.offer(an_exchange("ex-0"), None)
+    kept.spool.offer(an_exchange("ex-1"), None)
+    (log,) = (tmp_path / "slot" / "log").iterdir()
+    log.write_bytes(log.read_bytes()[:-9])
+    assert Kept(tmp_path).names() == ["ex-0"]
+    (aside,) = tmp_path.glob("refused/*")
+    assert json.loads((aside / "reason.json").read_bytes()) == {"reason": "it is damaged"}
+    assert b"ex-1" in (aside / "exchange.json").read_bytes()
+
+
+def a_recording() -> Contents:
+    """A small recording in memory."""
+    sink = BufferedSink(Path("nowhere"), clock=start_clock(), options=Options())
+    sink.start(memory_seed())
+    for number in range(2):
+        data = {"name": "t", "callId": "c", "args": number}
+        sink.append(Draft(type="tool_call", data=data, ts=1))
+    sink.finalize()
+    assert sink.contents is not None
+    return sink.contents
 
 
 def test_a_capture_from_elsewhere_is_taken(tmp_path: Path) -> None:
@@ -57,7 +125,9 @@ def test_a_capture_from_elsewhere_is_taken(tmp_path: Path) -> None:
     capture = a_capture(tmp_path / "elsewhere")
     kept.spool.offer(an_exchange(), capture)
     assert not capture.exists()
-    assert (kept.spool.first(1)[0].path / "capture" / "events.jsonl").exists()
+    entry = kept.spool.first(1)[0]
+    assert isinstance(entry, FolderEntry)
+    assert (entry.path / "capture" / "events.jsonl").exists()
 
 
 def test_a_capture_that_was_never_made_is_no_matter(tmp_path: Path) -> None:
@@ -69,7 +139,7 @@ def test_a_capture_that_was_never_made_is_no_matter(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_dropped_and_leaves_nothing(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, max_bytes=600)
+    kept = Kept(tmp_path, max_bytes=3 * len(msgspec.json.encode(an_exchange("ex-1"))) + 300)
     assert kept.spool.offer(an_exchange("ex-1"), None)
     assert not kept.spool.offer(an_exchange("ex-2"), a_capture(kept.spool.place(), 30))
     assert kept.spool.offer(an_exchange("ex-3"), None)
@@ -116,39 +186,21 @@ def test_what_was_being_made_is_taken_or_set_aside(tmp_path: Path) -> None:
     assert sorted(reasons) == ["it is damaged", "the process ended before it was offered"]
 
 
-def test_a_file_that_was_being_made_is_taken_or_set_aside(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
-    whole, torn = (kept.spool.place().with_suffix(".json") for _ in range(2))
-    whole.write_bytes(_json(an_exchange("ex-1")))
-    torn.write_bytes(_json(an_exchange("ex-2"))[:-9])
-    kept.spool.offer(an_exchange("ex-0"), None)
-    (entry,) = kept.spool.first(1)
-    assert entry.path.is_file()
-    entry.path.with_name(f"{entry.path.name}.tmp").write_bytes(b"half of it")
-    again = Kept(tmp_path)
-    assert again.names() == ["ex-0", "ex-1"]
-    assert not list((tmp_path / "slot" / "making").iterdir())
-    assert len(list((tmp_path / "slot" / "ready").iterdir())) == 2
-    (aside,) = tmp_path.glob("refused/*")
-    assert json.loads((aside / "reason.json").read_bytes()) == {"reason": "it is damaged"}
-    assert (aside / "exchange.json").read_bytes() == _json(an_exchange("ex-2"))[:-9]
-
-
-def test_a_file_is_sent_refused_and_taken_over_as_a_folder_is(tmp_path: Path) -> None:
+def test_a_line_is_sent_refused_and_taken_over_as_a_folder_is(tmp_path: Path) -> None:
     kept, other = Kept(tmp_path / "one"), Kept(tmp_path / "other")
     for number in range(3):
         other.spool.offer(an_exchange(f"ex-{number}", agent_id=""), None)
     assert kept.spool.adopt(tmp_path / "other" / "slot") == 3
     first, second, third = kept.spool.first(3)
     assert prepare(first, "agt-7").exchange.agent_id == "agt-7"
-    assert first.read().agent_id == "agt-7"
     kept.spool.measure(first)
     kept.spool.remove(first)
     kept.spool.set_aside(second, "why not")
     assert (kept.names(), kept.aside.count) == (["ex-2"], 1)
-    assert Kept(tmp_path / "one").names() == ["ex-2"]
     kept.spool.remove(third)
-    assert not list((tmp_path / "one" / "slot" / "ready").iterdir())
+    kept.spool.close()
+    assert not list((tmp_path / "one" / "slot" / "log").iterdir())
+    assert not list((tmp_path / "other" / "slot" / "log").iterdir())
 
 
 def _json(exchange: Exchange) -> bytes:
@@ -172,7 +224,7 @@ def test_what_was_packed_stays_the_same(tmp_path: Path) -> None:
     kept.spool.offer(an_exchange(), a_capture(kept.spool.place()))
     (entry,) = kept.spool.first(1)
     one = prepare(entry, "agt")
-    assert one.packed is not None
+    assert isinstance(one.packed, Path)
     content = one.packed.read_bytes()
     two = prepare(entry, "other")
     assert (two, one.packed.read_bytes()) == (one, content)
@@ -188,9 +240,10 @@ def test_packing_that_was_killed_begins_anew(tmp_path: Path, left: str) -> None:
     kept = Kept(tmp_path)
     kept.spool.offer(an_exchange(), a_capture(kept.spool.place()))
     (entry,) = kept.spool.first(1)
+    assert isinstance(entry, FolderEntry)
     (entry.path / left).write_bytes(b"half of it")
     parcel = prepare(entry, "agt")
-    assert parcel.packed is not None
+    assert isinstance(parcel.packed, Path)
     unpack(parcel.packed, tmp_path / "copy")
 
 
