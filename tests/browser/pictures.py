@@ -18,9 +18,9 @@ SIZES: Final = {
     "page-exchange": (1200, 860),
     "page-talk": (1200, 910),
     "page-related": (1200, 800),
-    "page-edit": (1200, 1040),
-    "page-replay": (1200, 1000),
-    "page-batch": (1200, 940),
+    "page-edit": (1100, 1070),
+    "page-replay": (1200, 990),
+    "page-batch": (1200, 850),
     "page-audit": (1200, 720),
 }
 """By name, in pixels."""

@@ -32,7 +32,7 @@ def _plan(ada: Desk) -> None:
     page.get_by_role("link", name="Replay all of these").click()
     page.wait_for_url("**/batches/new?status=failed")
     assert "failed" in ada.text()
-    page.get_by_label("Reason (required in production)").fill("are they fixed?")
+    page.get_by_label("Reason (required in production and for live calls)").fill("are they fixed?")
     page.get_by_role("button", name="Plan it").click()
     page.wait_for_url(re.compile("/batches/bat"))
 

@@ -74,7 +74,7 @@ def test_the_address_holds_what_was_looked_for(ada: Desk) -> None:
     page.reload()
     assert ada.page.texts("table.list .badge.production") == ["live"]
     ada.go("/exchanges?from=2090-01-01T00:00")
-    assert "Fewer filters" in ada.text()
+    assert "No exchange matches these filters." in ada.text()
 
 
 def test_a_long_history_comes_in_pieces(ada: Desk) -> None:
@@ -130,7 +130,14 @@ def test_the_form_says_where_it_goes_and_by_which_right(ada: Desk) -> None:
     page.locator("#plan .alert").wait_for(state="detached")
     page.get_by_label(re.compile("^live:")).check()
     page.locator("#plan .alert").wait_for()
-    assert "live_permission_required" in page.locator("#plan").inner_text()
+    said = page.locator("#plan .denied").inner_text()
+    assert "You do not have the permission replay:live in live for the app shop." in said
+    assert "reenact user grant ada@example.com replay:live --environment live --app shop" in said
+    replay = page.get_by_role("button", name="Replay", exact=True)
+    assert replay.is_disabled()
+    page.get_by_label(re.compile("^recorded:")).check()
+    page.locator("#plan .denied").wait_for(state="detached")
+    assert replay.is_enabled()
 
 
 def test_from_an_edit_to_the_proof_of_it(ada: Desk) -> None:

@@ -43,7 +43,7 @@ def test_a_search_is_saved_opened_renamed_and_deleted(ada: Desk) -> None:
     assert EMAIL in row.inner_text()
     row.get_by_role("link", name="failed orders").click()
     page.wait_for_url(re.compile("/exchanges"))
-    assert ada.page.texts("td[data-head=Status]") == ["failed"]
+    assert ada.page.texts("td[data-head=Status]") == ["failed 200"]
     assert page.get_by_label("App").input_value() == "shop"
     page.get_by_role("link", name="Saved searches").click()
     row.get_by_text("Rename", exact=True).click()

@@ -173,12 +173,12 @@ def test_what_was_typed_stays_when_a_batch_is_refused(ada: Desk) -> None:
     page.get_by_label("Name").fill("failed")
     page.get_by_role("button", name="Save it").click()
     page.get_by_role("link", name="Replay all …").click()
-    page.get_by_label("Reason (required in production)").fill("are they fixed?")
+    page.get_by_label("Reason (required in production and for live calls)").fill("are they fixed?")
     page.get_by_label("Code").select_option("same")
     page.get_by_label("At a time, per agent").fill("65")
     page.get_by_role("button", name="Plan it").click()
     page.get_by_role("alert").wait_for()
-    typed = ("Reason (required in production)", "Code", "At a time, per agent")
+    typed = ("Reason (required in production and for live calls)", "Code", "At a time, per agent")
     assert [page.get_by_label(one).input_value() for one in typed] == [
         "are they fixed?",
         "same",

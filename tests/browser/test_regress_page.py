@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reenact.engine.divergence import Divergence, Gap, Seen
+from reenact.engine.divergence import Divergence, Gap, Recorded, Seen
 from reenact.runs.regression.account import Account
 from reenact.runs.regression.job import Job
 from reenact.runs.regression.outcome import Outcome, diverged
@@ -30,7 +31,9 @@ UNFOLD = "document.querySelectorAll('details:not([open]) > summary').forEach((on
 
 
 def _divergence(before: str, now: str) -> Divergence:
-    seen = Seen(type="llm_request", operation=f"openai/{EVIL}", lane="0", data={EVIL: [EVIL]})
+    said: Any = {"type": "llm_request", "operation": f"openai/{EVIL}", "lane": "0"}
+    said["data"] = {EVIL: [EVIL]}
+    recorded = Recorded(version=1, capture_id=EVIL, run_id=EVIL, seq=7, ts=1, **said)
     gap = Gap(
         path="$.request.body.messages[3].content",
         normalised="$['request']",
@@ -42,8 +45,8 @@ def _divergence(before: str, now: str) -> Divergence:
         code="event_payload_mismatch",
         detail=f"They differ. {EVIL}",
         lane="0",
-        expected=seen,
-        observed=seen,
+        expected=recorded,
+        observed=Seen(**said),
         event_seq=7,
         paths=[gap],
         hint=f"Do this.\n{EVIL}",

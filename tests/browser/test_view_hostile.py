@@ -27,7 +27,7 @@ def _report(target: Path) -> None:
         "code": "event_payload_mismatch",
         "detail": evil,
         "lane": evil,
-        "expected": seen,
+        "expected": {**seen, "version": 1, "captureId": evil, "runId": evil, "seq": 1, "ts": 1},
         "observed": seen,
         "paths": [
             {

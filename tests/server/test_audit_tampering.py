@@ -3,6 +3,7 @@ a key and a head from before. The guards are tried first, then removed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ from reenact.audit.findings import Report
 from reenact.audit.keys import Key, Signer
 from reenact.audit.merkle import Frontier, hash_leaf
 from reenact.audit.verify import verify_export
-from reenact.errors import AuditInvalid
+from reenact.errors import AuditInvalid, UsageError
+from reenact.server.opening import migrate_only
 from reenact.server.storage.audit_guards import SQLITE_GUARDS
 from tests.server.house import House, running
 
@@ -46,6 +48,11 @@ def fill(house: House, count: int = 6) -> tuple[Key, bytes]:
     return Key.from_text(text.removeprefix("0 ").strip()), head
 
 
+def repair(data: Path) -> None:
+    """Put the guards back, as ``reenact serve --migrate-only`` does."""
+    asyncio.run(migrate_only(data))
+
+
 def tamper(tmp_path: Path, how: Tampering) -> tuple[Report, Key]:
     """The log is filled, the server stopped, the guards removed, the file changed, the server
     started again, and the log exported and verified."""
@@ -57,6 +64,7 @@ def tamper(tmp_path: Path, how: Tampering) -> tuple[Report, Key]:
         for (name,) in triggers.fetchall():
             connection.execute(f"DROP TRIGGER {name}")
         how(connection)
+    repair(data)
     with running(data) as house:
         client = house.client(house.key("tenant admin"))
         house.clock.move(100)
@@ -227,6 +235,7 @@ def test_a_log_that_was_cut_and_grew_again_is_found(tmp_path: Path) -> None:
         for table in TABLES:
             connection.execute(f"DROP TRIGGER {table}_no_delete")
         truncate(connection)
+    repair(data)
     with running(data) as house:
         house.clock.move(1000)
         fill(house, 8)
@@ -287,11 +296,26 @@ def test_numbers_are_dense(house: House, seq: int) -> None:
         )
 
 
-def test_the_guards_are_back_after_a_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TRIGGER audit_records_no_delete",
+        "DROP TRIGGER audit_records_no_delete; CREATE TRIGGER audit_records_no_delete "
+        "BEFORE DELETE ON audit_records BEGIN SELECT 1; END",
+    ],
+    ids=["removed", "replaced"],
+)
+def test_server_does_not_start_when_a_guard_of_the_audit_log_is_missing(
+    tmp_path: Path, change: str
+) -> None:
     with running(tmp_path) as house:
         fill(house, 1)
     with raw(tmp_path) as connection:
-        connection.execute("DROP TRIGGER audit_records_no_delete")
+        connection.executescript(change)
+    with pytest.raises(UsageError, match=r"lost guards.*audit_records_no_delete") as refused:
+        running(tmp_path).__enter__()
+    assert "reenact serve --migrate-only" in refused.value.hint
+    repair(tmp_path)
     with running(tmp_path), raw(tmp_path) as connection:
         found = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'")
         assert found.fetchone() == (len(SQLITE_GUARDS),)
@@ -305,6 +329,7 @@ def test_a_log_that_was_cut_cannot_go_on_unseen(tmp_path: Path) -> None:
     with raw(tmp_path) as connection:
         connection.execute("DROP TRIGGER audit_records_no_delete")
         connection.execute("DELETE FROM audit_records WHERE seq >= 4")
+    repair(tmp_path)
     with running(tmp_path) as house:
         admin = house.client(house.key("tenant admin"))
         answer = admin.put("/api/v1/environments/new", json={"kind": "non-production"})

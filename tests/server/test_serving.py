@@ -10,12 +10,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from reenact.errors import UsageError
 from reenact.exchange.link.address import parse_address
+from reenact.server.oidc.settings import OidcSettings
 from reenact.server.serving import ServeOptions, bind, near_url_of, serve, url_of
 from tests.server.house import PASSWORD
 
@@ -59,12 +61,70 @@ def serving(data: Path, *more: str) -> Iterator[Process]:
             process.kill()
 
 
+SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def answers(url: str, sent: bytes) -> bytes:
+    """What the server says to these bytes until it closes the connection."""
+    place = urlsplit(url)
+    with socket.create_connection((place.hostname, place.port), timeout=60) as sock:
+        sock.sendall(sent)
+        sock.shutdown(socket.SHUT_WR)
+        said = b""
+        while part := sock.recv(65_536):
+            said += part
+    return said
+
+
+@pytest.mark.slow
+def test_request_with_two_lengths_is_refused_and_hides_no_second_one(tmp_path: Path) -> None:
+    body = b"0\r\n\r\n" + SMUGGLED
+    lengths = [
+        b"Content-Length: %d\r\nTransfer-Encoding: chunked" % len(body),
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5",
+        b"transfer-encoding: Chunked\r\ncontent-length: 0",
+    ]
+    with serving(tmp_path / "data") as server:
+        for two in lengths:
+            head = b"POST /api/v1/session HTTP/1.1\r\nHost: x\r\n" + two + b"\r\n\r\n"
+            said = answers(server.url, head + body)
+            assert said.startswith(b"HTTP/1.1 400 "), said
+            assert said.count(b"HTTP/1.1 ") == 1, said
+            assert b"both Content-Length and Transfer-Encoding" in said
+            assert b"connection: close" in said.lower()
+        alone = b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        assert answers(server.url, alone).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "reenact.example",
+        "ftp://reenact.example",
+        "https://a.example/path",
+        "https://a:b",
+        "https://",
+    ],
+)
+def test_public_address_that_is_none_is_refused(tmp_path: Path, address: str) -> None:
+    with pytest.raises(UsageError, match="--public-url"):
+        serve(ServeOptions(port=0, data=tmp_path / "data", public_url=address))
+
+
+def test_single_sign_on_behind_a_proxy_requires_a_public_address(tmp_path: Path) -> None:
+    oidc = OidcSettings("https://login.example", "reenact")
+    options = ServeOptions(port=0, data=tmp_path / "data", forwarded=True, oidc=oidc)
+    with pytest.raises(UsageError, match="behind a proxy") as refused:
+        serve(options)
+    assert "--public-url" in refused.value.hint
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_printed_link_works_and_the_server_stops_when_asked(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with serving(tmp_path / "data") as server, httpx.Client(trust_env=False) as client:
+    with serving(tmp_path / "data") as server, httpx.Client(trust_env=False, timeout=60) as client:
         assert server.process.stderr is not None
         server.process.stderr.readline()
         link = server.process.stderr.readline().strip()
@@ -89,7 +149,7 @@ def test_the_printed_link_works_and_the_server_stops_when_asked(
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_proxy_is_believed_only_when_that_was_said(tmp_path: Path, trusted: bool) -> None:
     more = ("forwarded",) if trusted else ()
-    with serving(tmp_path, *more) as server, httpx.Client(trust_env=False) as client:
+    with serving(tmp_path, *more) as server, httpx.Client(trust_env=False, timeout=60) as client:
         assert server.process.stderr is not None
         server.process.stderr.readline()
         token = server.process.stderr.readline().strip().partition("=")[2]

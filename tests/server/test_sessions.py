@@ -209,6 +209,21 @@ def test_an_address_in_several_tenants_says_which(house: House) -> None:
     assert sign_in(house.client(), tenant="other").json()["tenant"]["id"] == "other"
 
 
+def test_sign_in_finds_a_tenant_by_its_name(house: House) -> None:
+    admin = house.client(house.key("platform admin"))
+    asked = {"name": "acme corp", "admin": "ada@example.com"}
+    made = admin.post("/api/v1/tenants", json=asked).json()
+    token = made["admin"]["link"].partition("token=")[2]
+    taken = {"token": token, "password": PASSWORD}
+    assert house.client().post("/api/v1/invite", json=taken).status_code == 201
+    house.user("ada@example.com")
+    refused = sign_in(house.client()).json()["error"]
+    assert "acme corp" in refused["message"]
+    signed = sign_in(house.client(), tenant="acme corp")
+    assert signed.json()["tenant"] == {"id": made["id"], "name": "acme corp"}
+    assert code(sign_in(house.client(), tenant="acme")) == "credentials_wrong"
+
+
 def test_a_removed_account_has_no_session(house: House) -> None:
     house.user("ada@example.com", "tenant admin")
     bob = house.user("bob@example.com")

@@ -15,6 +15,7 @@ import msgspec
 __all__ = [
     "AGENT_KEY",
     "ANYWHERE",
+    "GRANTABLE",
     "PERMISSIONS",
     "ROLES",
     "Decision",
@@ -67,7 +68,8 @@ ROLES: Final[dict[Role, frozenset[Permission]]] = {
 AGENT_KEY: Final = "agent key"
 """What the keys of agents have, and nobody else: it cannot be granted."""
 
-_BY_NAME: Final = frozenset(PERMISSIONS) - {"agent:connect"}
+GRANTABLE: Final = tuple(one for one in PERMISSIONS if one != "agent:connect")
+"""Permissions that can be granted by their names."""
 
 _REPLAY_TIERS: Final[frozenset[Tier]] = frozenset({"high", "business"})
 
@@ -118,12 +120,12 @@ def permissions_of(what: str) -> frozenset[Permission]:
     for role, permissions in ROLES.items():
         if role == what:
             return permissions
-    return frozenset(one for one in PERMISSIONS if one == what and one in _BY_NAME)
+    return frozenset(one for one in PERMISSIONS if one == what and one in GRANTABLE)
 
 
 def is_grantable(what: str) -> bool:
     """Can it be granted: a role, or a permission by its name?"""
-    return what in ROLES or what in _BY_NAME
+    return what in ROLES or what in GRANTABLE
 
 
 def decide(grants: Iterable[Grant], permission: Permission, place: Place, now: int) -> Decision:

@@ -36,6 +36,7 @@ _HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 _TLS: Final = ("Strict-Transport-Security", "max-age=31536000")
+_TWO_LENGTHS: Final = "the request has both Content-Length and Transfer-Encoding"
 _ID: Final = "reenact.request_id"
 _ROUTE: Final = "reenact.route"
 _TENANT: Final = "reenact.tenant"
@@ -73,7 +74,11 @@ class Edge:
         async def send_more(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                _complete(MutableHeaders(scope=message), scope["scheme"], request_id)
+                headers = MutableHeaders(scope=message)
+                _complete(headers, scope["scheme"], request_id)
+                if _has_two_lengths(scope):
+                    # The bytes that follow can be part of the body or another request.
+                    headers["Connection"] = "close"
             await outgoing.send(message, scope.get(_TENANT, ""))
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -81,6 +86,8 @@ class Edge:
         try:
             if scope.get(CROWDED):
                 raise _crowded()
+            if _has_two_lengths(scope):
+                raise Problem("malformed", _TWO_LENGTHS, hint="send one of them")
             await self._app(scope, receive, send_more)
         except (ClientDisconnect, ReaderTooSlow):
             status = status or 499  # nobody is there to be answered
@@ -140,6 +147,12 @@ def _crowded() -> Problem:
         hint="its limit of open files is too low, or somebody opens too many",
         retry_after=5,
     )
+
+
+def _has_two_lengths(scope: Scope) -> bool:
+    """A proxy and this server could disagree about where such a request ends (RFC 9112, 6.1)."""
+    names = {name.lower() for name, _ in scope["headers"]}
+    return b"content-length" in names and b"transfer-encoding" in names
 
 
 def _goes_on(route: str) -> bool:

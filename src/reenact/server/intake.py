@@ -16,7 +16,7 @@ from typing import Final
 
 from reenact.server.problems import Problem
 
-__all__ = ["Intake", "Room", "Turns"]
+__all__ = ["Intake", "Readers", "Room", "Turns"]
 
 _LEAST: Final = 64 << 10
 """Bytes that the smallest request counts for: it has a connection and a task, too."""
@@ -109,10 +109,71 @@ class Turns:
         self._free += 1
 
 
-class Intake:
-    """``room`` for what comes in, ``outgoing`` for what goes out, ``turns`` of those that are in."""
+class Readers:
+    """Budget of each tenant for reading recordings, to view or compare them: ``most`` at a time.
 
-    def __init__(self, size: int, turns: int) -> None:
+    Others of the tenant wait in order, up to ``waiting`` of them; a further one is refused. Tenants do
+    not wait for each other.
+    """
+
+    def __init__(self, most: int, waiting: int) -> None:
+        self._most = most
+        self._waiting = waiting
+        self._reading: dict[str, int] = {}
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """One of the tenant's recordings is read until the block ends. Raises :class:`Problem`."""
+        await self._take(tenant)
+        try:
+            yield
+        finally:
+            self._give(tenant)
+
+    async def _take(self, tenant: str) -> None:
+        if self._reading.get(tenant, 0) < self._most:
+            self._reading[tenant] = self._reading.get(tenant, 0) + 1
+            return
+        queue = self._queues.setdefault(tenant, deque())
+        if len(queue) >= self._waiting:
+            raise Problem(
+                "rate_limited",
+                "too many recordings of this tenant are being viewed or compared",
+                hint="try again later",
+                retry_after=_AGAIN,
+            )
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._give(tenant)  # the turn was given to a request that has ended
+            elif mine in queue:
+                queue.remove(mine)
+            raise
+
+    def _give(self, tenant: str) -> None:
+        """Hand the turn to the next one that still waits."""
+        queue = self._queues.get(tenant, deque())
+        while queue:
+            first = queue.popleft()
+            if not first.done():
+                first.set_result(None)
+                return
+        self._queues.pop(tenant, None)
+        self._reading[tenant] -= 1
+        if not self._reading[tenant]:
+            del self._reading[tenant]
+
+
+class Intake:
+    """Limits of one process: memory for requests (``room``) and responses (``outgoing``), large requests
+    that are handled at a time (``turns``), and recordings that are read (``readers``)."""
+
+    def __init__(self, size: int, turns: int, reads: int = 2, waiting: int = 32) -> None:
+        self.readers = Readers(reads, waiting)
         self.room = Room(size)
         self.outgoing = Room(size)
         self.turns = Turns(turns)

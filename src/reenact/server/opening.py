@@ -56,6 +56,7 @@ class World(msgspec.Struct, frozen=True):
     password_cost: int = 1 << 15
     exports: dict[str, ExportTarget] = {}
     oidc: OidcSettings | None = None
+    public_url: str = ""
 
 
 class OpenServer(msgspec.Struct, frozen=True):
@@ -212,9 +213,12 @@ def _assemble(
         limits=world.limits,
         timings=world.timings,
         passwords=Passwords(world.password_cost, world.secret),
-        intake=Intake(world.limits.held, world.limits.turns),
+        intake=Intake(
+            world.limits.held, world.limits.turns, world.limits.reads, world.limits.waiting
+        ),
         exports=world.exports,
         oidc=None if world.oidc is None else Provider(world.oidc, world.now),
+        public_url=world.public_url,
     )
 
 

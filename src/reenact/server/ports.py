@@ -14,6 +14,7 @@ from reenact.server.intake import Intake
 from reenact.server.metrics.meters import Meters
 from reenact.server.people.passwords import Passwords
 from reenact.server.streams import Streams
+from reenact.store.limits import ReadLimits
 
 if TYPE_CHECKING:
     from reenact.audit.keys import Signer
@@ -65,6 +66,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     payload: int = 1 << 20
     """Of one body inside an exchange."""
     capture: int = 256 << 20
+    read: ReadLimits = ReadLimits(64 << 20, 1 << 30)
+    """Bytes to which the deltas of a recording expand."""
+    viewed: int = 250_000
+    """Events of a recording that pages show and that are compared."""
+    reads: int = 2
+    """Recordings that are read at a time for one tenant, to view or compare them."""
+    waiting: int = 32
+    """Requests of one tenant that wait for that."""
     held: int = 512 << 20
     """Of large bodies on their way in, together; a tenant gets half of it. The same for those on their
     way out."""
@@ -132,6 +141,8 @@ class Server(msgspec.Struct, frozen=True):
     """Where exchanges go as traces, by tenant; see ``telemetry/targets``."""
     oidc: Provider | None = None
     """Where people can sign in besides here."""
+    public_url: str = ""
+    """The address for links, such as ``https://reenact.example``; empty where it was not configured."""
     meters: Meters = msgspec.field(default_factory=Meters)
     """What this process has counted since it started."""
     intake: Intake = msgspec.field(default_factory=lambda: Intake(_LIMITS.held, _LIMITS.turns))

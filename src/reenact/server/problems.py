@@ -31,6 +31,7 @@ STATUS: Final[dict[str, int]] = {
     "agent_offline": 409,
     "agent_superseded": 409,
     "conflict": 409,
+    "drivers_undeclared": 409,
     "exchange_conflict": 409,
     "idempotency_conflict": 409,
     "replay_depth": 409,

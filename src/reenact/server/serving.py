@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import uvicorn
@@ -19,18 +21,21 @@ from reenact.server.connections import connections, most_connections
 from reenact.server.logs import LogForm, log_to_stderr
 from reenact.server.oidc.settings import OidcSettings
 from reenact.server.opening import OpenServer, World, open_server
+from reenact.server.ports import Limits
 from reenact.server.telemetry.targets import ExportTarget
+from reenact.store.limits import limits_from
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from starlette.types import ASGIApp
 
-__all__ = ["ServeOptions", "Uvicorn", "bind", "near_url_of", "serve", "url_of"]
+__all__ = ["ServeOptions", "Uvicorn", "bind", "check_public_url", "near_url_of", "serve", "url_of"]
 
 _GRACE: Final = 10
 """Seconds that requests have to end when the server stops."""
 _BACKLOG: Final = 512
+_ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]+)?/?")
 _LINES: Final = 64 << 10
 """Bytes of a request's head."""
 _UNREAD: Final = 60
@@ -41,7 +46,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where, and on what. Without TLS only the own machine may connect, unless ``insecure``:
     people outside come through a proxy that has it, and ``forwarded`` believes what that proxy, on
     this machine, says about who they are. ``name`` is the deployment's. ``database`` and ``blobs``
-    are as for :func:`open_server`; ``exports`` and ``oidc`` as in :class:`World`."""
+    are as for :func:`open_server`; ``exports`` and ``oidc`` as in :class:`World`. ``public_url`` is the
+    address for links; without it they have the address that the server listens on."""
 
     host: str = "127.0.0.1"
     port: int = 8321
@@ -54,6 +60,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     log: LogForm = "text"
     exports: dict[str, ExportTarget] = {}
     oidc: OidcSettings | None = None
+    public_url: str = ""
 
 
 class Uvicorn(uvicorn.Server):
@@ -104,6 +111,7 @@ class Uvicorn(uvicorn.Server):
 def serve(options: ServeOptions) -> int:
     """Serve until SIGINT or SIGTERM; gives the exit code. Raises :class:`UsageError`."""
     _check_host(options)
+    _check_links(options)
     log_to_stderr(options.log)
     return asyncio.run(_serve(options))
 
@@ -112,7 +120,12 @@ async def _serve(options: ServeOptions) -> int:
     async with open_server(
         options.data,
         options.name,
-        World(exports=options.exports, oidc=options.oidc),
+        World(
+            limits=_limits(),
+            exports=options.exports,
+            oidc=options.oidc,
+            public_url=check_public_url(options.public_url),
+        ),
         database=options.database,
         blobs=options.blobs,
     ) as opened:
@@ -120,12 +133,20 @@ async def _serve(options: ServeOptions) -> int:
             running = Uvicorn(
                 make_app(opened.server),
                 opened.server.stopping,
-                ready=lambda: _welcome(opened, url_of(sock), near_url_of(sock)),
+                ready=lambda: _welcome(
+                    opened, url_of(sock), options.public_url or near_url_of(sock)
+                ),
                 forwarded=options.forwarded,
                 protocol=connections(most_connections()),
             )
             await running.serve([sock])
             return 0 if running.started else 1
+
+
+def _limits() -> Limits:
+    """Return the default limits, changed by environment variables."""
+    limits = Limits()
+    return msgspec.structs.replace(limits, read=limits_from(defaults=limits.read))
 
 
 def _check_host(options: ServeOptions) -> None:
@@ -135,6 +156,33 @@ def _check_host(options: ServeOptions) -> None:
         f"{options.host} can be reached from other machines, and this is plain HTTP",
         hint="serve on 127.0.0.1 behind a proxy with TLS and say --forwarded, or say --insecure",
     )
+
+
+def _check_links(options: ServeOptions) -> None:
+    """A provider sends browsers back to one address, and no request can say which one that is."""
+    check_public_url(options.public_url)
+    if options.oidc is not None and options.forwarded and not options.public_url:
+        raise UsageError(
+            "single sign-on behind a proxy needs the address under which browsers reach the server",
+            hint="add --public-url https://reenact.example.com",
+        )
+
+
+def check_public_url(text: str) -> str:
+    """Return ``text`` without a slash at its end. Raises :class:`UsageError` for an invalid address."""
+    if not text:
+        return ""
+    try:
+        parts = urlsplit(text)
+        valid = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        valid = False
+    if not valid or parts.scheme not in ("http", "https") or not _ADDRESS.fullmatch(text):
+        raise UsageError(
+            f"--public-url is {text[:200]!r}, expected the address of the server without a path",
+            hint="use an address such as https://reenact.example.com",
+        )
+    return text.rstrip("/")
 
 
 def _is_loopback(host: str) -> bool:

@@ -44,6 +44,8 @@ def test_a_plan_counts_and_runs_nothing(
     assert sizing["routes"] == {"orders": 8, "other": 1}
     assert sizing["refused"] == {"not_replayable": 1}  # no agent has the other route
     assert (sizing["live"], sizing["withoutRecording"]) == (0, 1)
+    contained = sizing["groups"][0].pop("containment")
+    assert contained.get("drivers", []) == []
     assert sizing["groups"][0] == {
         "app": "shop",
         "environment": "staging",
@@ -74,6 +76,41 @@ def test_what_would_be_refused_and_what_would_run_live_is_in_the_plan(
     }
     reasoned = planned(allowed, search={}, environment="production", reason="because")["plan"]
     assert reasoned["refused"] == {"agent_offline": 6}
+
+
+def test_live_batch_needs_a_reason_and_is_audited_under_replay_live(
+    house: House, agent: Puppet
+) -> None:
+    bold = house.client(house.key("replayer", "replay:live"))
+    silent = planned(bold, search={}, boundaries="live")
+    assert silent["plan"]["refused"] == {"reason_required": 6}
+    assert code_of(confirm(bold, silent)) == (422, "reason_required")
+    reasoned = planned(bold, search={}, boundaries="live", reason="after the outage")
+    assert reasoned["plan"]["refused"] == {}
+    assert confirm(bold, reasoned).status_code == 200
+    [record] = house.records("batch.confirmed")
+    assert (record["permission"], record["details"]["reason"]) == (
+        "replay:live",
+        "after the outage",
+    )
+
+
+def test_plan_lists_the_drivers_of_all_agents_at_a_place(
+    house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    for number, treatment in enumerate(("allow", "refuse")):
+        other = Puppet(house, agent_id=f"agent-{number + 8}")
+        drivers = [{"name": "redis", "treatment": treatment}, {"name": f"driver{number}"}]
+        assert other.register(containment={"drivers": drivers}).status_code == 200
+    [group] = planned(operator, search={})["plan"]["groups"]
+    assert [
+        (one["name"], one.get("treatment", "undeclared")) for one in group["containment"]["drivers"]
+    ] == [
+        ("driver0", "undeclared"),
+        ("driver1", "undeclared"),
+        ("redis", "allow"),
+        ("redis", "refuse"),
+    ]
 
 
 def test_what_its_agents_would_refuse_is_in_the_plan(
@@ -262,9 +299,11 @@ def test_a_batch_goes_on_after_the_server_was_started_again(tmp_path: Path) -> N
         agent.ingest(*(exchange(f"ex-{number}") for number in range(1, 7)))
         key, agent_key = house.key("replayer"), agent.key
         operator = house.client(key)
-        with Worker(agent, held=True) as worker:
-            batch = started(operator, search={}, concurrency=2)
-            worker.has(2)
+        held = Worker(agent, held=True)
+        held.__enter__()
+        batch = started(operator, search={}, concurrency=2)
+        held.has(2)
+    held.join()
     with running(data, timings=QUICK) as house:
         agent = Puppet(house, key=agent_key)
         agent.register()

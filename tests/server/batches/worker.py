@@ -34,6 +34,10 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.agent.http.delete(f"/api/v1/agents/{self.agent.agent_id}?epoch={self.agent.epoch}")
+        self.join()
+
+    def join(self) -> None:
+        """Wait for the end of the stream, without signing off: the server has stopped."""
         self._thread.join(30)
         assert self._stream is not None
         self._stream.__exit__()

@@ -15,6 +15,7 @@ from reenact.cli.main import main
 from reenact.exchange import Agent, Message
 from reenact.format.payloads import StateMutation
 from tests.cli.samples import begin
+from tests.integration.exchange.apps import DECLARED
 from tests.server.deploy.standing import Proxy, Served, before, serving
 from tests.server.house import PASSWORD
 from tests.server.traffic.puppet import ask_for
@@ -129,6 +130,7 @@ def _replays(proxy: Proxy, visitor: Visitor, tmp_path: Path) -> None:
         app="shop",
         environment="staging",
         data=tmp_path / "agent",
+        drivers=DECLARED,
         warn=told.append,
     )
 

@@ -13,6 +13,7 @@ from reenact.exchange import Agent, Message, is_replay, step
 from reenact.exchange.link.limits import Limits
 from reenact.exchange.link.link import Link
 from reenact.exchange.link.ports import Carrier
+from tests.integration.exchange.apps import DECLARED
 from tests.server.fire.lives import Orders, lines, live, tell
 
 _WATCHED = frozenset("open os.mkdir os.rename os.remove os.rmdir os.truncate".split())
@@ -29,6 +30,8 @@ class QuickAgent(Agent):
             app="shop",
             environment="staging",
             data=orders["data"],
+            drivers=DECLARED,
+            files="allow",
             warn=lambda text: tell(warned=text),
         )
         self._make_carrier = self._quick

@@ -11,6 +11,7 @@ from reenact.exchange import Agent, Message, is_replay
 from reenact.exchange.link.limits import Limits
 from reenact.exchange.link.link import Link
 from reenact.exchange.link.ports import Carrier
+from tests.integration.exchange.apps import DECLARED
 from tests.server.fire.running import EAGER, PATIENCE
 from tests.server.house import Clock, House
 
@@ -27,6 +28,7 @@ class ClockedAgent(Agent):
             app="shop",
             environment="staging",
             data=folder,
+            drivers=DECLARED,
             warn=self.warned.append,
         )
 

@@ -210,7 +210,11 @@ def test_a_download_that_is_not_read_is_given_up(hasty: Site) -> None:
 
 def ask_for_large(operator: httpx.Client, number: int) -> list[str]:
     body = {"type": "text", "text": "x" * 300_000}
-    wanted: dict[str, Any] = {"boundaries": "live", "modifiedPayload": {"body": body}}
+    wanted: dict[str, Any] = {
+        "boundaries": "live",
+        "reason": "x",
+        "modifiedPayload": {"body": body},
+    }
     return [ask_for(operator, **wanted).json()["replayId"] for _ in range(number)]
 
 

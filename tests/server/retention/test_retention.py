@@ -141,7 +141,7 @@ def test_a_recording_may_go_before_its_exchange(
     assert admin.get("/api/v1/exchanges/ex-1").status_code == 200
     assert code_of(admin.get("/api/v1/exchanges/ex-1/recording")) == (410, "gone")
     assert code_of(ask_for(admin)) == (412, "not_replayable")
-    assert ask_for(admin, boundaries="live").status_code == 202
+    assert ask_for(admin, boundaries="live", reason="x").status_code == 202
     (record,) = house.records("retention.applied")
     assert record["details"]["recordings"] == "1"
     house.run(sweep(house.server))

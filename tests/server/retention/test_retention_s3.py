@@ -82,7 +82,7 @@ def test_what_is_too_old_is_gone_from_the_store_and_proofs_hold(
     writer = house.client(house.key("capture:write"))
     assert writer.post("/api/v1/captures", content=pushed, headers=sent).status_code == 201
     with agent.stream() as stream:
-        replay = ask_for(admin, boundaries="live").json()["replayId"]
+        replay = ask_for(admin, boundaries="live", reason="x").json()["replayId"]
         agent.run(agent.read_command(stream.next()["data"]))
     proof = admin.get(f"/api/v1/replays/{replay}/proof").content
     head = admin.get("/api/v1/audit/head").content

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, MetaData, Table, inspect, text
 from reenact.errors import UsageError
 from reenact.server.opening import OpenServer, World, open_server
 from reenact.server.signing_keys import make_seed
+from reenact.server.storage.audit_guards import POSTGRES_GUARDS, SQLITE_GUARDS
 from reenact.server.storage.column_types import Words
 from reenact.server.storage.database import Database
 from reenact.server.storage.exchange_paging import Page
@@ -104,6 +105,14 @@ def first_rows() -> tuple[str, ...]:
     )
 
 
+def add_guards(connection: Connection) -> None:
+    """The guards of the audit log, as every server that has used the database made them."""
+    of_postgres = (one for guards in POSTGRES_GUARDS.values() for one in guards)
+    is_file = connection.dialect.name == "sqlite"
+    for statement in SQLITE_GUARDS if is_file else of_postgres:
+        connection.exec_driver_sql(statement)
+
+
 @pytest.mark.parametrize("stamped", [True, False])
 def test_a_database_of_the_first_version_is_brought_up_to_date(
     tmp_path: Path, stamped: bool
@@ -112,6 +121,7 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(
 
     def first(connection: Connection) -> None:
         migrate_first(connection)
+        add_guards(connection)
         if not stamped:
             connection.execute(text("DROP TABLE alembic_version"))
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from reenact.audit.keys import Key
 from reenact.audit.verify import verify_export
 from reenact.errors import UsageError
-from reenact.server.opening import World, open_server
+from reenact.server.opening import World, migrate_only, open_server
 from reenact.server.problems import Problem
 from reenact.server.storage.audit_guards import GROWING
 from reenact.server.storage.database import Scope
@@ -124,12 +124,43 @@ def test_numbers_are_dense_whoever_inserts(house: House, address: str) -> None:
         sql(address, head, "postgres")
 
 
+_NO_GUARD = (
+    "CREATE OR REPLACE FUNCTION audit_records_kept() RETURNS trigger LANGUAGE plpgsql "
+    "AS $body$ BEGIN RETURN NEW; END $body$"
+)
+
+
+@pytest.mark.parametrize(
+    "change, named",
+    [
+        ("DROP TRIGGER audit_heads_no_change ON audit_heads", "audit_heads_no_change"),
+        ("ALTER TABLE audit_nodes DISABLE TRIGGER ALL", "audit_nodes_insert"),
+        (f"GRANT UPDATE ON audit_nodes TO {ROLE}", "the right to change audit_nodes"),
+        (_NO_GUARD, r"audit_records_kept\(\)"),
+    ],
+    ids=["removed", "disabled", "right", "replaced"],
+)
+def test_server_does_not_start_when_a_guard_of_the_audit_log_is_missing(
+    tmp_path: Path, address: str, change: str, named: str
+) -> None:
+    with running(tmp_path / "data"):
+        pass
+    sql(address, change, "postgres")
+    with pytest.raises(UsageError, match=f"lost guards.*{named}") as refused:
+        running(tmp_path / "data").__enter__()
+    assert "reenact serve --migrate-only" in str(refused.value.hint)
+    asyncio.run(migrate_only(tmp_path / "data", database=address))
+    with running(tmp_path / "data"):
+        pass
+
+
 def test_guards_that_were_removed_are_put_back(tmp_path: Path, address: str) -> None:
     with running(tmp_path / "data"):
         pass
     sql(address, "DROP TRIGGER audit_heads_no_change ON audit_heads", "postgres")
     sql(address, f"GRANT UPDATE ON audit_nodes TO {ROLE}", "postgres")
     sql(address, "ALTER TABLE users NO FORCE ROW LEVEL SECURITY", "postgres")
+    asyncio.run(migrate_only(tmp_path / "data", database=address))
     with running(tmp_path / "data"):
         pass
     triggers = "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'audit_%' AND NOT tgisinternal"
@@ -257,6 +288,7 @@ def test_an_exchange_that_comes_twice_at_once_is_kept_once(tmp_path: Path, addre
         ThreadPoolExecutor(8) as pool,
     ):
         agents = [Puppet(one, agent_id="a"), Puppet(two, agent_id="b")]
+        exchange()  # makes the recording that all of them share
 
         def send(number: int) -> list[str]:
             sent = [exchange(f"ex-{(number + one) % 10}") for one in range(5)]

@@ -314,6 +314,9 @@ def test_places_are_read_from_the_command_line(tmp_path: Path) -> None:
     assert SECRET not in repr(found)
     assert read_targets([], []) == {}
     assert target_of({}, "default") is None
+    assert target_of(found, "tnt_1", "acme") == target_of(found, "acme")
+    (named,) = read_targets(["acme corp=https://acme.example"], ())
+    assert named == "acme corp"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from reenact.server.ports import Limits
 from tests.cli.samples import record_run
+from tests.integration.bombs import forge, multiplying
 from tests.server.house import House, running
 from tests.server.traffic.puppet import code_of, packed
 
@@ -71,6 +72,21 @@ def test_a_capture_that_was_changed_is_not_kept(pusher: httpx.Client, tmp_path: 
     data[len(data) // 2] ^= 1
     answer = pusher.post("/api/v1/captures", content=bytes(data), headers=BYTES)
     assert code_of(answer) == (422, "payload_invalid")
+
+
+def test_upload_of_a_few_bytes_does_not_take_gigabytes(
+    pusher: httpx.Client, tmp_path: Path
+) -> None:
+    run, out = forge(tmp_path / "run", multiplying(6)), io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in ("manifest.json", "events.jsonl"):
+            tar.add(run / name, name)
+    data = lzma.compress(out.getvalue())
+    assert len(data) < 2_000
+    answer = pusher.post("/api/v1/captures", content=data, headers=BYTES)
+    assert code_of(answer) == (422, "payload_invalid")
+    assert "event 5 expands to" in answer.json()["error"]["message"]
+    assert pusher.get("/api/v1/captures").json()["items"] == []
 
 
 def test_captures_that_are_too_large_packed_or_unpacked(tmp_path: Path) -> None:

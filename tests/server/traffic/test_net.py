@@ -45,7 +45,7 @@ def test_a_command_that_nobody_was_told_of_is_found(house: House, agent: Puppet)
         for one in streams:
             stack.enter_context(house.server.streams.having(one))
         assert house.run(sweep(house.server)) == 0
-        asked = ask_for(operator, boundaries="live", target={"agentId": "agent-1"})
+        asked = ask_for(operator, boundaries="live", reason="x", target={"agentId": "agent-1"})
         assert asked.status_code == 202
         with house.server.hints.listening("agent:default:agent-1") as ear:
             assert house.run(sweep(house.server)) == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from fastapi import FastAPI, Request
 from reenact._system import monotonic, start_clock
 from reenact.audit.replay_proof import check_replay_proof
 from reenact.exchange import Agent, step
-from tests.integration.exchange.apps import Upstream
+from tests.integration.exchange.apps import DECLARED, Upstream
 from tests.server.house import House
 from tests.server.traffic.puppet import ask_for
 
@@ -37,6 +39,7 @@ def real(house: House, tmp_path: Path) -> Iterator[Agent]:
         app="shop",
         environment="staging",
         data=tmp_path / "agent",
+        drivers=DECLARED,
         warn=said.append,
     )
     with agent:
@@ -176,3 +179,47 @@ def test_a_call_that_was_asked_otherwise_says_what_and_which_answer_it_got(
     assert upstream.asked == ["/quote?amount=1", "/quote?amount=2"]
     original = operator.get(f"/exchanges/{exchange_id}", headers={"Accept": "text/html"}).text
     assert "served from the recording" not in original
+
+
+@pytest.fixture
+def flagged(real: Agent) -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(real.asgi)
+
+    @app.post("/prices")
+    async def prices() -> dict[str, Any]:
+        return {"flag": os.environ.get("NEW_PRICES")}
+
+    return app
+
+
+@pytest.mark.parametrize("variables, flag", [("", "on"), ("current", "on"), ("recorded", "off")])
+def test_fix_by_a_feature_flag_is_seen_unless_the_recorded_variables_are_requested(
+    house: House,
+    operator: httpx.Client,
+    flagged: FastAPI,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: str,
+    flag: str,
+) -> None:
+    monkeypatch.setenv("NEW_PRICES", "off")
+    _post(flagged, "/prices")
+    monkeypatch.setenv("NEW_PRICES", "on")
+    exchange_id = _until(_items(operator, "/api/v1/exchanges"))["exchangeId"]
+    _until(_items(operator, "/api/v1/agents"))
+    wanted = {"environmentVariables": variables} if variables else {}
+    asked = ask_for(operator, exchange_id, **wanted)
+    assert asked.status_code == 202, asked.text
+    replay_id = asked.json()["replayId"]
+    with operator.stream("GET", f"/api/v1/replays/{replay_id}/events") as events:
+        last = [line[6:] for line in events.iter_lines() if line.startswith("data: ")][-1]
+    replay = msgspec.json.decode(last)
+    used = variables or "current"
+    assert (replay["state"], replay["environmentVariables"]) == ("completed", used)
+    found = operator.get(f"/api/v1/exchanges/{replay['exchangeId']}").json()
+    assert msgspec.json.decode(found["result"]["body"]["text"]) == {"flag": flag}
+    assert found["replay"].get("environmentVariables", "current") == used
+    told = [one["details"] for one in house.records() if one.get("replayId") == replay_id]
+    assert [one["environmentVariables"] for one in told] == [used, used]
+    page = operator.get(f"/replays/{replay_id}", headers={"Accept": "text/html"}).text
+    assert re.search(rf"<dt>Environment variables</dt>\s*<dd>{used} values</dd>", page)

@@ -13,6 +13,7 @@ import pytest
 
 from reenact.exchange.model import Body, Payload
 from reenact.server.access import Grant
+from reenact.server.agents.background import sweep
 from reenact.server.ports import Limits
 from reenact.server.storage.exchange_tables import COMMANDS, REPLAYS
 from tests.server.house import House, running
@@ -38,7 +39,8 @@ def test_what_has_no_recording_is_not_answered_from_it(house: House, agent: Pupp
     assert "not recorded" in answer.json()["error"]["message"]
     assert "recorded_then_live" in answer.json()["error"]["hint"]
     assert _denials(house) == [("not_replayable", "replay:execute", "staging", "refused")]
-    assert ask_for(client, "bare", boundaries="recorded_then_live").status_code == 202
+    live = ask_for(client, "bare", boundaries="recorded_then_live", reason="x")
+    assert live.status_code == 202
 
 
 @pytest.mark.parametrize("tier, dedicated", [("low", True), ("mid", True), ("high", False)])
@@ -103,7 +105,22 @@ def test_the_live_world_needs_a_permission_of_its_own(
     assert code_of(ask_for(operator, boundaries=boundaries)) == (403, "live_permission_required")
     assert _denials(house) == [("live_permission_required", "replay:live", "staging", "denied")]
     bold = house.client(house.key("replayer", "replay:live"))
-    assert ask_for(bold, boundaries=boundaries).status_code == 202
+    assert ask_for(bold, boundaries=boundaries, reason="stuck").status_code == 202
+
+
+@pytest.mark.parametrize("boundaries", ["recorded_then_live", "live"])
+def test_live_replay_needs_a_reason_and_is_audited_under_replay_live(
+    house: House, agent: Puppet, boundaries: str
+) -> None:
+    bold = house.client(house.key("replayer", "replay:live"))
+    refused = ask_for(bold, boundaries=boundaries, reason=" ")
+    assert code_of(refused) == (422, "reason_required")
+    assert refused.json()["error"]["message"] == "a replay with live calls needs a reason"
+    assert _denials(house) == [("reason_required", "replay:live", "staging", "refused")]
+    assert ask_for(bold, boundaries=boundaries, reason="stuck").status_code == 202
+    [record] = house.records("replay.requested")
+    assert (record["permission"], record["reason"]) == ("replay:live", "stuck")
+    assert record["details"]["executePermission"] == "replay:execute"
 
 
 def test_an_agent_that_is_silent_for_three_heartbeats_is_offline(
@@ -126,6 +143,27 @@ def test_an_agent_that_said_goodbye_or_never_came_is_offline(
     assert code_of(ask_for(operator, target={"agentId": agent.agent_id})) == (409, "agent_offline")
     dev = ask_for(house.client(house.key("production replayer")), target={"environment": "dev"})
     assert code_of(dev) == (422, "reason_required")  # nobody is there, and it counts as production
+
+
+def test_a_requested_replay_is_refused_at_once_when_its_agent_signs_off(
+    house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    replay_id = ask_for(operator).json()["replayId"]
+    agent.http.delete(f"/api/v1/agents/{agent.agent_id}?epoch={agent.epoch}")
+    found = operator.get(f"/api/v1/replays/{replay_id}").json()
+    assert (found["state"], found["code"]) == ("refused", "agent_offline")
+
+
+def test_a_requested_replay_is_refused_when_its_agent_falls_silent(
+    house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    replay_id = ask_for(operator).json()["replayId"]
+    house.run(sweep(house.server))
+    assert operator.get(f"/api/v1/replays/{replay_id}").json()["state"] == "requested"
+    house.clock.move(3 * house.server.timings.heartbeat)
+    house.run(sweep(house.server))
+    found = operator.get(f"/api/v1/replays/{replay_id}").json()
+    assert (found["state"], found["code"]) == ("refused", "agent_offline")
 
 
 def test_what_says_that_it_cannot_be_replayed(
@@ -323,3 +361,47 @@ def test_a_grant_for_one_environment_shows_only_that(house: House, agent: Puppet
     assert [one["agentId"] for one in viewer.get("/api/v1/agents").json()["items"]] == ["agent-1"]
     assert code_of(viewer.get("/api/v1/exchanges/ex-live")) == (403, "permission_denied")
     assert code_of(viewer.get("/api/v1/exchanges/ex-1/diff/ex-live"))[0] == 403
+
+
+@pytest.mark.parametrize("boundaries", ["live", "recorded_then_live"])
+def test_recorded_variables_without_a_recording_are_refused(
+    agent: Puppet, house: House, boundaries: str
+) -> None:
+    somebody = house.client(house.key("replayer", "replay:live"))
+    agent.ingest(exchange("ex-bare", recording=None))
+    answer = ask_for(
+        somebody,
+        "ex-bare",
+        boundaries=boundaries,
+        environmentVariables="recorded",
+        reason="a try",
+    )
+    assert code_of(answer) == (422, "payload_invalid")
+    assert "recorded environment variables need a recording" in answer.json()["error"]["message"]
+
+
+def test_undeclared_drivers_are_refused_unless_everything_is_live(
+    agent: Puppet, house: House
+) -> None:
+    undeclared = {"drivers": [{"name": "psycopg"}, {"name": "redis", "treatment": "allow"}]}
+    agent.register(containment=undeclared)
+    somebody = house.client(house.key("replayer", "replay:live"))
+    for boundaries in ("recorded", "recorded_then_live"):
+        answer = ask_for(somebody, boundaries=boundaries, reason="a try")
+        assert code_of(answer) == (409, "drivers_undeclared")
+        assert answer.json()["error"]["details"]["drivers"] == ["psycopg"]
+    live = ask_for(somebody, boundaries="live", reason="a try")
+    assert live.status_code == 202, live.text
+    assert live.json()["containment"]["files"] == "allow"
+    details = house.records()[-1]["details"]
+    assert details["drivers"] == "psycopg allow, redis allow"
+
+
+def test_agent_with_declared_drivers_is_preferred(agent: Puppet, house: House) -> None:
+    """While a new version of the app is rolled out, the old one is still there."""
+    other = Puppet(house, agent_id="agent-2")
+    other.register(containment={"drivers": [{"name": "psycopg"}]})
+    house.clock.at += 1_000
+    other.heartbeat()
+    somebody = house.client(house.key("replayer"))
+    assert ask_for(somebody).json()["agentId"] == "agent-1"

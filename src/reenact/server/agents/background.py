@@ -10,12 +10,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from reenact.errors import ReenactError
 from reenact.exchange.model import TERMINAL
+from reenact.server.agents.presence import heard_since, presence
 from reenact.server.audit import SYSTEM
-from reenact.server.exchanges.finishing import advance
+from reenact.server.exchanges.finishing import advance, give_up
 from reenact.server.exchanges.subjects import replay_subject
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_replays import due_replays, find_replay
+from reenact.server.storage.exchange_agents import find_agent
+from reenact.server.storage.exchange_replays import due_replays, find_replay, stranded_replays
 
 __all__ = ["run", "sweep"]
 
@@ -30,9 +32,10 @@ _CODES: Final = {
 
 async def run(server: Server, stop: asyncio.Event) -> None:
     """Sweep until ``stop`` is set. A database that fails for a while is asked again."""
+    begun = server.now()
     while not stop.is_set():
         try:
-            await sweep(server)
+            await sweep(server, begun)
         except (SQLAlchemyError, Problem):
             _LOG.exception("deadlines could not be looked at")
         try:
@@ -41,16 +44,41 @@ async def run(server: Server, stop: asyncio.Event) -> None:
             continue
 
 
-async def sweep(server: Server) -> int:
-    """End what is over; gives how many there were."""
+async def sweep(server: Server, begun: int = 0) -> int:
+    """End what is over; gives how many there were.
+
+    Agents could not be heard before the server has ``begun``, so none counts as silent until they
+    have had the time for it.
+    """
     async with server.database.platform() as platform:
         due = await due_replays(platform, server.now(), _AT_ONCE)
+        heard = heard_since(server.now(), server.timings)
+        stranded = await stranded_replays(platform, heard, _AT_ONCE) if heard >= begun else ()
     ended = 0
+    for row in stranded:
+        try:
+            ended += await _strand(server, row.tenant, row.replay_id)
+        except (ReenactError, Problem):
+            _LOG.exception("the replay %s could not be ended", row.replay_id)
     for row in due:
         try:
             ended += await _expire(server, row.tenant, row.replay_id)
         except (ReenactError, Problem):  # one that cannot be ended must not keep the others
             _LOG.exception("the replay %s could not be ended", row.replay_id)
+    return ended
+
+
+async def _strand(server: Server, tenant: str, replay_id: str) -> bool:
+    """Refuse a replay whose agent is gone: waiting for its deadline would not help."""
+    async with server.database.writing(tenant) as scope:
+        replay = await find_replay(scope, replay_id)
+        agent = None if replay is None else await find_agent(scope, replay.agent_id)
+        if replay is None or agent is None or replay.state != "requested":
+            return False
+        if presence(agent, server.now(), server.timings) == "online":
+            return False  # it came back meanwhile
+        ended = await give_up(server, scope, replay)
+    server.hints.give(replay_subject(tenant, replay_id))
     return ended
 
 

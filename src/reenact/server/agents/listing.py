@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
-from reenact.exchange.model import Route
+from reenact.exchange.model import Containment, Route
 from reenact.server.access import EnvironmentKind
 from reenact.server.agents.presence import STATES, forgotten_since, heard_since, presence
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
+from reenact.server.exchanges.containment import containment_of
 from reenact.server.exchanges.history import places_of
 from reenact.server.exchanges.paging import listed, one_of, page_of, yes_or_no
 from reenact.server.storage.exchange_agents import AgentFilters, list_agents
@@ -34,6 +35,7 @@ class AgentView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     last_seen_at: int
     routes: tuple[Route, ...]
     capabilities: list[str]
+    containment: Containment
     spooled: int
     dropped: int
     running: list[str]
@@ -61,6 +63,7 @@ async def read_agents(ask: Ask) -> Listed:
             last_seen_at=row.last_seen_at,
             routes=msgspec.json.decode(row.routes, type=tuple[Route, ...]),
             capabilities=row.capabilities.split(),
+            containment=containment_of(row),
             spooled=row.spooled,
             dropped=row.dropped,
             running=msgspec.json.decode(row.running, type=list[str]),

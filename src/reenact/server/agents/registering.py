@@ -8,11 +8,13 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.audit.record import Record, Subject
+from reenact.exchange.containment import drivers_text
 from reenact.exchange.model import PROTOCOL, Heartbeat, Registered, Registration
 from reenact.server.agents.members import known_agent, present_agent
 from reenact.server.asking import Ask
 from reenact.server.audit import actor_of
-from reenact.server.exchanges.subjects import agent_subject
+from reenact.server.exchanges.finishing import give_up
+from reenact.server.exchanges.subjects import agent_subject, replay_subject
 from reenact.server.problems import Problem
 from reenact.server.storage.exchange_agents import (
     add_agent,
@@ -20,11 +22,12 @@ from reenact.server.storage.exchange_agents import (
     find_agent,
     hear_agent,
 )
+from reenact.server.storage.exchange_replays import open_replays
 from reenact.server.storage.people_rows import environment_kind
 
 __all__ = ["heartbeat", "register", "say_goodbye"]
 
-_TOLD = ("key_id", "app", "environment", "name", "version", "routes", "capabilities")
+_TOLD = ("key_id", "app", "environment", "name", "version", "routes", "capabilities", "containment")
 """What is worth a record when it changes."""
 
 
@@ -74,6 +77,7 @@ def _values(ask: Ask, said: Registration, before: Row[Any] | None) -> dict[str, 
         "version": said.version,
         "routes": msgspec.json.encode(said.routes),
         "capabilities": " ".join(sorted({one for one in said.capabilities if one.isalpha()})),
+        "containment": msgspec.json.encode(said.containment).decode(),
         "epoch": 1 if before is None else before.epoch + 1,
         "registered_at": now,
         "last_seen_at": now,
@@ -88,7 +92,12 @@ def _registered(ask: Ask, said: Registration) -> Record:
         action="agent.registered",
         env=said.environment,
         subject=Subject("agent", said.agent_id),
-        details={"app": said.app, "version": said.version[:200]},
+        details={
+            "app": said.app,
+            "version": said.version[:200],
+            "drivers": drivers_text(said.containment),
+            "files": said.containment.files,
+        },
         outcome="ok",
     )
 
@@ -135,8 +144,14 @@ async def heartbeat(ask: Ask) -> None:
 async def say_goodbye(ask: Ask) -> None:
     """Of an older registration it means nothing."""
     epoch = ask.number("epoch", 0)
+    refused: list[str] = []
     async with ask.server.database.writing(ask.tenant) as scope:
         row = await known_agent(ask, scope)
         if epoch == row.epoch:
             await change_agent(scope, row.agent_id, {"gone_at": ask.server.now(), "running": "[]"})
+            for replay in await open_replays(scope, row.agent_id):
+                if await give_up(ask.server, scope, replay):
+                    refused.append(replay.replay_id)
     ask.server.hints.give(agent_subject(ask.tenant, row.agent_id))
+    for replay_id in refused:
+        ask.server.hints.give(replay_subject(ask.tenant, replay_id))

@@ -12,6 +12,7 @@ from reenact.exchange.model import TERMINAL, Payload, ReplaySource, StateReport
 from reenact.server.agents.members import known_agent, present_agent
 from reenact.server.asking import Ask
 from reenact.server.audit import actor_of
+from reenact.server.exchanges.cleaning import clean_text
 from reenact.server.exchanges.documents import exchange_of, loose
 from reenact.server.exchanges.finishing import advance, arrived
 from reenact.server.exchanges.recordings import recording_of
@@ -33,9 +34,8 @@ async def report_state(ask: Ask) -> None:
         actor = actor_of(ask.principal)
         if said.state != "delivered":
             replay = await arrived(ask.server, scope, replay, actor)
-        await advance(
-            ask.server, scope, replay, said.state, actor, code=said.code, message=said.message
-        )
+        message = clean_text(said.message)
+        await advance(ask.server, scope, replay, said.state, actor, code=said.code, message=message)
     ask.server.hints.give(replay_subject(ask.tenant, replay.replay_id))
 
 

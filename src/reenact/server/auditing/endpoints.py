@@ -8,6 +8,7 @@ keys and proofs say nothing that could not be published, and are not.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -25,9 +26,10 @@ from reenact.server.routing import PAGED, Endpoint, Says
 from reenact.server.storage import audit_rows
 from reenact.server.storage.audit_rows import RecordFilter
 from reenact.server.storage.database import Scope
-from reenact.server.storage.people_rows import ids_of
+from reenact.server.storage.exchange_agents import agent_names
+from reenact.server.storage.people_rows import ids_of, names_of
 
-__all__ = ["ENDPOINTS", "list_records", "show_head", "show_proof"]
+__all__ = ["ENDPOINTS", "list_records", "names_by_id", "show_head", "show_proof"]
 
 _SAME: Final = 10 * 60 * 1000
 _ASKED: Final = {
@@ -40,9 +42,15 @@ _ASKED: Final = {
 }
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class Numbered(msgspec.Struct, frozen=True, rename="camel"):
+    """A record as it was signed. ``actorName`` and ``subjectName`` are the present names of its actor
+    and subject: the e-mail address of a user, the name of a key or an agent; empty when none is
+    known."""
+
     seq: int
     record: msgspec.Raw
+    actor_name: str = ""
+    subject_name: str = ""
 
 
 class Growth(msgspec.Struct, frozen=True):
@@ -57,9 +65,35 @@ async def list_records(ask: Ask) -> Listed:
         await _record_reading(ask)
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await audit_rows.find_records(scope, await _by_name(scope, wanted), limit + 1)
-    more, found = len(found) > limit, found[:limit]
-    items: list[Any] = [Numbered(seq, msgspec.Raw(line)) for seq, line in found]
+        more, found = len(found) > limit, found[:limit]
+        about = [msgspec.json.decode(line, type=_Named) for _, line in found]
+        names = await names_by_id(scope, (one.id for each in about for one in each.both))
+    items: list[Any] = [
+        Numbered(seq, msgspec.Raw(line), *(names.get(one.id, "") for one in each.both))
+        for (seq, line), each in zip(found, about, strict=True)
+    ]
     return Listed(items, str(found[-1][0]) if more else None)
+
+
+class _Party(msgspec.Struct, frozen=True):
+    id: str = ""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """The actor and the subject of a record."""
+
+    actor: _Party = _Party()
+    subject: _Party | None = None
+
+    @property
+    def both(self) -> tuple[_Party, _Party]:
+        return self.actor, self.subject or _Party()
+
+
+async def names_by_id(scope: Scope, ids: Iterable[str]) -> dict[str, str]:
+    """Return the names of those users, keys and agents of ``ids`` that have one."""
+    wanted = sorted({*ids} - {""})
+    return {**await agent_names(scope, wanted), **await names_of(scope, wanted)}
 
 
 def _filter(ask: Ask) -> RecordFilter:

@@ -17,6 +17,7 @@ from reenact.server.batches.subjects import DRIVERS, batch_subject
 from reenact.server.changing import changed
 from reenact.server.exchanges.documents import loose
 from reenact.server.exchanges.replays import cancel
+from reenact.server.exchanges.rights import permission_used
 from reenact.server.problems import Problem
 from reenact.server.storage.batch_items import asked_items, cancel_waiting, open_groups
 from reenact.server.storage.batch_rows import change_batch
@@ -51,7 +52,7 @@ async def _permission(ask: Ask, scope: Scope, row: Row[Any]) -> str:
     for place in places:
         found = await standing_at(ask, scope, place, wanted.boundaries, wanted.reason)
         if found.refused is None:
-            return replay_permission(found.kind)
+            return permission_used(found.kind, wanted.boundaries)
         refused = refused or found.refused
     raise refused or Problem("conflict", "nothing in this batch can be replayed")
 

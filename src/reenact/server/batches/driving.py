@@ -114,6 +114,8 @@ class Driver:
                     "message": row.message,
                     "verdict": row.verdict,
                     "cause": row.cause,
+                    "ending": row.ending,
+                    "http_status": row.http_status,
                 }
                 await change_item(scope, batch_id, row.exchange_id, "asked", values)
         return True

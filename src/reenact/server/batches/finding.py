@@ -38,7 +38,7 @@ def to_filters(search: Search, now: int) -> Filters:
         environment=search.environment,
         route=search.route,
         status=search.status,
-        replay=bool(search.replay),
+        replay=None if search.replay == "any" else bool(search.replay),
         replayable=search.replayable,
         since=since,
         until=search.until,

@@ -10,6 +10,8 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.exchange.model import Payload
+from reenact.server.batches.shapes import BatchAsked
+from reenact.server.exchanges.containment import check_drivers
 from reenact.server.exchanges.documents import loose
 from reenact.server.exchanges.rights import check_agent
 from reenact.server.exchanges.wanting import unfilled
@@ -30,7 +32,7 @@ class _Start(msgspec.Struct, frozen=True):
 
 
 async def foresee(
-    scope: Scope, rows: Sequence[Row[Any]], agents: Mapping[str, _Agents], revision: str
+    scope: Scope, rows: Sequence[Row[Any]], agents: Mapping[str, _Agents], asked: BatchAsked
 ) -> dict[str, Problem]:
     """By id, for those of ``rows`` that all ``agents`` of their place would refuse now. ``agents`` are
     by the id of the exchange; where there are none, nothing is foreseen."""
@@ -42,7 +44,7 @@ async def foresee(
         there = agents[row.exchange_id]
         alike = (id(there), row.route_id, row.revision, row.agent_id, missing)
         if alike not in known:
-            known[alike] = _refusal(there, row, missing, revision)
+            known[alike] = _refusal(there, row, missing, asked)
         if (problem := known[alike]) is not None:
             found[row.exchange_id] = problem
     return found
@@ -64,13 +66,14 @@ async def _removed(scope: Scope, rows: Sequence[Row[Any]]) -> dict[str, tuple[st
 
 
 def _refusal(
-    agents: _Agents, row: Row[Any], missing: tuple[str, ...], revision: str
+    agents: _Agents, row: Row[Any], missing: tuple[str, ...], asked: BatchAsked
 ) -> Problem | None:
     """The first, when all refuse it."""
     first: Problem | None = None
     for agent in agents:
         try:
-            check_agent(agent, row, missing, revision)
+            check_agent(agent, row, missing, asked.revision)
+            check_drivers(agent, asked.boundaries)
         except Problem as problem:
             first = first or problem
         else:

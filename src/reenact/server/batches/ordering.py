@@ -130,6 +130,7 @@ def _wanted(batch: Row[Any], item: Row[Any], agent: str) -> ReplayRequest:
         target=target,
         boundaries=asked.boundaries,
         strict=asked.strict,
+        environment_variables=asked.environment_variables,
         revision=asked.revision,
         reason=asked.reason,
     )

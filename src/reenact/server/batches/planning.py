@@ -17,8 +17,10 @@ from reenact.server.batches.finding import find
 from reenact.server.batches.reading import show
 from reenact.server.batches.shapes import BatchAsked, KeptPlan
 from reenact.server.batches.sizing import sized, skips
+from reenact.server.exchanges.cleaning import clean_text
 from reenact.server.exchanges.documents import dense
 from reenact.server.exchanges.rights import NO_RECORDING
+from reenact.server.exchanges.wanting import check_variables
 from reenact.server.problems import Problem
 from reenact.server.storage.batch_items import add_items
 from reenact.server.storage.batch_rows import add_batch, find_batch, forget_plans
@@ -31,6 +33,7 @@ _DAY: Final = 86_400_000
 async def plan_batch(ask: Ask) -> Response:
     """201 with the batch, ``planned``. Plans that nobody confirms within a day are forgotten."""
     asked = await ask.json(BatchAsked)
+    check_variables(True, asked.boundaries, asked.environment_variables)
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await find(ask, scope, asked)
         sizing = await sized(ask, scope, found.rows, found.missing, asked)
@@ -58,7 +61,7 @@ def _row(ask: Ask, batch_id: str, asked: BatchAsked, plan: KeptPlan, now: int) -
     return {
         "batch_id": batch_id,
         "state": "planned",
-        "wanted": dense(asked),
+        "wanted": dense(msgspec.structs.replace(asked, reason=clean_text(asked.reason))),
         "plan": dense(plan),
         "concurrency": asked.concurrency,
         "per_minute": asked.per_minute,
@@ -97,4 +100,6 @@ def _item(ask: Ask, batch_id: str, at: int, row: Row[Any], asked: BatchAsked) ->
         "message": row.not_replayable or (NO_RECORDING if code == "not_replayable" else ""),
         "verdict": "",
         "cause": "",
+        "ending": "",
+        "http_status": 0,
     }

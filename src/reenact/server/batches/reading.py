@@ -66,6 +66,7 @@ def _view(row: Row[Any], progress: Progress) -> BatchView:
         environment=wanted.environment,
         boundaries=wanted.boundaries,
         strict=wanted.strict,
+        environment_variables=wanted.environment_variables,
         revision=wanted.revision,
         reason=wanted.reason,
         concurrency=row.concurrency,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import msgspec
 from sqlalchemy import Row
 
-from reenact.exchange.model import Boundaries, Id, RouteId
+from reenact.exchange.model import Boundaries, Containment, EnvironmentVariables, Id, RouteId
 from reenact.server.access import EnvironmentKind, Place
 from reenact.server.exchanges.wanting import Reason
 
@@ -47,13 +47,13 @@ class _Shown(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 class Search(_Asked, frozen=True, omit_defaults=True):
     """The filters of ``GET /api/v1/exchanges``; ``within`` counts back from the moment in which it
-    is used, in milliseconds."""
+    is used, in milliseconds. Replays are found only with ``replay`` true (no others) or ``any``."""
 
     app: _Word = ""
     environment: _Word = ""
     route: _Word = ""
     status: _Word = ""
-    replay: bool | None = None
+    replay: bool | Literal["any"] | None = None
     replayable: bool | None = None
     since: _Time = 0
     until: _Time = 0
@@ -73,6 +73,7 @@ class BatchAsked(_Asked, frozen=True):
     environment: Id | None = None
     boundaries: Boundaries = "recorded"
     strict: bool = False
+    environment_variables: EnvironmentVariables = "current"
     revision: Literal["current", "same"] = "current"
     reason: Reason = ""
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=64)] = 4
@@ -82,7 +83,8 @@ class BatchAsked(_Asked, frozen=True):
 class Group(_Shown, frozen=True):
     """Exchanges of one route that would run in one place. ``refused`` is the code with which they
     would be refused now, or most of those that would be, ``refusals`` how many these are and
-    ``message`` why; ``agents`` how many are online there."""
+    ``message`` why; ``agents`` is the number of app agents online there, and ``containment`` that of
+    all of them together."""
 
     app: str
     environment: str
@@ -94,6 +96,7 @@ class Group(_Shown, frozen=True):
     refused: str
     refusals: int = 0
     message: str = ""
+    containment: Containment = Containment()
 
 
 class Sizing(_Shown, frozen=True):
@@ -122,8 +125,9 @@ class KeptPlan(msgspec.Struct, frozen=True):
 
 
 class Progress(_Shown, frozen=True):
-    """How many exchanges of a batch are in which state; ``verdicts`` and ``outcomes`` are of replays
-    that have ended, ``codes`` of what was refused, skipped, or came to no end of its own."""
+    """Numbers of exchanges of a batch by state. ``verdicts``, ``outcomes`` and ``endings`` count
+    replays that have ended: ``endings`` by the ending of their exchanges, ``failed`` the failed ones by
+    verdict. ``codes`` count what was refused, skipped, or came to no end of its own."""
 
     waiting: int
     asked: int
@@ -133,6 +137,8 @@ class Progress(_Shown, frozen=True):
     cancelled: int
     outcomes: dict[str, int]
     verdicts: dict[str, int]
+    endings: dict[str, int]
+    failed: dict[str, int]
     codes: dict[str, int]
 
     @classmethod
@@ -140,9 +146,14 @@ class Progress(_Shown, frozen=True):
         states: dict[str, int] = dict.fromkeys(
             ("waiting", "asked", "ended", "refused", "skipped", "cancelled"), 0
         )
-        tallies: dict[str, dict[str, int]] = {"outcome": {}, "verdict": {}, "code": {}}
+        tallies: dict[str, dict[str, int]] = {
+            name: {} for name in ("outcome", "verdict", "ending", "code")
+        }
+        failed: dict[str, int] = {}
         for row in rows:
             states[row.state] += row.items
+            if row.ending == "failed":
+                failed[row.verdict] = failed.get(row.verdict, 0) + row.items
             for name, tally in tallies.items():
                 if value := getattr(row, name):
                     tally[value] = tally.get(value, 0) + row.items
@@ -150,6 +161,8 @@ class Progress(_Shown, frozen=True):
             **states,
             outcomes=tallies["outcome"],
             verdicts=tallies["verdict"],
+            endings=tallies["ending"],
+            failed=failed,
             codes=tallies["code"],
         )
 
@@ -164,6 +177,7 @@ class BatchView(_Shown, frozen=True):
     environment: str | None
     boundaries: Boundaries
     strict: bool
+    environment_variables: EnvironmentVariables
     revision: str
     reason: str
     concurrency: int
@@ -187,7 +201,8 @@ class _Row(_Shown, frozen=True):
 
 
 class ItemView(_Row, frozen=True):
-    """An exchange of a batch, and its replay."""
+    """An exchange of a batch, and its replay. ``ending`` and ``httpStatus`` say how the replay's own
+    exchange ended."""
 
     position: int
     exchange_id: str
@@ -202,6 +217,8 @@ class ItemView(_Row, frozen=True):
     message: str
     verdict: str
     cause: str
+    ending: str
+    http_status: int
 
 
 class CauseView(_Row, frozen=True):

@@ -9,12 +9,15 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Row
 
+from reenact.exchange.containment import held
+from reenact.exchange.model import Boundaries, Containment
 from reenact.server.access import EnvironmentKind, Place
 from reenact.server.agents.presence import heard_since
 from reenact.server.asking import Caller
 from reenact.server.batches.foreseeing import foresee
 from reenact.server.batches.shapes import BatchAsked, Group, Sizing
-from reenact.server.exchanges.rights import agent_offline, check_right
+from reenact.server.exchanges.containment import containment_of
+from reenact.server.exchanges.rights import agent_offline, check_reason, check_right
 from reenact.server.problems import Problem
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_agents import online_agents
@@ -23,6 +26,8 @@ from reenact.server.storage.people_rows import environment_kind
 __all__ = ["Standing", "sized", "skips", "standing_at"]
 
 _MOST_GROUPS: Final = 200
+_MOST_DRIVERS: Final = 200
+_MOST_PLACES: Final = 100
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -43,10 +48,9 @@ async def standing_at(
     refused: Problem | None = None
     try:
         check_right(principal.tenant, principal.grants, kind, place, boundaries, server.now())
+        check_reason(kind, boundaries, reason)
     except Problem as problem:
         refused = problem
-    if refused is None and kind == "production" and not reason.strip():
-        refused = Problem("reason_required", "a replay in production needs a reason")
     return Standing(kind, agents, refused)
 
 
@@ -104,7 +108,7 @@ async def _refused(
         else:
             agents[row.exchange_id] = standing.agents
     asked_about = [row for row in rows if row.exchange_id in agents]
-    return found | await foresee(scope, asked_about, agents, asked.revision)
+    return found | await foresee(scope, asked_about, agents, asked)
 
 
 def _tally(words: Iterable[str]) -> dict[str, int]:
@@ -124,7 +128,7 @@ def _groups(
         found.setdefault((_place(row, asked), row.route_id), []).append(row.exchange_id)
     largest = sorted(found.items(), key=lambda item: -len(item[1]))[:_MOST_GROUPS]
     return tuple(
-        _group(place, route_id, standings[place], members, good, refused)
+        _group(place, route_id, standings[place], members, good, refused, asked.boundaries)
         for (place, route_id), members in largest
     )
 
@@ -136,6 +140,7 @@ def _group(
     members: Sequence[str],
     good: set[str],
     refused: dict[str, Problem],
+    boundaries: Boundaries,
 ) -> Group:
     problems = [refused[one] for one in members if one in refused]
     code = next(iter(_tally(one.code for one in problems)), "")
@@ -151,4 +156,19 @@ def _group(
         refused=code,
         refusals=len(alike),
         message=alike[0].message if alike else "",
+        containment=_containment(standing, boundaries),
+    )
+
+
+def _containment(standing: Standing, boundaries: Boundaries) -> Containment:
+    """Return the containment of all app agents at a place. A driver that they treat differently is
+    listed with each treatment."""
+    found = [held(containment_of(one), boundaries) for one in standing.agents]
+    drivers = {driver for one in found for driver in one.drivers}
+    return Containment(
+        drivers=tuple(sorted(drivers, key=lambda one: (one.name, one.treatment)))[:_MOST_DRIVERS],
+        files="allow" if any(one.files == "allow" for one in found) else "refuse",
+        scratch=tuple(dict.fromkeys(place for one in found for place in one.scratch))[
+            :_MOST_PLACES
+        ],
     )

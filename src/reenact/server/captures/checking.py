@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from reenact.errors import ReenactError
+from reenact.server.ports import Limits
 from reenact.server.problems import Problem
 from reenact.store.pack import unpack
 
@@ -28,20 +29,26 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     content_hash: str
 
 
-def check(data: bytes, most: int) -> CaptureFacts:
+def check(data: bytes, limits: Limits) -> CaptureFacts:
     """The facts of the packed capture ``data``. Raises :class:`Problem` for what is none, or not
     whole. Reads and writes files: not for the event loop."""
     try:
         with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
             packed = Path(folder, "packed")
             packed.write_bytes(data)
-            manifest = unpack(packed, Path(folder, "capture"), most=_LOOSER * most).manifest
+            report = unpack(
+                packed,
+                Path(folder, "capture"),
+                most=_LOOSER * limits.capture,
+                limits=limits.read,
+            )
     except (ReenactError, lzma.LZMAError) as error:
         raise Problem(
             "payload_invalid",
             f"this is no packed capture that is whole: {error}",
             hint="make one with reenact pack",
         ) from None
+    manifest = report.manifest
     return CaptureFacts(
         manifest.capture_id, manifest.run_id, manifest.event_count, manifest.integrity.content_hash
     )

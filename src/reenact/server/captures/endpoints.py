@@ -13,6 +13,7 @@ from reenact.format.canonical import digest_bytes
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.captures.checking import check
+from reenact.server.exchanges.cleaning import Unclean, clean_recording
 from reenact.server.exchanges.paging import listed, page_of
 from reenact.server.problems import Problem
 from reenact.server.routing import PAGED, Endpoint, Says
@@ -53,20 +54,25 @@ async def push(ask: Ask) -> Response:
         return await _keep(ask, data)
 
 
-async def _keep(ask: Ask, data: bytes) -> Response:
-    digest = digest_bytes(data)
+async def _keep(ask: Ask, sent: bytes) -> Response:
+    limits = ask.server.limits
     async with ask.server.database.reading(ask.tenant) as scope:
-        row = await find_capture(scope, digest=digest)
+        row = await find_capture(scope, digest=digest_bytes(sent))
     if row is not None:
         return _answer(row, 200)
-    facts = await asyncio.to_thread(check, data, ask.server.limits.capture)
+    facts = await asyncio.to_thread(check, sent, limits)
+    try:
+        clean = await asyncio.to_thread(clean_recording, sent, limits)
+    except Unclean as error:
+        raise Problem("payload_invalid", str(error), hint="reenact redact RUN") from None
+    data, digest = clean.data, digest_bytes(clean.data)
     await ask.server.blobs.put(ask.tenant, data)
     values = {
         "capture_id": ask.server.new_id("cap"),
         "digest": digest,
         "size": len(data),
         "events": facts.events,
-        "content_hash": facts.content_hash,
+        "content_hash": clean.content_hash or facts.content_hash,
         "name": facts.name,
         "created_at": ask.server.now(),
         "created_by": ask.principal.name or ask.principal.id,

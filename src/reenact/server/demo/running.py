@@ -11,11 +11,9 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from reenact.errors import ExtraMissing
 from reenact.server.app import make_app
 from reenact.server.demo.preparing import AGENTS, Prepared, entrance, prepare
 from reenact.server.demo.traffic import Traffic
@@ -25,15 +23,11 @@ from reenact.server.serving import Uvicorn, bind, url_of
 
 __all__ = ["serve_demo"]
 
-_NEEDED: Final = ("fastapi", "httpx")
 _PATIENCE: Final = 15
 
 
 def serve_demo(host: str, port: int) -> int:
-    """Serve a demo until SIGINT or SIGTERM; gives the exit code. Raises :class:`UsageError`, and
-    :class:`ExtraMissing` when the shop cannot be run."""
-    if any(find_spec(name) is None for name in _NEEDED):
-        raise ExtraMissing("the demo", "demo")
+    """Serve a demo until SIGINT or SIGTERM; gives the exit code. Raises :class:`UsageError`."""
     with tempfile.TemporaryDirectory(prefix="reenact-demo-") as folder:
         return asyncio.run(_serve(Path(folder), host, port))
 

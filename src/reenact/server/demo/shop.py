@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import httpx
-from fastapi import FastAPI, HTTPException
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
 from reenact.exchange import Agent, Message, choice, correlation, loop, step
+from reenact.server.demo.json_http import Values, call, make_app, route
 
 __all__ = ["make_shop"]
-
-Values = dict[str, Any]
 
 _TOOLS: Final = [
     {
@@ -31,10 +30,8 @@ _TOOLS: Final = [
 ]
 
 
-def make_shop(agent: Agent, warehouse: str) -> FastAPI:
+def make_shop(agent: Agent, warehouse: str) -> Starlette:
     """The app. ``warehouse`` is where the other one is."""
-    app = FastAPI(title="shop")
-    client = httpx.Client(base_url=warehouse, trust_env=False, timeout=30)
 
     @step("check")
     def check(order: Values) -> None:
@@ -43,15 +40,15 @@ def make_shop(agent: Agent, warehouse: str) -> FastAPI:
 
     @step("stock")
     def stock(sku: str) -> Any:
-        answer = client.get(f"/stock/{sku}", headers=correlation())
-        if answer.status_code == 404:
+        status, found = call(f"{warehouse}/stock/{sku}", headers=correlation())
+        if status == 404:
             raise HTTPException(404, f"there is no {sku}")
-        return answer.raise_for_status().json()
+        return found
 
     @step("reserve")
     def reserve(sku: str, quantity: int) -> Any:
         wanted = {"sku": sku, "quantity": quantity}
-        return client.post("/reservations", json=wanted, headers=correlation()).json()
+        return call(f"{warehouse}/reservations", wanted, correlation())[1]
 
     @step("discount")
     def discount(message: Message) -> None:
@@ -70,7 +67,6 @@ def make_shop(agent: Agent, warehouse: str) -> FastAPI:
                 discount(message)
             size.otherwise()
 
-    @app.post("/orders")
     def take_order(order: Values) -> Values:
         check(order)
         lines, total = [], 0.0
@@ -85,11 +81,10 @@ def make_shop(agent: Agent, warehouse: str) -> FastAPI:
     @step("ask")
     def ask(messages: list[Values]) -> Values:
         asked = {"model": "small-1", "messages": messages, "tools": _TOOLS}
-        answer = client.post("/v1/chat/completions", json=asked).json()
+        _, answer = call(f"{warehouse}/v1/chat/completions", asked)
         said: Values = answer["choices"][0]["message"]
         return said
 
-    @app.post("/advice")
     def advise(question: Values) -> Values:
         messages: list[Values] = [
             {"role": "system", "content": "You know all about tea, and sell it."},
@@ -97,11 +92,12 @@ def make_shop(agent: Agent, warehouse: str) -> FastAPI:
         ]
         while calls := (said := ask(messages)).get("tool_calls"):
             messages.append(said)
-            for call in calls:
-                found = stock(json.loads(call["function"]["arguments"])["sku"])
-                told = {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(found)}
+            for wanted in calls:
+                found = stock(json.loads(wanted["function"]["arguments"])["sku"])
+                told = {"role": "tool", "tool_call_id": wanted["id"], "content": json.dumps(found)}
                 messages.append(told)
         return {"advice": said["content"]}
 
+    app = make_app([route("POST", "/orders", take_order), route("POST", "/advice", advise)])
     app.add_middleware(agent.asgi)
     return app

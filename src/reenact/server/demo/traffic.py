@@ -87,9 +87,8 @@ class Traffic:
     def _what_people_did(self) -> None:
         """A colleague is invited, a search saved and a noise rule written, and all orders of a place
         are replayed."""
-        user = self._ask("/api/v1/users", {"email": "vera@example.com"})
         grant = {"role": "viewer", "environment": "staging"}
-        self._ask(f"/api/v1/users/{user['id']}/grants", grant)
+        self._ask("/api/v1/users", {"email": "vera@example.com", "grants": [grant]})
         orders = {"app": "shop", "route": _ROUTE, "replay": False}
         self._ask("/api/v1/searches/failed%20orders", {**orders, "status": "failed"}, "PUT")
         rule = {"path": "/calls/*/response/body/reservation", "kind": "ignore", "note": "a counter"}

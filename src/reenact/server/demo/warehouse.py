@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
-from fastapi import FastAPI, HTTPException
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
 from reenact.exchange import Agent, step
+from reenact.server.demo.json_http import Values, make_app, route
 
 __all__ = ["make_warehouse"]
 
-Values = dict[str, Any]
 _STOCK: Final[dict[str, Values]] = {
     "tea": {"price": 4.5, "pallet": 200},
     "pot": {"price": 39.0, "pallet": 24},
@@ -34,9 +35,8 @@ def _next_of(asked: Values) -> tuple[Values, str]:
     return {"role": "assistant", "content": f"{_ADVICE}{offer}"}, "stop"
 
 
-def make_warehouse(agent: Agent) -> FastAPI:
+def make_warehouse(agent: Agent) -> Starlette:
     """The app."""
-    app = FastAPI(title="warehouse")
     taken: dict[str, int] = {}
 
     @step("look up")
@@ -45,16 +45,13 @@ def make_warehouse(agent: Agent) -> FastAPI:
             raise HTTPException(404, f"there is no {sku}")
         return _STOCK[sku]
 
-    @app.get("/stock/{sku}")
     def stock(sku: str) -> Values:
         return {"sku": sku, **look_up(sku)}
 
-    @app.post("/reservations")
     def reserve(wanted: Values) -> Values:
         taken[wanted["sku"]] = taken.get(wanted["sku"], 0) + wanted["quantity"]
         return {**wanted, "reservation": f"r{sum(taken.values())}"}
 
-    @app.post("/v1/chat/completions")
     def answer(asked: Values) -> Values:
         message, reason = _next_of(asked)
         return {
@@ -63,5 +60,12 @@ def make_warehouse(agent: Agent) -> FastAPI:
             "usage": {"prompt_tokens": 31 * len(asked["messages"]), "completion_tokens": 19},
         }
 
+    app = make_app(
+        [
+            route("GET", "/stock/{sku}", stock),
+            route("POST", "/reservations", reserve),
+            route("POST", "/v1/chat/completions", answer),
+        ]
+    )
     app.add_middleware(agent.asgi)
     return app

@@ -51,9 +51,10 @@ async def diff_replay(ask: Ask) -> Comparison:
 
 async def _compared(ask: Ask, one: str, other: str) -> Comparison:
     before, after = await get_exchange(ask, one), await get_exchange(ask, other)
-    return await side_by_side(
-        ask.server, ask.tenant, before.app, exchange_of(before), exchange_of(after)
-    )
+    async with ask.server.intake.readers.turn(ask.tenant):
+        return await side_by_side(
+            ask.server, ask.tenant, before.app, exchange_of(before), exchange_of(after)
+        )
 
 
 class RouteRules(msgspec.Struct, frozen=True, rename="camel"):
@@ -104,9 +105,10 @@ async def learn_noise(ask: Ask) -> RouteRules:
     _check_pair(one, other)
     _may_change(ask, one.app)
     before, after = [await get_exchange(ask, row.exchange_id) for row in (one, other)]
-    found = await side_by_side(
-        ask.server, ask.tenant, before.app, exchange_of(before), exchange_of(after)
-    )
+    async with ask.server.intake.readers.turn(ask.tenant):
+        found = await side_by_side(
+            ask.server, ask.tenant, before.app, exchange_of(before), exchange_of(after)
+        )
     return await change_noise(ask, one.app, one.route_id, lambda old: merged(old, learn(found)))
 
 

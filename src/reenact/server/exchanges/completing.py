@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Row
@@ -13,19 +13,35 @@ from reenact.audit.record import Actor, DiffSummary
 from reenact.exchange.comparison.comparing import compare
 from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.comparison.rules import NoiseRule, merged
-from reenact.exchange.model import Exchange
-from reenact.server.exchanges.documents import exchange_of
+from reenact.exchange.comparison.verdicts import ending_of, http_status_of
+from reenact.exchange.model import Exchange, Payload
+from reenact.server.exchanges.containment import details_of
+from reenact.server.exchanges.documents import exchange_of, loose
 from reenact.server.exchanges.finishing import Came, advance, arrived
 from reenact.server.exchanges.ingest_lines import Taken
 from reenact.server.exchanges.recordings import calls_of
+from reenact.server.exchanges.start_payload import first_difference
 from reenact.server.exchanges.states import follows
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_noise import rules_of
+from reenact.server.storage.exchange_replays import find_replay
 from reenact.server.storage.exchange_rows import find_exchange
 
-__all__ = ["Judged", "complete", "judge", "side_by_side", "with_rules"]
+__all__ = [
+    "START_MISMATCH",
+    "Judged",
+    "complete",
+    "judge",
+    "refuse_start",
+    "side_by_side",
+    "with_rules",
+]
+
+START_MISMATCH: Final = "start_mismatch"
+_OTHER_START: Final = "the agent replayed a start payload that is not the commanded one"
+_MESSAGE: Final = 500
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -33,6 +49,8 @@ class Judged(msgspec.Struct, frozen=True):
 
     summary: DiffSummary
     cause: str = ""
+    other_start: str | None = None
+    """Where its start payload is not the one of the command; None when it is."""
 
 
 async def judge(server: Server, tenant: str, replayed: Exchange) -> Judged | None:
@@ -42,8 +60,13 @@ async def judge(server: Server, tenant: str, replayed: Exchange) -> Judged | Non
         return None
     async with server.database.reading(tenant) as scope:
         source = await find_exchange(scope, replayed.replay.source_exchange_id)
+        replay = await find_replay(scope, replayed.replay.replay_id)
     if source is None:
         return None
+    if replay is not None and replay.payload:
+        other = await asyncio.to_thread(_other_start, replay, replayed)
+        if other is not None:
+            return Judged(DiffSummary("diverged"), _OTHER_START, other)
     try:
         found = await side_by_side(server, tenant, source.app, exchange_of(source), replayed)
     except Problem:  # what cannot be compared is not said to be the same
@@ -51,6 +74,24 @@ async def judge(server: Server, tenant: str, replayed: Exchange) -> Judged | Non
     counts = found.counts
     summary = DiffSummary(found.verdict, counts.added, counts.removed, counts.changed)
     return Judged(summary, found.cause)
+
+
+def _other_start(replay: Row[Any], replayed: Exchange) -> str | None:
+    commanded = loose(replay.payload, Payload)
+    unknown = msgspec.json.decode(replay.redacted, type=tuple[str, ...])
+    return first_difference(commanded, replayed.start, unknown)
+
+
+async def refuse_start(
+    server: Server, scope: Scope, replay: Row[Any], judged: Judged, actor: Actor
+) -> bool:
+    """The agent did something else than it was told: the replay has failed. False when it is too
+    late for that."""
+    replay = await arrived(server, scope, replay, actor)
+    message = f"{_OTHER_START}, first at {judged.other_start or 'the whole payload'}"
+    return await advance(
+        server, scope, replay, "failed", actor, code=START_MISMATCH, message=message[:_MESSAGE]
+    )
 
 
 async def side_by_side(
@@ -98,5 +139,16 @@ async def complete(
         trace_digest=taken.digest,
         summary=judged.summary,
         cause=judged.cause,
+        ending=ending_of(exchange),
+        http_status=http_status_of(exchange),
+        details=_details(exchange),
     )
     return await advance(server, scope, replay, "completed", actor, came=came)
+
+
+def _details(exchange: Exchange) -> dict[str, str]:
+    """What the app agent has reported about drivers, files and variables while the replay ran."""
+    replay = exchange.replay
+    if replay is None or replay.containment is None:
+        return {}
+    return details_of(replay.containment, replay.environment_variables)

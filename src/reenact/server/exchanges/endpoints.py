@@ -26,6 +26,7 @@ from reenact.server.exchanges.history import (
     read_recording,
 )
 from reenact.server.exchanges.ingesting import IngestAnswer, ingest
+from reenact.server.exchanges.paging import REPLAYS
 from reenact.server.exchanges.proving import prove_replay
 from reenact.server.exchanges.relations import read_correlation, read_lineage
 from reenact.server.exchanges.replays import (
@@ -90,7 +91,7 @@ ENDPOINTS: Final = (
                 "correlationId",
                 "text",
             ),
-            words={"status": STATUSES},
+            words={"status": STATUSES, "replay": REPLAYS},
             lists=ExchangeBrief,
         ),
     ),

@@ -9,6 +9,7 @@ from sqlalchemy import Row
 
 from reenact.audit.record import Actor, DiffSummary, Record, Source, Target
 from reenact.exchange.model import TERMINAL, State
+from reenact.server.audit import SYSTEM
 from reenact.server.exchanges.states import due_at, follows
 from reenact.server.ports import Server
 from reenact.server.storage.database import Scope
@@ -16,7 +17,7 @@ from reenact.server.storage.exchange_outbox import end_commands, was_sent
 from reenact.server.storage.exchange_replays import change_replay, find_replay
 from reenact.server.storage.exchange_rows import find_exchange
 
-__all__ = ["Came", "advance", "arrived", "source_of", "target_of"]
+__all__ = ["Came", "advance", "arrived", "give_up", "source_of", "target_of"]
 
 _OUTCOMES: Final[dict[State, str]] = {
     "completed": "ok",
@@ -35,6 +36,19 @@ class Came(msgspec.Struct, frozen=True, kw_only=True):
     trace_digest: str = ""
     summary: DiffSummary | None = None
     cause: str = ""
+    ending: str = ""
+    http_status: int = 0
+    details: dict[str, str] = {}
+
+
+async def give_up(server: Server, scope: Scope, replay: Row[Any]) -> bool:
+    """End ``replay``, as it was read in this transaction, because its agent is gone. A replay that
+    is running has failed; any other is refused."""
+    state: State = "failed" if replay.state == "running" else "refused"
+    message = "the agent has signed off, or is not heard any more"
+    return await advance(
+        server, scope, replay, state, SYSTEM, code="agent_offline", message=message
+    )
 
 
 async def advance(
@@ -63,7 +77,13 @@ async def advance(
     if state in TERMINAL:
         values["payload"] = b""
     if came is not None and came.summary is not None:
-        values.update(exchange_id=came.exchange_id, verdict=came.summary.verdict, cause=came.cause)
+        values.update(
+            exchange_id=came.exchange_id,
+            verdict=came.summary.verdict,
+            cause=came.cause,
+            ending=came.ending,
+            http_status=came.http_status,
+        )
     if not await change_replay(scope, replay.replay_id, replay.state, values):
         return False
     if state in TERMINAL:
@@ -111,6 +131,7 @@ async def _finished(
         result_digest=came.result_digest,
         trace_digest=came.trace_digest,
         diff_summary=came.summary,
+        details=came.details,
     )
 
 

@@ -14,7 +14,7 @@ from reenact.server.access import Permission, Place
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.exchanges.documents import exchange_of
-from reenact.server.exchanges.paging import listed, one_of, page_of, yes_or_no
+from reenact.server.exchanges.paging import listed, one_of, page_of, with_replays, yes_or_no
 from reenact.server.exchanges.recordings import calls_of, recording_of
 from reenact.server.exchanges.rights import readable_places
 from reenact.server.exchanges.shapes import ExchangeBrief, ExchangeView, ReplayBrief
@@ -56,14 +56,15 @@ async def get_exchange(ask: Ask, exchange_id: str) -> Row[Any]:
 
 
 async def read_exchanges(ask: Ask) -> Listed:
-    """``GET /api/v1/exchanges``: those that the one who asks may read, the newest first."""
-    page = page_of(ask)
+    """``GET /api/v1/exchanges``: those that the one who asks may read, the newest first.
+    Exchanges of replays are left out unless they are asked for."""
+    page, replay = page_of(ask), with_replays(ask)
     filters = Filters(
         app=ask.query("app"),
         environment=ask.query("environment"),
         route=ask.query("route"),
         status=one_of(ask, "status", STATUSES),
-        replay=yes_or_no(ask, "replay"),
+        replay=None if replay == "any" else bool(replay),
         replayable=yes_or_no(ask, "replayable"),
         since=ask.number("since", 0),
         until=ask.number("until", 0),
@@ -88,7 +89,8 @@ async def read_calls(ask: Ask) -> Listed:
     """``GET …/{id}/calls``: the calls that it made; none where it has no recording. Those of a replay
     are as they were asked."""
     exchange = exchange_of(await get_exchange(ask, ask.path("id")))
-    calls = await calls_of(ask.server, ask.tenant, exchange)
+    async with ask.server.intake.readers.turn(ask.tenant):
+        calls = await calls_of(ask.server, ask.tenant, exchange)
     made = as_asked(calls, exchange.replay, exchange.processors).calls
     return Listed(items=[msgspec.to_builtins(call) for call in made])
 

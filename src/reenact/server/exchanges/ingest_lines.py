@@ -18,11 +18,26 @@ from reenact.errors import UsageError, ValueRefused
 from reenact.exchange.document import check_payload, digest_of
 from reenact.exchange.model import Body, Exchange, Id, Payload
 from reenact.format.canonical import digest_bytes, jcs
+from reenact.server.exchanges.cleaning import (
+    CleanRecording,
+    Unclean,
+    clean_exchange,
+    clean_recording,
+)
 from reenact.server.exchanges.documents import dense
 from reenact.server.ports import Limits
 from reenact.server.problems import Problem
 
-__all__ = ["Batch", "Taken", "Turned", "inflate", "read_batch"]
+__all__ = [
+    "Batch",
+    "Taken",
+    "Turned",
+    "inflate",
+    "read_batch",
+    "split_lines",
+    "taken",
+    "with_clean_recordings",
+]
 
 _MOST_LINES: Final = 10_000
 _LOOSER: Final = 4
@@ -96,19 +111,27 @@ def read_batch(data: bytes, coding: str, limits: Limits) -> Batch:
         pieces = inflate(pieces, _LOOSER * limits.batch)
     elif coding not in ("", "identity"):
         raise Problem("unsupported", "Content-Encoding is gzip, or none")
-    return _collect(_lines(pieces, limits.batch), limits)
+    return _collect(split_lines(pieces, limits.batch), limits)
 
 
-def _lines(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
-    held = bytearray()
+def split_lines(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
+    """Split what comes in pieces into lines, in linear time. Raises :class:`Problem` for a line of more
+    than ``most`` bytes."""
+    held: list[bytes] = []
+    size = 0
     for piece in pieces:
-        held += piece
-        *whole, last = held.split(b"\n")
-        yield from map(bytes, whole)
-        held = last
-        if len(held) > most:
+        first, *rest = piece.split(b"\n")
+        if rest:
+            held.append(first)
+            yield b"".join(held)
+            *whole, first = rest
+            yield from whole
+            held, size = [], 0
+        held.append(first)
+        size += len(first)
+        if size > most:
             raise Problem("too_large", f"a line has more than {most} bytes", limit=most)
-    yield bytes(held)
+    yield b"".join(held)
 
 
 def _collect(lines: Iterable[bytes], limits: Limits) -> Batch:
@@ -153,10 +176,48 @@ def _exchange(text: bytes, number: int, limits: Limits) -> Taken | Turned:
         return Turned(_name_of(text, number, error), "exchange_invalid", str(error)[:500])
     try:
         _check(exchange, limits)
-        digest = digest_bytes(jcs(msgspec.to_builtins(exchange)))
-        return Taken(exchange, digest, dense(exchange))
+        return taken(clean_exchange(exchange))
     except (UsageError, ValueRefused) as error:
         return Turned(exchange.exchange_id, "exchange_invalid", error.message[:500])
+
+
+def taken(exchange: Exchange) -> Taken:
+    """An exchange as it is stored. Raises :class:`ValueRefused`."""
+    digest = digest_bytes(jcs(msgspec.to_builtins(exchange)))
+    return Taken(exchange, digest, dense(exchange))
+
+
+def with_clean_recordings(batch: Batch, limits: Limits) -> Batch:
+    """``batch`` with secrets taken out of its recordings, and exchanges that name these instead.
+
+    Reads and writes files: not for the event loop.
+    """
+    found: dict[str, CleanRecording] = {}
+    unclean: dict[str, str] = {}
+    for digest, data in batch.blobs.items():
+        try:
+            found[digest] = clean_recording(data, limits)
+        except Unclean as error:
+            unclean[digest] = str(error)
+    if not unclean and not any(one.changed for one in found.values()):
+        return batch
+    exchanges = tuple(_renamed(one, found, unclean) for one in batch.exchanges)
+    return Batch(exchanges, {digest_bytes(one.data): one.data for one in found.values()})
+
+
+def _renamed(
+    item: Taken | Turned, found: dict[str, CleanRecording], unclean: dict[str, str]
+) -> Taken | Turned:
+    if isinstance(item, Turned) or item.exchange.recording is None:
+        return item
+    recording = item.exchange.recording
+    if recording.digest in unclean:
+        why = f"its recording: {unclean[recording.digest]}"
+        return Turned(item.exchange.exchange_id, "exchange_invalid", why)
+    if recording.digest not in found or not found[recording.digest].changed:
+        return item
+    ref = found[recording.digest].ref(recording)
+    return taken(msgspec.structs.replace(item.exchange, recording=ref))
 
 
 def _name_of(text: bytes, number: int, why: Exception) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from reenact.server.asking import Ask
-from reenact.server.exchanges.ingest_lines import read_batch
+from reenact.server.exchanges.ingest_lines import read_batch, with_clean_recordings
 from reenact.server.exchanges.storing import IngestResult, store
 from reenact.server.problems import Problem
 
@@ -29,7 +29,10 @@ async def ingest(ask: Ask) -> IngestAnswer:
         raise Problem("unsupported", "the body has to be application/x-ndjson")
     coding = headers.get("content-encoding", "").strip().lower()
     async with ask.taken(ask.server.limits.batch) as data:
-        batch = await asyncio.to_thread(read_batch, data, coding, ask.server.limits)
+        limits = ask.server.limits
+        batch = await asyncio.to_thread(read_batch, data, coding, limits)
+        if batch.blobs:
+            batch = await asyncio.to_thread(with_clean_recordings, batch, limits)
         results = await store(ask.server, ask.principal, batch)
     for status, number in Counter(one.status for one in results).items():
         ask.server.meters.add("reenact_exchanges_ingested_total", number, status=status)

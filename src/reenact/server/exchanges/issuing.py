@@ -7,12 +7,15 @@ from typing import Any, Final
 import msgspec
 
 from reenact.audit.record import Change, Record, Source, Target
+from reenact.exchange.containment import held
 from reenact.exchange.document import digest_of
 from reenact.exchange.model import Command
 from reenact.exchange.signing import sign
 from reenact.format.canonical import digest_bytes
 from reenact.server.asking import Caller
 from reenact.server.audit import actor_of
+from reenact.server.exchanges.cleaning import clean_text
+from reenact.server.exchanges.containment import containment_of, details_of
 from reenact.server.exchanges.documents import dense
 from reenact.server.exchanges.planning import Plan
 from reenact.server.exchanges.states import deadline_of, due_at
@@ -81,6 +84,7 @@ def _command(server: Server, tenant: str, plan: Plan, now: int) -> Command:
         payload_digest=digest_of(plan.payload),
         boundaries=plan.wanted.boundaries,
         strict=plan.wanted.strict,
+        environment_variables=plan.wanted.environment_variables,
         depth=plan.depth,
         deadline=deadline,
         trace_parent=f"00-{trace}-{span}-01",
@@ -100,7 +104,12 @@ async def _intent(
     remember = caller.server.auditor.remember
     changes = await _changes(caller.server, scope, asked)
     exchange, wanted = plan.exchange, plan.wanted
-    details = {"batch": batch} if batch else {}
+    contained = held(containment_of(plan.agent), wanted.boundaries)
+    details = details_of(contained, wanted.environment_variables)
+    if batch:
+        details["batch"] = batch
+    if plan.decision.permission != plan.goal.permission:
+        details["executePermission"] = plan.goal.permission
     if asked and not changes:
         details["patch"] = f"{len(asked)} operations, not listed"
     return Record(
@@ -118,7 +127,7 @@ async def _intent(
         payload_digest_before=await remember(scope, msgspec.to_builtins(exchange.start)),
         payload_digest_after=await remember(scope, hidden(msgspec.to_builtins(plan.payload))),
         command_digest=command_digest,
-        reason=wanted.reason,
+        reason=clean_text(wanted.reason),
         permission=plan.decision.permission,
         tier=caller.principal.tenant.tier,
         details=details,
@@ -172,8 +181,12 @@ def _row(
         "route_id": command.route_id,
         "boundaries": wanted.boundaries,
         "strict": int(wanted.strict),
+        "environment_variables": wanted.environment_variables,
+        "containment": msgspec.json.encode(
+            held(containment_of(plan.agent), wanted.boundaries)
+        ).decode(),
         "revision": wanted.revision,
-        "reason": wanted.reason,
+        "reason": clean_text(wanted.reason),
         "patch": dense([_shown(one) for one in asked]),
         "payload": dense(plan.payload),
         "redacted": msgspec.json.encode(plan.unfilled).decode(),
@@ -183,6 +196,8 @@ def _row(
         "depth": plan.depth,
         "verdict": "",
         "cause": "",
+        "ending": "",
+        "http_status": 0,
         "audit_seq": seq,
         "result_seq": 0,
     }

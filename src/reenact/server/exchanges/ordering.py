@@ -13,8 +13,10 @@ from sqlalchemy import Row
 from reenact.audit.record import Record, Source, Target
 from reenact.server.asking import Caller
 from reenact.server.audit import actor_of
+from reenact.server.exchanges.cleaning import clean_text
 from reenact.server.exchanges.issuing import issue
 from reenact.server.exchanges.planning import Goal, Plan, aim, plan
+from reenact.server.exchanges.rights import permission_used
 from reenact.server.exchanges.subjects import agent_subject
 from reenact.server.exchanges.wanting import ReplayRequest
 from reenact.server.problems import Problem
@@ -107,7 +109,7 @@ async def _denied(
     if problem.audited:
         return problem
     permission = problem.details.get("permission") or (
-        goal.permission if goal is not None else "replay:execute"
+        permission_used(goal.kind, wanted.boundaries) if goal is not None else "replay:execute"
     )
     agent = goal.agent if goal is not None else None
     record = Record(
@@ -118,7 +120,7 @@ async def _denied(
         source=Source(source.exchange_id, source.digest, source.route_id, source.revision),
         target=Target(agent.agent_id, agent.app) if agent is not None else None,
         boundaries=wanted.boundaries,
-        reason=wanted.reason,
+        reason=clean_text(wanted.reason),
         permission=str(permission),
         tier=caller.principal.tenant.tier,
         code=problem.code,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import Row
@@ -15,7 +15,10 @@ from reenact.server.asking import Ask
 from reenact.server.problems import Problem
 from reenact.server.storage.exchange_paging import Page
 
-__all__ = ["listed", "one_of", "page_of", "yes_or_no"]
+__all__ = ["REPLAYS", "listed", "one_of", "page_of", "with_replays", "yes_or_no"]
+
+REPLAYS = ("false", "true", "any")
+"""Values of the filter ``replay``: without replays, only replays, both."""
 
 
 def page_of(ask: Ask) -> Page:
@@ -57,4 +60,13 @@ def yes_or_no(ask: Ask, name: str) -> bool | None:
     text = ask.query(name)
     if text not in ("", "true", "false"):
         raise Problem("invalid", f"{name} is true or false", field=name)
+    return None if not text else text == "true"
+
+
+def with_replays(ask: Ask) -> bool | Literal["any"] | None:
+    """Return the filter ``replay`` as a search has it, None where it is missing. Raises
+    :class:`Problem`."""
+    text = one_of(ask, "replay", REPLAYS)
+    if text == "any":
+        return "any"
     return None if not text else text == "true"

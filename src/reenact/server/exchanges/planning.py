@@ -7,19 +7,22 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
+from reenact.exchange.containment import undeclared_in
 from reenact.exchange.model import Exchange, Payload
 from reenact.server.access import Decision, EnvironmentKind, Permission, Place, replay_permission
 from reenact.server.agents.presence import heard_since, presence
 from reenact.server.asking import Caller
+from reenact.server.exchanges.containment import check_drivers, containment_of
 from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.rights import (
     agent_offline,
     check_agent,
+    check_reason,
     check_recorded,
     check_right,
     check_source,
 )
-from reenact.server.exchanges.wanting import ReplayRequest, edited, unfilled
+from reenact.server.exchanges.wanting import ReplayRequest, check_variables, edited, unfilled
 from reenact.server.problems import Problem
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_agents import find_agent, online_agents
@@ -77,8 +80,9 @@ async def aim(caller: Caller, scope: Scope, source: Row[Any], wanted: ReplayRequ
         environment = target.environment or source.environment
         place = Place(environment, source.app)
         online = await online_agents(scope, place, heard_since(now, caller.server.timings))
-        chosen = next((one for one in online if _has_route(one, source.route_id)), None)
-        chosen = chosen or (online[0] if online else None)
+        ready = [one for one in online if _has_route(one, source.route_id)]
+        declared = (one for one in ready if not undeclared_in(containment_of(one)))
+        chosen = next(declared, None) or next(iter(ready or online), None)
     kind = await environment_kind(scope, environment)
     return Goal(Place(environment, source.app), kind, chosen)
 
@@ -95,19 +99,18 @@ def plan(caller: Caller, source: Row[Any], wanted: ReplayRequest, goal: Goal) ->
     decision = check_right(
         principal.tenant, principal.grants, goal.kind, goal.place, wanted.boundaries, server.now()
     )
-    if goal.kind == "production" and not wanted.reason.strip():
-        raise Problem(
-            "reason_required", "a replay in production needs a reason", hint="give a reason"
-        )
+    check_reason(goal.kind, wanted.boundaries, wanted.reason)
     exchange, depth = exchange_of(source), source.depth + 1
     check_source(exchange, depth, server.limits.depth)
     check_recorded(exchange.recording is not None, wanted.boundaries)
+    check_variables(exchange.recording is not None, wanted.boundaries, wanted.environment_variables)
     if goal.agent is None:
         raise agent_offline(goal.place)
     made = edited(exchange.start, wanted, server.limits.payload)
     payload = exchange.start if made is None else made
     missing = unfilled(exchange.start, payload, exchange.redacted)
     route = check_agent(goal.agent, source, missing, wanted.revision)
+    check_drivers(goal.agent, wanted.boundaries)
     return Plan(
         source=source,
         exchange=exchange,

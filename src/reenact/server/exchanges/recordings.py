@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from reenact.errors import ReenactError
 from reenact.exchange.comparison.calls import Call, read_calls
 from reenact.exchange.model import Exchange
-from reenact.server.ports import Server
+from reenact.server.ports import Limits, Server
 from reenact.server.problems import Problem
 from reenact.store.pack import unpack
 from reenact.store.reading import open_recording
@@ -48,16 +48,24 @@ async def with_recording(
 ) -> T:
     """What ``read`` makes, in a thread, of the packed capture ``digest``. Raises :class:`Problem`."""
     data = await server.blobs.get(tenant, digest)
-    return await asyncio.to_thread(_read, data, _LOOSER * server.limits.capture, read)
+    return await asyncio.to_thread(_read, data, server.limits, read)
 
 
-def _read(data: bytes, most: int, read: Callable[[SeekableSource], T]) -> T:
+def _read(data: bytes, limits: Limits, read: Callable[[SeekableSource], T]) -> T:
     try:
         with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
             packed = Path(folder, "packed")
             packed.write_bytes(data)
-            unpack(packed, Path(folder, "capture"), most=most)
-            with open_recording(Path(folder, "capture")) as source:
+            capture = Path(folder, "capture")
+            unpack(packed, capture, most=_LOOSER * limits.capture, limits=limits.read)
+            with open_recording(capture, limits=limits.read) as source:
+                if len(source) > limits.viewed:
+                    raise Problem(
+                        "too_large",
+                        f"the recording has {len(source):,} events, more than {limits.viewed:,}",
+                        hint="download it, and use reenact view and reenact diff",
+                        limit=limits.viewed,
+                    )
                 return read(source)
     except ReenactError as error:
         raise Problem("damaged", f"the recording cannot be read: {error.message}") from None

@@ -111,6 +111,7 @@ def _node(row: Row[Any], verdict: str) -> Node:
         environment=row.environment,
         route_id=row.route_id,
         status=row.status,
+        http_status=row.http_status,
         started_at=row.started_at,
         duration=row.duration,
         trace_id=row.trace_id,

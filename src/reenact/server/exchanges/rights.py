@@ -27,9 +27,12 @@ __all__ = [
     "NO_RECORDING",
     "agent_offline",
     "check_agent",
+    "check_reason",
     "check_recorded",
     "check_right",
     "check_source",
+    "needs_reason",
+    "permission_used",
     "readable_places",
 ]
 
@@ -46,7 +49,8 @@ def check_right(
     boundaries: str,
     now: int,
 ) -> Decision:
-    """By which permission it may be replayed there. Raises :class:`Problem`."""
+    """Return the decision that allows the replay there: by ``replay:live`` when calls can go out for
+    real. Raises :class:`Problem`."""
     permission, held = replay_permission(kind), tuple(grants)
     if not is_entitled(tenant.tier, tenant.dedicated):
         raise Problem(
@@ -62,9 +66,30 @@ def check_right(
         production = permission == "replay:execute:production"
         code = "production_permission_required" if production else "permission_denied"
         raise deny(permission, place, code)
-    if boundaries != "recorded" and not decide(held, "replay:live", place, now).allowed:
+    if boundaries == "recorded":
+        return decision
+    live = decide(held, "replay:live", place, now)
+    if not live.allowed:
         raise deny("replay:live", place, "live_permission_required")
-    return decision
+    return live
+
+
+def permission_used(kind: EnvironmentKind, boundaries: str) -> Permission:
+    """Return the permission under which a replay is audited: the strongest one that it needs."""
+    return replay_permission(kind) if boundaries == "recorded" else "replay:live"
+
+
+def check_reason(kind: EnvironmentKind, boundaries: str, reason: str) -> None:
+    """Raises :class:`Problem` for a replay in production, or with live calls, without a reason."""
+    if reason.strip() or not needs_reason(kind, boundaries):
+        return
+    what = "in production" if kind == "production" else "with live calls"
+    raise Problem("reason_required", f"a replay {what} needs a reason", hint="give a reason")
+
+
+def needs_reason(kind: EnvironmentKind, boundaries: str) -> bool:
+    """Return whether a replay there, with these boundaries, requires a reason."""
+    return kind == "production" or boundaries != "recorded"
 
 
 def check_source(source: Exchange, depth: int, most: int) -> None:

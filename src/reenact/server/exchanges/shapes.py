@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
-from reenact.exchange.model import Exchange
+from reenact.exchange.model import Containment, Exchange
+from reenact.server.exchanges.containment import containment_of
 from reenact.server.exchanges.documents import loose
 
 __all__ = ["ExchangeBrief", "ExchangeView", "ReplayBrief", "ReplayView"]
@@ -18,7 +19,7 @@ class _Shown(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class ExchangeBrief(_Shown, frozen=True):
-    """An exchange in a list."""
+    """An exchange in a list. ``httpStatus`` is the HTTP status of its response, 0 for none."""
 
     exchange_id: str
     app: str
@@ -39,6 +40,7 @@ class ExchangeBrief(_Shown, frozen=True):
     correlation_id: str
     error_type: str
     error_message: str
+    http_status: int
 
     @classmethod
     def of(cls, row: Row[Any]) -> ExchangeBrief:
@@ -51,6 +53,8 @@ class ReplayBrief(_Shown, frozen=True):
     replay_id: str
     state: str
     verdict: str
+    ending: str
+    http_status: int
     exchange_id: str
 
     @classmethod
@@ -80,7 +84,8 @@ class ExchangeView(Exchange, frozen=True, kw_only=True):
 
 
 class ReplayView(_Shown, frozen=True):
-    """A replay. Times that have not come are 0."""
+    """A replay. Times that have not come are 0. ``ending`` is how its exchange ended: ``completed``,
+    ``refused`` (an HTTP status of 400 to 499) or ``failed``; empty until it has one."""
 
     replay_id: str
     source_exchange_id: str
@@ -99,6 +104,8 @@ class ReplayView(_Shown, frozen=True):
     route_id: str
     boundaries: str
     strict: bool
+    environment_variables: str
+    containment: Containment
     revision: str
     reason: str
     patch: list[Any]
@@ -106,9 +113,16 @@ class ReplayView(_Shown, frozen=True):
     depth: int
     verdict: str
     cause: str
+    ending: str
+    http_status: int
     audit_seq: int
 
     @classmethod
     def of(cls, row: Row[Any]) -> ReplayView:
         values = {name: getattr(row, name) for name in cls.__struct_fields__}
-        return cls(**{**values, "strict": bool(row.strict), "patch": loose(row.patch, list)})
+        values |= {
+            "strict": bool(row.strict),
+            "patch": loose(row.patch, list),
+            "containment": containment_of(row),
+        }
+        return cls(**values)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+from sqlalchemy import Row
 
 from reenact.audit.record import Actor
+from reenact.exchange.comparison.verdicts import http_status_of
 from reenact.exchange.model import Exchange, ReplayOf
 from reenact.server.audit import actor_of
-from reenact.server.exchanges.completing import Judged, complete, judge
+from reenact.server.exchanges.completing import (
+    START_MISMATCH,
+    Judged,
+    complete,
+    judge,
+    refuse_start,
+)
 from reenact.server.exchanges.ingest_lines import Batch, Taken, Turned
 from reenact.server.exchanges.subjects import replay_subject
 from reenact.server.ports import Principal, Server
@@ -23,6 +31,8 @@ from reenact.server.storage.telemetry_rows import queue_exports
 from reenact.server.telemetry.targets import target_of
 
 __all__ = ["IngestResult", "columns_of", "store"]
+
+_UNKNOWN: Final = "no such replay of this agent is under way"
 
 
 class IngestResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -99,7 +109,8 @@ class _Keeping:
                 rows.append(await self._row(item))
             results.append(result)
         await add_exchanges(self._scope, rows)
-        if target_of(self._server.exports, self._scope.tenant) is not None:
+        tenant = self._principal.tenant
+        if target_of(self._server.exports, tenant.id, tenant.name) is not None:
             stored = [str(row["exchange_id"]) for row in rows]
             await queue_exports(self._scope, stored, self._server.now())
         return tuple(results)
@@ -117,21 +128,39 @@ class _Keeping:
             message = "another exchange is stored under this id"
             return IngestResult(exchange_id, "refused", "exchange_conflict", message)
         replay = item.exchange.replay
+        if replay is not None and judged is not None and judged.other_start is not None:
+            return await self._refused(item, replay, judged)
         if replay is not None and not await self._completes(item, replay, judged):
             message = f"no replay {replay.replay_id} of this agent is under way"
             return IngestResult(exchange_id, "refused", "replay_unknown", message)
         return IngestResult(exchange_id, "stored")
 
-    async def _completes(self, item: Taken, said: ReplayOf, judged: Judged | None) -> bool:
+    async def _refused(self, item: Taken, said: ReplayOf, judged: Judged) -> IngestResult:
+        """Not stored: it is not what came of the command."""
+        row = await self._replay_of(item, said)
+        if row is None or not await refuse_start(
+            self._server, self._scope, row, judged, self._actor
+        ):
+            return IngestResult(item.exchange.exchange_id, "refused", "replay_unknown", _UNKNOWN)
+        self.completed.append(said.replay_id)
+        return IngestResult(item.exchange.exchange_id, "refused", START_MISMATCH, judged.cause)
+
+    async def _replay_of(self, item: Taken, said: ReplayOf) -> Row[Any] | None:
+        """The replay that ``item`` is the exchange of, if this agent was to run it."""
         row = await find_replay(self._scope, said.replay_id)
         if (
             row is None
-            or judged is None
             or (row.source_exchange_id, row.depth) != (said.source_exchange_id, said.depth)
             or row.route_id != item.exchange.route_id
             or item.exchange.agent_id not in ("", row.agent_id)
             or await self._key_of(row.agent_id) != self._principal.credential
         ):
+            return None
+        return row
+
+    async def _completes(self, item: Taken, said: ReplayOf, judged: Judged | None) -> bool:
+        row = await self._replay_of(item, said)
+        if row is None or judged is None:
             return False
         done = await complete(self._server, self._scope, row, item, judged, self._actor)
         if done:
@@ -187,6 +216,7 @@ def columns_of(exchange: Exchange) -> dict[str, Any]:
         "correlation_id": exchange.correlation_id,
         "error_type": error.type if error else "",
         "error_message": error.message if error else "",
+        "http_status": http_status_of(exchange),
         "recording_digest": recording.digest if recording else "",
         "recording_size": recording.size if recording else 0,
     }

@@ -10,14 +10,31 @@ import msgspec
 
 from reenact.errors import ReenactError, UsageError
 from reenact.exchange.document import check_payload, to_document
-from reenact.exchange.model import Body, Boundaries, Header, Id, Payload
+from reenact.exchange.model import (
+    Body,
+    Boundaries,
+    EnvironmentVariables,
+    Header,
+    Id,
+    Payload,
+)
 from reenact.exchange.patch import Op, edit, read_patch
 from reenact.exchange.pointer import look_up, parse_pointer
 from reenact.format.canonical import exact, jcs
 from reenact.policy.redaction import Redactor
 from reenact.server.problems import Problem
 
-__all__ = ["Edit", "Modified", "ReplayRequest", "Target", "edited", "edits", "hidden", "unfilled"]
+__all__ = [
+    "Edit",
+    "Modified",
+    "ReplayRequest",
+    "Target",
+    "check_variables",
+    "edited",
+    "edits",
+    "hidden",
+    "unfilled",
+]
 
 Reason = Annotated[str, msgspec.Meta(max_length=2_000)]
 _SECTIONS: Final = ("headers", "body", "properties")
@@ -52,6 +69,7 @@ class ReplayRequest(_Wanted, frozen=True):
     target: Target = Target()
     boundaries: Boundaries = "recorded"
     strict: bool = False
+    environment_variables: EnvironmentVariables = "current"
     revision: Literal["current", "same"] = "current"
     reason: Reason = ""
 
@@ -95,6 +113,17 @@ def _replaced(start: Payload, modified: Modified) -> Payload:
     if made.body.clipped is not None:
         raise UsageError("a clipped body cannot be replayed", hint="send it whole")
     return made
+
+
+def check_variables(
+    has_recording: bool, boundaries: Boundaries, variables: EnvironmentVariables
+) -> None:
+    """Raise :class:`Problem` if recorded environment variables are requested and not available."""
+    if variables == "recorded" and (boundaries == "live" or not has_recording):
+        raise _invalid(
+            "recorded environment variables need a recording, which this replay does not use",
+            "replay it with the boundaries recorded, or with environmentVariables current",
+        )
 
 
 def unfilled(start: Payload, payload: Payload, redacted: Sequence[str]) -> tuple[str, ...]:

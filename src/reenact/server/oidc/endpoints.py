@@ -6,7 +6,6 @@ import re
 from typing import Final
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from reenact.server.asking import Ask
@@ -24,6 +23,7 @@ from reenact.server.people.accounts import address_here
 from reenact.server.people.sessions import set_cookie
 from reenact.server.problems import Problem
 from reenact.server.routing import Endpoint
+from reenact.server.storage import platform
 
 __all__ = ["ENDPOINTS"]
 
@@ -38,15 +38,13 @@ async def go_there(ask: Ask) -> Response:
     """A new attempt, and on to the provider."""
     try:
         provider = _provider(ask)
-        tenant = ask.query("tenant")
-        if not _TENANT.fullmatch(tenant):
-            raise Problem("invalid", "there is no such tenant", field="tenant")
+        tenant = await _tenant(ask)
         metadata = await provider.metadata()
         attempt = attempts.begin(ask.server.secret(32), ask.server.now(), tenant)
         asked = {
             "response_type": "code",
             "client_id": provider.settings.client_id,
-            "redirect_uri": _redirect(ask.request),
+            "redirect_uri": _redirect(ask),
             "scope": _SCOPE,
             "state": attempt.state,
             "nonce": attempt.nonce,
@@ -59,6 +57,19 @@ async def go_there(ask: Ask) -> Response:
     response = RedirectResponse(f"{metadata.authorization_endpoint}{joint}{urlencode(asked)}", 303)
     attempts.remember(ask.request, response, attempt)
     return response
+
+
+async def _tenant(ask: Ask) -> str:
+    """Return the id of the tenant that the address names, empty for none. Raises
+    :class:`Problem`."""
+    text = ask.query("tenant")
+    if not text or _TENANT.fullmatch(text):
+        return text
+    async with ask.server.database.platform() as transaction:
+        found = await platform.tenant_ids(transaction, text)
+    if len(found) != 1:
+        raise Problem("invalid", "there is no such tenant", field="tenant")
+    return next(iter(found))
 
 
 async def come_back(ask: Ask) -> Response:
@@ -86,7 +97,7 @@ async def _finish(ask: Ask) -> Response:
     code = _one(ask, "code")
     if not code or len(code) > _LONGEST:
         raise Problem("credentials_wrong", "the provider did not sign anybody in")
-    identity = await identify(server, provider, attempt, code, _redirect(request))
+    identity = await identify(server, provider, attempt, code, _redirect(ask))
     opened = await sign_in_as(server, request, provider, attempt, identity)
     await forgive_attempt(server, request)
     response = RedirectResponse("/", 303)
@@ -117,11 +128,15 @@ def _check_issuer(ask: Ask, metadata: Metadata) -> None:
         raise Problem("credentials_wrong", "this answer does not say which provider it is of")
 
 
-def _redirect(request: Request) -> str:
+def _redirect(ask: Ask) -> str:
     """Where the provider sends browsers back to; it knows our address, and takes no other."""
-    here = address_here(request)
+    here = address_here(ask.server, ask.request)
     if not here:
-        raise Problem("malformed", "the request does not say for which host it is")
+        raise Problem(
+            "unavailable",
+            "this server does not know the address under which browsers reach it",
+            hint="start it with --public-url",
+        )
     return f"{here}{_BACK}"
 
 

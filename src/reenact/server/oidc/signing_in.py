@@ -62,7 +62,10 @@ async def sign_in_as(
     tenant = provider.settings.tenant or attempt.tenant
     async with server.database.platform(write=True) as transaction:
         users = await platform.users_by_email(transaction, plain_email(identity.email))
-        user = _only([one for one in users if tenant in ("", one.tenant)])
+        if tenant:
+            wanted = await platform.tenant_ids(transaction, tenant)
+            users = [one for one in users if one.tenant in wanted]
+        user = _only(users)
         same = await _is_same(server, transaction, provider.settings.issuer, user, identity)
         if same:
             opened = await open_session(server, transaction, user, cookie_of(request))

@@ -28,7 +28,6 @@ _QUERY: Final[dict[str, dict[str, Any]]] = {
     "epoch": _NUMBER,
     "from": _NUMBER,
     "to": _NUMBER,
-    "replay": _YES_OR_NO,
     "replayable": _YES_OR_NO,
     "format": {"type": "string", "enum": ["tar", "csv", "jsonl"], "default": "tar"},
 }

@@ -10,6 +10,7 @@ from reenact.exchange.model import Route
 from reenact.server.agents.listing import AgentView, read_agents
 from reenact.server.asking import Ask
 from reenact.server.pages.connecting import connecting
+from reenact.server.pages.containment import drivers_of
 from reenact.server.pages.lists import pieces, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
 from reenact.server.pages.saying import badge, count, environment, stamp
@@ -22,7 +23,16 @@ __all__ = ["show_agents"]
 async def show_agents(ask: Ask) -> Response:
     """``GET /agents``: the agents that one may see, the newest first."""
     found = await read_agents(ask)
-    heads = ("Agent", "App", "Environment", "State", "Last heard (UTC)", "Health", "Routes")
+    heads = (
+        "Agent",
+        "App",
+        "Environment",
+        "State",
+        "Last heard (UTC)",
+        "Health",
+        "Drivers",
+        "Routes",
+    )
     lately = "" if ask.query("all") == "true" else " within a day"
     none = f"No agent was heard of{lately}."
     routes = cache(_routes)  # those of one app are alike
@@ -68,6 +78,7 @@ def _row(one: AgentView, routes: Html) -> tuple[Child, ...]:
         badge(one.state),
         stamp(one.last_seen_at),
         _health(one),
+        drivers_of(one.containment),
         routes,
     )
 

@@ -15,7 +15,7 @@ from reenact.audit.proof import check_proof
 from reenact.errors import AuditInvalid
 from reenact.server.access import has_anywhere
 from reenact.server.asking import Ask
-from reenact.server.auditing.endpoints import list_records, show_head, show_proof
+from reenact.server.auditing.endpoints import list_records, names_by_id, show_head, show_proof
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import Known, known_to
 from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table, when
@@ -24,8 +24,6 @@ from reenact.server.pages.saying import badge, count, stamp
 from reenact.server.pages.shell import page
 from reenact.server.pages.values import block, facts, pretty
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_agents import agent_names
-from reenact.server.storage.people_rows import names_of
 
 __all__ = ["show_audit", "show_record"]
 
@@ -122,9 +120,8 @@ async def _status(ask: Ask) -> Html:
 async def _names(ask: Ask, records: Sequence[dict[str, Any]]) -> dict[str, str]:
     """What those are called whom ``records`` name by their ids."""
     ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
-    wanted = sorted(ids - {""})
     async with ask.server.database.reading(ask.tenant) as scope:
-        return {**await agent_names(scope, wanted), **await names_of(scope, wanted)}
+        return await names_by_id(scope, ids)
 
 
 def _id(part: Any) -> str:
@@ -144,13 +141,16 @@ def _row(seq: int, record: dict[str, Any], names: dict[str, str]) -> tuple[Child
 
 
 def _outcome(record: dict[str, Any]) -> Html:
-    """How it ended, why, and the verdict of a replay."""
+    """Render the outcome, the code and the verdict. A record does not contain the ending of the
+    replayed exchange, so ``identical`` and ``equivalent`` have no colour."""
     summary = record.get("diffSummary")
     verdict = str(summary.get("verdict", "")) if isinstance(summary, dict) else ""
+    tone = "plain" if verdict in ("identical", "equivalent") else ""
+    ran = "plain" if verdict and record.get("outcome") == "ok" else ""
     return fragment(
-        badge(str(record["outcome"])) if record.get("outcome") else None,
+        badge(str(record["outcome"]), tone=ran) if record.get("outcome") else None,
         tag("span", f" {record['code']}", class_="dim") if record.get("code") else None,
-        (" ", badge(verdict)) if verdict else None,
+        (" ", badge(verdict, tone=tone)) if verdict else None,
     )
 
 
@@ -234,11 +234,11 @@ async def show_record(ask: Ask) -> Response:
             ),
             tag(
                 "p",
-                "This server says so of itself. Do not take its word: download the ",
+                "This server has checked its own log. To check it yourself, download the ",
                 link(url("/api/v1/audit/proof/{}", seq), "proof", download=f"{seq}.tlog-proof"),
-                " and, once, from somewhere else if you can, the ",
+                " and the ",
                 link("/api/v1/audit/key", "key", download="key.pub"),
-                ", and verify it at home:",
+                " (once, and from another source if you can), and run:",
             ),
             tag("pre", verify, tabindex=0),
         ),

@@ -11,6 +11,7 @@ from reenact.server.asking import Ask
 from reenact.server.batches.planning import plan_batch
 from reenact.server.batches.searches import read_search
 from reenact.server.batches.shapes import BatchAsked, BatchView
+from reenact.server.exchanges.rights import check_reason
 from reenact.server.pages.acting import form, labelled
 from reenact.server.pages.forms import Filled, Form, read_form
 from reenact.server.pages.lists import choice
@@ -23,10 +24,11 @@ from reenact.server.problems import Problem
 __all__ = ["do_plan_batch", "edit_batch"]
 
 _MODES: Final = (
-    ("recorded", "recorded answers"),
+    ("recorded", "recorded"),
     ("recorded_then_live", "recorded, then live"),
     ("live", "live"),
 )
+_VARIABLES: Final = (("current", "current values"), ("recorded", "recorded values"))
 _REVISIONS: Final = (("current", "as it is now"), ("same", "only if it is as it was"))
 _UNSAID: Final = BatchAsked()
 
@@ -82,11 +84,12 @@ def _fields(typed: Ask) -> Html:
     at_a_time, a_minute = str(_UNSAID.concurrency), str(_UNSAID.per_minute)
     return fragment(
         choice(typed, "boundaries", "Outbound calls", _MODES),
+        choice(typed, "environmentVariables", "Environment variables", _VARIABLES),
         choice(typed, "revision", "Code", _REVISIONS),
         field("Environment", "environment", hint="where each came from"),
         field("At a time, per agent", "concurrency", kind="number", hint=at_a_time),
         field("A minute, per agent", "perMinute", kind="number", hint=a_minute),
-        field("Reason (required in production)", "reason", wide=True),
+        field("Reason (required in production and for live calls)", "reason", wide=True),
     )
 
 
@@ -96,8 +99,13 @@ async def do_plan_batch(ask: Ask) -> Response:
     saved = sent.one("saved")
     search = await _named(ask, saved) if saved else from_text(sent.one("search"))
     which: dict[str, Any] = {"saved": saved} if saved else {"search": search}
+    wanted = _wanted(sent)
     try:
-        answer = await plan_batch(Filled(ask, {**which, **_wanted(sent)}))
+        live, reason = str(wanted.get("boundaries", "recorded")), str(wanted.get("reason", ""))
+        check_reason(
+            "non-production", live, reason
+        )  # the plan checks the kinds of the environments
+        answer = await plan_batch(Filled(ask, {**which, **wanted}))
     except Problem as problem:
         if problem.status in (403, 404):
             raise
@@ -107,7 +115,7 @@ async def do_plan_batch(ask: Ask) -> Response:
 
 
 def _wanted(sent: Form) -> dict[str, Any]:
-    words = ("boundaries", "revision", "environment", "reason")
+    words = ("boundaries", "environmentVariables", "revision", "environment", "reason")
     found: dict[str, Any] = {name: sent.one(name) for name in words if sent.one(name)}
     for name in ("concurrency", "perMinute"):
         text = sent.one(name)

@@ -2,29 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reenact.server.batches.shapes import BatchView, CauseView, Group, Progress
+from reenact.server.pages.containment import drivers_of
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, environment, whole
+from reenact.server.pages.saying import badge, count, environment, verdict_tone, whole
 from reenact.server.pages.values import facts
 
-__all__ = ["causes_of", "code", "counted", "doubts", "plan_of", "progress_of"]
+__all__ = [
+    "batch_state",
+    "causes_of",
+    "code",
+    "counted",
+    "doubts",
+    "plan_of",
+    "progress_of",
+    "verdicts",
+]
 
 
-def counted(tally: dict[str, int], way: Callable[[str], str] | None = None) -> Html:
-    """Words and codes with how often each is; the most frequent first. ``way`` is where a word leads
-    to."""
+def counted(tally: dict[str, int], tones: Mapping[str, str] | None = None) -> Html:
+    """Words and codes with how often each is; the most frequent first. ``tones`` overrides the
+    colours of some words."""
     order = sorted(tally.items(), key=lambda one: (-one[1], one[0]))
 
     def said(word: str) -> Html:
-        return code(word) if way is None else link(way(word), badge(word))
+        return code(word, tone=(tones or {}).get(word, ""))
 
     return tag(
         "span",
         *((tag("span", said(word), f" {number:,}", class_="tally"), " ") for word, number in order),
     )
+
+
+def verdicts(progress: Progress, way: Callable[[str], str] | None = None) -> Html:
+    """Verdicts with how often each is, and how many of these replays failed. ``way`` is where a
+    verdict leads to."""
+
+    def said(word: str, number: int) -> Html:
+        failed = progress.failed.get(word, 0)
+        shown = badge(word, tone=verdict_tone(word, "failed" if failed else ""))
+        some = f" ({failed:,} failed)" if failed else ""
+        return tag(
+            "span",
+            shown if way is None else link(way(word), shown),
+            f" {number:,}{some}",
+            class_="tally",
+        )
+
+    order = sorted(progress.verdicts.items(), key=lambda one: (-one[1], one[0]))
+    return tag("span", *((said(*one), " ") for one in order))
+
+
+def batch_state(found: BatchView) -> Html:
+    """The state of a batch. A completed one has the colour of its worst replay."""
+    progress = found.progress
+    tones = {verdict_tone(word, "") for word in progress.verdicts}
+    tone = ""
+    if found.state == "completed":
+        worse = progress.refused or any(one != "completed" for one in progress.outcomes)
+        if worse or "bad" in tones:
+            tone = "bad"
+        elif progress.failed or "warn" in tones or not progress.verdicts:
+            tone = "warn"
+    return badge(found.state, tone=tone)
 
 
 def code(name: str, tone: str = "") -> Html:
@@ -53,7 +96,7 @@ def _refusals(one: Group) -> Html | None:
 def plan_of(found: BatchView) -> Html:
     """What would be replayed where, as it was when it was planned."""
     plan = found.plan
-    heads = ("App", "Environment", "Route", "Exchanges", "Replayable", "Agents", "")
+    heads = ("App", "Environment", "Route", "Exchanges", "Replayable", "Agents", "Drivers", "")
     rows: list[tuple[Child, ...]] = [
         (
             whole(one.app),
@@ -61,7 +104,8 @@ def plan_of(found: BatchView) -> Html:
             one.route_id,
             f"{one.exchanges:,}",
             f"{one.replayable:,}",
-            f"{one.agents:,} online",
+            whole(f"{one.agents:,} online"),
+            drivers_of(one.containment),
             _refusals(one),
         )
         for one in plan.groups
@@ -73,11 +117,12 @@ def plan_of(found: BatchView) -> Html:
             (
                 ("Exchanges", f"{plan.exchanges:,}"),
                 ("Can be replayed", f"{plan.replayable:,}"),
-                ("May go out into the world", f"{plan.live:,}" if plan.live else ""),
+                ("With live calls", f"{plan.live:,}" if plan.live else ""),
                 ("Not found", f"{plan.not_found:,}" if plan.not_found else ""),
                 ("Left out", counted(plan.skipped) if plan.skipped else ""),
                 ("Would be refused", counted(plan.refused) if plan.refused else ""),
                 ("Outbound calls", found.boundaries.replace("_", " ")),
+                ("Environment variables", f"{found.environment_variables} values"),
                 ("At a time", f"{found.concurrency} per agent"),
                 ("A minute", f"{found.per_minute} per agent"),
                 ("Reason", found.reason),
@@ -97,6 +142,7 @@ def progress_of(found: BatchView) -> Html:
     def of_verdict(word: str) -> str:
         return url("/batches/{}", found.batch_id, verdict=word)
 
+    failures = {*progress.endings} - {"completed"}
     said = f"{done:,} of {count(whole, 'exchange')}"
     said += f", {progress.asked:,} under way." if progress.asked else "."
     waits = f" It waits: {found.hindered.replace('_', ' ')}." if found.hindered else ""
@@ -105,8 +151,15 @@ def progress_of(found: BatchView) -> Html:
         tag("p", said, waits),
         facts(
             (
-                ("Verdicts", counted(progress.verdicts, of_verdict) if progress.verdicts else ""),
-                ("Outcomes", counted(progress.outcomes) if progress.outcomes else ""),
+                ("Verdicts", verdicts(progress, of_verdict) if progress.verdicts else ""),
+                (
+                    "Exchanges ended",
+                    counted(progress.endings, {"refused": "warn"}) if failures else "",
+                ),
+                (
+                    "Replays ended",
+                    counted(progress.outcomes, {"completed": "plain"}) if progress.outcomes else "",
+                ),
                 ("Codes", counted(progress.codes) if progress.codes else ""),
             )
         ),

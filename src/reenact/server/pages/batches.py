@@ -7,6 +7,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
+from reenact.server.access import Permission, Place, replay_permission
 from reenact.server.asking import Ask
 from reenact.server.batches.confirming import cancel_batch, confirm_batch
 from reenact.server.batches.reading import (
@@ -17,8 +18,16 @@ from reenact.server.batches.reading import (
     read_items,
 )
 from reenact.server.batches.shapes import BatchView, ItemView
-from reenact.server.pages.acting import confirmed, form, may_replay
-from reenact.server.pages.batch_parts import causes_of, counted, doubts, plan_of, progress_of
+from reenact.server.batches.sizing import standing_at
+from reenact.server.pages.acting import confirmed, denial, form, may_replay, missing
+from reenact.server.pages.batch_parts import (
+    batch_state,
+    causes_of,
+    doubts,
+    plan_of,
+    progress_of,
+    verdicts,
+)
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import pieces, table
@@ -65,9 +74,9 @@ def _row(one: BatchView) -> tuple[Child, ...]:
     return (
         stamp(one.created_at),
         link(url("/batches/{}", one.batch_id), _named(one), class_="route"),
-        badge(one.state),
+        batch_state(one),
         f"{one.plan.replayable:,} of {one.plan.exchanges:,}",
-        counted(one.progress.verdicts) if one.progress.verdicts else "",
+        verdicts(one.progress) if one.progress.verdicts else "",
         whole(one.confirmed_by or one.requested_by),
         one.reason,
     )
@@ -93,7 +102,7 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
         ask,
         f"Batch: {_named(found)}",
         alert(problem) if problem is not None else None,
-        *(_actions(ask, found, over) if may_replay(ask) else ()),
+        *(_actions(ask, found, over, await _refusal(ask, found)) if may_replay(ask) else ()),
         tag(
             "div",
             tag("div", progress_of(found), data_part="progress") if found.confirmed_at else None,
@@ -118,12 +127,12 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
             tag(
                 "div",
                 _items(items.items, await kinds_of(ask)),
-                pieces(ask, items.next),
+                pieces(ask, items.next, ("First", "Next")),
                 data_part="items",
             ),
         ),
         here="/batches",
-        heading=fragment(badge(found.state), _ways(ask, found)),
+        heading=fragment(batch_state(found), _ways(ask, found)),
         status=200 if problem is None else problem.status,
         head=(tag("noscript", tag("meta", http_equiv="refresh", content="2")),) if live else (),
     )
@@ -176,12 +185,33 @@ def _plainly(ask: Ask) -> Ask:
     return Filled(ask, query={})
 
 
-def _actions(ask: Ask, found: BatchView, over: bool) -> Iterator[Html]:
+async def _refusal(ask: Ask, found: BatchView) -> Html | None:
+    """Explain why the user can confirm no part of a plan; None when they can."""
+    if found.state != "planned":
+        return None
+    places = list({Place(one.environment, one.app): None for one in found.plan.groups})
+    first: Html | None = None
+    async with ask.server.database.reading(ask.tenant) as scope:
+        for place in places:
+            standing = await standing_at(ask, scope, place, found.boundaries, found.reason)
+            if standing.refused is None:
+                return None
+            live: list[Permission] = [] if found.boundaries == "recorded" else ["replay:live"]
+            lacking = missing(ask, [replay_permission(standing.kind), *live], place)
+            denied = standing.refused.status == 403 and bool(lacking)
+            why = denial(ask, lacking, place) if denied else alert(standing.refused)
+            first = first or why
+    return first
+
+
+def _actions(ask: Ask, found: BatchView, over: bool, refusal: Html | None) -> Iterator[Html]:
     if found.state == "planned":
         number = count(found.plan.replayable, "exchange")
         refused = doubts(found)
         if refused is not None:
             yield refused
+        if refusal is not None:
+            yield refusal
         yield tag(
             "div",
             form(
@@ -189,6 +219,7 @@ def _actions(ask: Ask, found: BatchView, over: bool) -> Iterator[Html]:
                 url("/batches/{}/confirm", found.batch_id),
                 button=f"Replay {number}",
                 main=True,
+                disabled=refusal is not None,
             ),
             confirmed(
                 ask, url("/batches/{}/cancel", found.batch_id), "Drop the plan", "It is gone then."
@@ -216,7 +247,7 @@ def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
                 else None,
                 tag("span", f" {_why(one)}", class_="dim", title=one.code) if one.code else None,
             ),
-            judged(one.verdict, one.cause),
+            judged(one.verdict, one.cause, one.ending, one.http_status),
         )
         for one in items
     ]

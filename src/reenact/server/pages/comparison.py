@@ -3,7 +3,7 @@ took. Noise is folded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -13,16 +13,24 @@ from reenact.exchange.document import to_document
 from reenact.exchange.model import Exchange, Payload
 from reenact.server.pages.gaps import Gap, changes
 from reenact.server.pages.lines import side_by_side
+from reenact.server.pages.lists import Part
 from reenact.server.pages.markup import Child, Html, breakable, fragment, link, tag, url
-from reenact.server.pages.saying import badge, count, duration, revision, stamp
+from reenact.server.pages.saying import (
+    badge,
+    count,
+    duration,
+    exchange_status,
+    judged,
+    revision,
+    stamp,
+)
 from reenact.server.pages.values import folded, value
 
-__all__ = ["Beside", "comparison"]
+__all__ = ["PARTS", "Beside", "comparison"]
 
 Beside = Callable[[tuple[str, ...], Gap | None], Html | None]
 """What stands beside a difference in a section, or beside all of it: see the paths of noise rules."""
 
-_LISTED: Final = 500
 _VERDICTS: Final = {
     "identical": "Nothing differs.",
     "equivalent": "Only noise differs.",
@@ -31,6 +39,8 @@ _VERDICTS: Final = {
     "diverged": "What the {} did, the {} did otherwise.",
 }
 REPLAYED: Final = ("original", "replay")
+PARTS: Final = ("steps", "calls", "divergences")
+"""Lists of a comparison that can be too long for one page."""
 
 
 def _nothing(root: tuple[str, ...], gap: Gap | None) -> Html | None:
@@ -44,9 +54,11 @@ def comparison(
     beside: Beside = _nothing,
     names: tuple[str, str] = REPLAYED,
     places: tuple[Child, Child] = ("", ""),
+    parts: Mapping[str, Part] = {},
 ) -> Html:
     """What a page says of ``found``, the comparison of ``before`` and ``after``, which are called by
-    ``names`` and were at ``places``."""
+    ``names`` and were at ``places``. ``parts`` are those of the long lists, by :data:`PARTS`."""
+    part = {name: parts.get(name, Part(name=name)) for name in PARTS}
     result = partial(beside, ("result",))
     given = (names[0], "edited" if names == REPLAYED else names[1])
     return fragment(
@@ -54,20 +66,30 @@ def comparison(
         _summary(found, before, after, names, places),
         _part("Start payload", found.start, before.start, after.start, given, None),
         _part("Result", found.result, before.result, after.result, names, result),
-        _processors(found.processors, beside),
-        _calls(found.calls, beside),
-        _divergences(found.divergences),
+        _processors(found.processors, beside, part["steps"]),
+        _calls(found.calls, beside, part["calls"]),
+        _divergences(found.divergences, part["divergences"]),
     )
 
 
 def _verdict(found: Comparison, names: tuple[str, str]) -> Html:
     return tag(
         "div",
-        tag("p", badge(found.verdict), " ", _words(found).format(*names)),
+        tag(
+            "p",
+            judged(found.verdict, "", found.ending.after, found.http_status.after),
+            " ",
+            _words(found).format(*names),
+            f" The {names[1]} failed, too." if _fails_again(found) else None,
+        ),
         tag("p", tag("b", "First difference: "), found.first) if found.first else None,
         _refusals(found),
-        class_=f"verdict {found.verdict}",
+        class_=f"verdict {found.verdict}{' failed' if found.ending.after == 'failed' else ''}",
     )
+
+
+def _fails_again(found: Comparison) -> bool:
+    return found.ending.before == found.ending.after == "failed"
 
 
 def _refusals(found: Comparison) -> Html | None:
@@ -100,7 +122,11 @@ def _summary(
     rows: list[tuple[str, Child, Child]] = [
         ("Started (UTC)", _to(before), _to(after)),
         *([("Where", *places)] if any(places) else []),
-        ("Status", badge(found.status.before), badge(found.status.after)),
+        (
+            "Status",
+            exchange_status(found.status.before, found.http_status.before),
+            exchange_status(found.status.after, found.http_status.after),
+        ),
         ("Duration", duration(found.duration.before), duration(found.duration.after)),
         ("Revision", revision(found.revision.before), revision(found.revision.after)),
     ]
@@ -162,36 +188,46 @@ def _noise(found: Sequence[Changed]) -> Html | None:
     return folded(f"Noise: {count(len(found), 'place')}", changes(found), class_="fold noise")
 
 
-def _processors(found: Sequence[ProcessorChange], beside: Beside) -> Html | None:
+def _processors(found: Sequence[ProcessorChange], beside: Beside, part: Part) -> Html | None:
     if not found:
         return None
-    return tag("section", tag("h2", "Steps"), *_folding(found, partial(_processor, beside), "step"))
+    shown = _folding(found, partial(_processor, beside), "step", part)
+    return tag("section", tag("h2", "Steps"), *shown, id=part.name)
 
 
-def _calls(found: Sequence[CallChange], beside: Beside) -> Html | None:
+def _calls(found: Sequence[CallChange], beside: Beside, part: Part) -> Html | None:
     if not found:
         return None
-    return tag(
-        "section", tag("h2", "Outbound calls"), *_folding(found, partial(_call, beside), "call")
-    )
+    shown = _folding(found, partial(_call, beside), "call", part)
+    return tag("section", tag("h2", "Outbound calls"), *shown, id=part.name)
 
 
-def _folding(found: Sequence[Any], show: Any, noun: str) -> Iterator[Child]:
+def _folding(
+    found: Sequence[Any], show: Callable[[Any], Html], noun: str, part: Part
+) -> Iterator[Child]:
     """What differs, in order; runs of what does not are folded."""
-    quiet: list[Any] = []
-    for one in [*found[:_LISTED], None]:
-        if one is not None and (one.state == "same" or one.noise):
-            quiet.append(one)
+    items, drawn = part.of(found, show)
+    quiet: list[Html] = []
+    for one, html in zip(items, drawn, strict=True):
+        if _is_quiet(one):
+            quiet.append(html)
             continue
-        if quiet:
-            yield folded(
-                f"{count(len(quiet), noun)} the same", *map(show, quiet), class_="fold same"
-            )
-            quiet = []
-        if one is not None:
-            yield show(one)
-    if len(found) > _LISTED:
-        yield tag("p", f"and {count(len(found) - _LISTED, noun)} more", class_="dim")
+        yield _quietly(quiet, noun)
+        quiet = []
+        yield html
+    yield _quietly(quiet, noun)
+    first = next((at for at, one in enumerate(found, 1) if not _is_quiet(one)), None)
+    yield part.links(len(items), len(found), noun, first)
+
+
+def _is_quiet(one: Any) -> bool:
+    return one.state == "same" or bool(one.noise)
+
+
+def _quietly(found: Sequence[Html], noun: str) -> Html | None:
+    if not found:
+        return None
+    return folded(f"{count(len(found), noun)} the same", *found, class_="fold same")
 
 
 def _processor(beside: Beside, one: ProcessorChange) -> Html:
@@ -239,16 +275,23 @@ def _change(
     return folded(head, said, _noise(noise), open_=bool(real), class_=f"change {state}")
 
 
-def _divergences(found: Sequence[dict[str, Any]]) -> Html | None:
+def _divergences(found: Sequence[dict[str, Any]], part: Part) -> Html | None:
     if not found:
         return None
-    items = (
-        folded(
-            fragment(tag("code", str(one.get("code", ""))), " ", str(one.get("detail", ""))[:300]),
-            tag("p", str(one.get("hint", "")), class_="dim") if one.get("hint") else None,
-            value(one),
-            class_="change",
-        )
-        for one in found[:_LISTED]
+    items, drawn = part.of(found, _divergence)
+    return tag(
+        "section",
+        tag("h2", "Divergences"),
+        *drawn,
+        part.links(len(items), len(found), "divergence"),
+        id=part.name,
     )
-    return tag("section", tag("h2", "Divergences"), *items)
+
+
+def _divergence(one: dict[str, Any]) -> Html:
+    return folded(
+        fragment(tag("code", str(one.get("code", ""))), " ", str(one.get("detail", ""))[:300]),
+        tag("p", str(one.get("hint", "")), class_="dim") if one.get("hint") else None,
+        value(one),
+        class_="change",
+    )

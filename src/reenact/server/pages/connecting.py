@@ -65,7 +65,7 @@ def _install() -> tuple[Child, ...]:
 
 
 def _lines(ask: Ask, app: str, environment: str) -> str:
-    server = address_here(ask.request) or _SOMEWHERE
+    server = address_here(ask.server, ask.request) or _SOMEWHERE
     return _LINES.format(
         server=json.dumps(server), app=json.dumps(app), environment=json.dumps(environment)
     )

@@ -8,32 +8,58 @@ from typing import Any, Final
 from reenact.server.pages.markup import Child, Html, breakable, fragment, tag
 from reenact.server.pages.saying import count
 from reenact.server.pages.told import Told
-from reenact.server.pages.values import block, folded, pretty, value
+from reenact.server.pages.values import LONGEST, block, folded, pretty, value
 
 __all__ = ["called", "conversations"]
 
 Said = dict[str, Any]
+_SIZE: Final = 4 << 20
 Shown = dict[tuple[int, str], int]
 """A tree of messages: from the number of one, and what follows it, to the number of that."""
 _SHORT: Final = 200
 
 
 def conversations(found: Sequence[Told]) -> list[Html]:
-    """Model calls as their messages. What a call was told that an earlier one has shown already is
-    folded: an agent tells everything again each time."""
+    """Model calls as their messages, up to about 4 MiB of HTML. Messages that an earlier call has
+    shown already are folded: an agent sends everything again each time."""
     shown: Shown = {}
-    return [_article(told, told.talk or [], _known(shown, told.talk or [])) for told in found]
+    articles: list[Html] = []
+    left = _SIZE
+    for told in found:
+        if left <= 0:
+            calls = count(len(found) - len(articles), "more model call")
+            said = f"The messages of {calls} are too long for this page. The rows above have them."
+            articles.append(tag("p", said, class_="dim"))
+            break
+        articles.append(_article(told, told.talk or [], _known(shown, told.talk or []), left))
+        left -= len(articles[-1])
+    return articles
 
 
-def _article(told: Told, said: Sequence[Said], known: int) -> Html:
+def _article(told: Told, said: Sequence[Said], known: int, left: int) -> Html:
     before = count(known, "message")
+    new, left = _messages(said[known:], left)
+    old, left = _messages(said[:known], left)
     return tag(
         "article",
         tag("h3", called(told)),
-        folded(f"{before} as above", *map(_message, said[:known])) if known else None,
-        *map(_message, said[known:]),
+        folded(f"{before} as above", *old) if known else None,
+        *new,
         class_="talk",
     )
+
+
+def _messages(said: Sequence[Said], left: int) -> tuple[list[Html], int]:
+    """Return the messages that fit into ``left`` characters, and the rest of these."""
+    shown: list[Html] = []
+    for one in said:
+        if left <= 0:
+            more = count(len(said) - len(shown), "more message")
+            shown.append(tag("p", f"{more}, too long for this page", class_="dim"))
+            break
+        shown.append(_message(one))
+        left -= len(shown[-1])
+    return shown, left
 
 
 def _known(shown: Shown, said: Sequence[Said]) -> int:
@@ -73,7 +99,8 @@ def _parts(said: Said) -> Iterator[Child]:
     if said.get("reasoning"):
         yield folded("Reasoning", block(str(said["reasoning"])))
     if said.get("text"):
-        yield tag("div", str(said["text"]), class_="text")
+        text = str(said["text"])
+        yield tag("div", text, class_="text") if len(text) <= LONGEST else block(text)
     for name, arguments in said.get("calls", ()):
         yield tag("div", tag("b", f"calls {name}"), " ", value(arguments))
     for name, result in said.get("results", ()):

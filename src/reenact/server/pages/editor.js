@@ -34,6 +34,8 @@ export function watch(form) {
 function show(form, html) {
   const made = new DOMParser().parseFromString(html, "text/html").getElementById("plan");
   form.querySelector("#plan").replaceWith(made);
+  form.querySelector("button.main").disabled = "denied" in made.dataset; // the plan says which permission is missing
+  form.querySelector("#reason").required = "reason" in made.dataset;
   for (const name of ["headers", "body", "properties"]) {
     const wrong = [...made.querySelectorAll(`.mistakes a[href="#${name}"]`)].map((place) => place.parentElement.textContent);
     form.querySelector(`#${name}-wrong`).textContent = wrong.map((words) => words.replace(/^\w+(, |: )/, "")).join("; ");

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.exchange.model import BOUNDARIES, Exchange
+from reenact.exchange.model import BOUNDARIES, ENVIRONMENT_VARIABLES, Exchange
 from reenact.server.agents.listing import AgentView
 from reenact.server.pages.drafts import TYPES, Draft, Mistake, place_in
 from reenact.server.pages.forms import Form
@@ -17,9 +17,13 @@ __all__ = ["Options", "editor", "read_options"]
 
 _BLANK: Final = 2
 _MODES: Final = {
-    "recorded": "recorded: every call gets its recorded answer",
-    "recorded_then_live": "recorded, then live: what is not recorded goes out for real",
-    "live": "live: every call goes out for real",
+    "recorded": "recorded: recorded responses only",
+    "recorded_then_live": "recorded, then live: unrecorded calls are made for real",
+    "live": "live: every call is made for real",
+}
+_VARIABLES: Final = {
+    "current": "the current values of the app",
+    "recorded": "the recorded values",
 }
 
 
@@ -29,6 +33,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     boundaries: str = "recorded"
     strict: bool = False
+    variables: str = "current"
     revision: str = "current"
     reason: str = ""
 
@@ -39,6 +44,7 @@ def read_options(form: Form) -> Options:
         agent=form.one("agent"),
         boundaries=form.one("boundaries", "recorded"),
         strict=form.one("strict") == "yes",
+        variables=form.one("variables", "current"),
         revision=form.one("revision", "current"),
         reason=form.one("reason"),
     )
@@ -52,9 +58,12 @@ def editor(
     *hidden: Child,
     plan: Html,
     mistakes: Sequence[Mistake] = (),
+    is_denied: bool = False,
+    needs_reason: bool = False,
 ) -> Html:
-    """``hidden`` are the token of the session and the key that makes sending twice harmless;
-    ``mistakes`` are told where they are, and ``plan`` tells all of them."""
+    """Render the form. ``hidden`` are the token of the session and the key that makes sending twice
+    harmless; ``mistakes`` are shown at their fields, and ``plan`` lists all of them. ``editor.js``
+    updates ``is_denied`` and ``needs_reason`` when the plan changes."""
     action = url("/exchanges/{}/replay", exchange.exchange_id)
     return tag(
         "form",
@@ -62,9 +71,9 @@ def editor(
         tag("div", _payload(exchange, draft, mistakes), class_="edit"),
         tag(
             "div",
-            _how(options, agents),
+            _how(options, agents, needs_reason),
             tag("section", tag("h2", "What will happen"), plan),
-            _buttons(exchange),
+            _buttons(exchange, is_denied),
             class_="plan",
         ),
         method="post",
@@ -170,12 +179,15 @@ def _select(name: str, options: Sequence[str], now: str) -> Html:
     )
 
 
-def _how(options: Options, agents: Sequence[AgentView]) -> Html:
+def _how(options: Options, agents: Sequence[AgentView], needs_reason: bool) -> Html:
     return fragment(
         tag("h2", "How and where"),
         tag("label", tag("span", "Agent"), _agents(options, agents)),
         tag("fieldset", tag("legend", "Outbound calls"), *_boundaries(options)),
-        tag("fieldset", tag("legend", "Code"), *_revisions(options)),
+        tag(
+            "fieldset", tag("legend", "Environment variables"), *_variables(options), class_="short"
+        ),
+        tag("fieldset", tag("legend", "Code"), *_revisions(options), class_="short"),
         tag(
             "label",
             tag("input", type="checkbox", name="strict", value="yes", checked=options.strict),
@@ -184,8 +196,18 @@ def _how(options: Options, agents: Sequence[AgentView]) -> Html:
         ),
         tag(
             "label",
-            tag("span", "Reason (required in production; it is in the audit log)"),
-            tag("input", name="reason", id="reason", value=options.reason, maxlength=2000),
+            tag(
+                "span",
+                "Reason (required in production and for live calls; stored in the audit log)",
+            ),
+            tag(
+                "input",
+                name="reason",
+                id="reason",
+                value=options.reason,
+                maxlength=2000,
+                required=needs_reason,
+            ),
         ),
     )
 
@@ -206,6 +228,11 @@ def _boundaries(options: Options) -> Iterator[Html]:
         yield _radio("boundaries", mode, _MODES[mode], options.boundaries)
 
 
+def _variables(options: Options) -> Iterator[Html]:
+    for value in ENVIRONMENT_VARIABLES:
+        yield _radio("variables", value, _VARIABLES[value], options.variables)
+
+
 def _revisions(options: Options) -> Iterator[Html]:
     yield _radio("revision", "current", "the route as it is now", options.revision)
     yield _radio("revision", "same", "only if it is as it was recorded", options.revision)
@@ -216,12 +243,12 @@ def _radio(name: str, value: str, label: str, now: str) -> Html:
     return tag("label", box, tag("span", label), class_="check")
 
 
-def _buttons(exchange: Exchange) -> Html:
+def _buttons(exchange: Exchange, is_denied: bool) -> Html:
     check = url("/exchanges/{}/replay/preview", exchange.exchange_id)
     return tag(
         "div",
-        tag("button", "Replay", class_="main"),
-        tag("button", "Check", formaction=check, class_="check-now"),
+        tag("button", "Replay", class_="main", disabled=is_denied),
+        tag("button", "Check", formaction=check, formnovalidate=True, class_="check-now"),
         link(url("/exchanges/{}", exchange.exchange_id), "Cancel", class_="button"),
         class_="actions",
     )

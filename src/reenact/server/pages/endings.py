@@ -17,6 +17,10 @@ WAYS_OUT: Final[dict[str, tuple[str, Way]]] = {
     "nonce_reused": ("Ask for it again.", "form"),
     "wrong_agent": ("Look at which agents there are.", "agents"),
     "not_replayable": ("Give what is missing in the form, or credentials to the agent.", "form"),
+    "drivers_undeclared": (
+        "Declare the drivers in the app and replay the exchange again.",
+        "agents",
+    ),
     "no_recording": ("Let its calls go out: recorded then live, or live.", "form"),
     "revision_mismatch": ("Replay it through the route as it is now.", "form"),
     "route_unknown": ("The app has no such route any more: choose another agent.", "form"),

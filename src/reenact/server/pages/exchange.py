@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from reenact.exchange.comparison.verdicts import http_status_of
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import read_exchange
 from reenact.server.exchanges.replays import read_replays
@@ -18,9 +19,20 @@ from reenact.server.pages.conversation import conversations
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.happening import happening
 from reenact.server.pages.kinds import kinds_of
-from reenact.server.pages.lists import table
+from reenact.server.pages.lists import part, table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, duration, environment, revision, stamp, whole
+from reenact.server.pages.saying import (
+    badge,
+    duration,
+    environment,
+    exchange_status,
+    http_status,
+    judged,
+    replay_state,
+    revision,
+    stamp,
+    whole,
+)
 from reenact.server.pages.shell import page
 from reenact.server.pages.told import tell
 from reenact.server.pages.values import facts, payload, wrong
@@ -35,7 +47,8 @@ async def show_exchange(ask: Ask) -> Response:
     found = await read_exchange(ask)
     told = await tell(ask.server, ask.tenant, found)
     kind = (await kinds_of(ask)).get(found.environment, "production")
-    talks = [one for one in told if one.talk]
+    timeline, calls = happening(found, told, part(ask, "from"))
+    talks = [one for one in calls if one.talk]
     replays = await read_replays(Filled(ask, query={"exchange": found.exchange_id}))
     return page(
         ask,
@@ -43,7 +56,7 @@ async def show_exchange(ask: Ask) -> Response:
         _about(found, await agent_named(ask, found.agent_id, found.app)),
         _not_replayable(found.not_replayable) if found.not_replayable else None,
         _wrong(found),
-        _section("What happened", happening(found, told)),
+        _section("What happened", timeline),
         _section("Conversation", *conversations(talks)) if talks else None,
         tag(
             "div",
@@ -54,7 +67,9 @@ async def show_exchange(ask: Ask) -> Response:
         _section("Replays", _replays(replays.items)) if found.replays else None,
         here="/exchanges",
         heading=fragment(
-            environment(found.environment, kind), badge(found.status), _actions(ask, found)
+            environment(found.environment, kind),
+            exchange_status(found.status, http_status_of(found)),
+            _actions(ask, found),
         ),
     )
 
@@ -92,7 +107,7 @@ def _about(found: ExchangeView, agent: Child) -> Html:
         (
             ("Started (UTC)", stamp(found.started_at)),
             ("Duration", duration(found.duration)),
-            ("HTTP status", _http_status(found)),
+            ("HTTP status", http_status(http_status_of(found))),
             ("App", link(url("/exchanges", app=found.app), found.app)),
             ("Route", link(_of_route(found), "all of this route")),
             ("Agent", agent),
@@ -121,11 +136,6 @@ def _about(found: ExchangeView, agent: Child) -> Html:
             ),
         )
     )
-
-
-def _http_status(found: ExchangeView) -> str:
-    status = found.result.properties.get("http.status") if found.result is not None else None
-    return str(status) if isinstance(status, int) else ""
 
 
 def _of_route(found: ExchangeView, compare: str = "") -> str:
@@ -161,8 +171,8 @@ def _replays(replays: Sequence[ReplayView]) -> Html:
     rows = (
         (
             link(url("/replays/{}", one.replay_id), stamp(one.requested_at), class_="route"),
-            badge(one.state),
-            badge(one.verdict) if one.verdict else "",
+            replay_state(one.state, one.verdict, one.ending),
+            judged(one.verdict, "", one.ending, one.http_status),
             whole(one.requested_by),
             one.reason,
         )

@@ -16,6 +16,7 @@ __all__ = ["Gap", "changes"]
 
 _WORDS: Final = 20_000
 _LISTED: Final = 200
+_SIZE: Final = 1 << 20
 _ERROR: Final = {"type", "message"}
 
 
@@ -38,16 +39,21 @@ def changes(
     """What differs, place by place; ``beside`` makes what stands behind the name of a place."""
     if not found:
         return tag("p", none, class_="dim") if none else None
-    items = [
-        tag(
-            "li",
-            tag("code", one.path or "/", class_="path"),
-            (" ", beside(one)) if beside is not None else None,
-            _gap(one),
+    items: list[Html] = []
+    size = 0
+    for one in found[:_LISTED]:
+        if size > _SIZE:
+            break
+        items.append(
+            tag(
+                "li",
+                tag("code", one.path or "/", class_="path"),
+                (" ", beside(one)) if beside is not None else None,
+                _gap(one),
+            )
         )
-        for one in found[:_LISTED]
-    ]
-    more = len(found) - _LISTED
+        size += len(items[-1])
+    more = len(found) - len(items)
     return fragment(
         tag("ul", *items, class_="gaps"),
         tag("p", f"and {count(more, 'place')} more", class_="dim") if more > 0 else None,

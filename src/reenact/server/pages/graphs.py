@@ -8,7 +8,7 @@ from typing import Final
 
 from reenact.exchange.comparison.correlating import Edge, Graph, Node
 from reenact.server.pages.markup import Html, fragment, link, tag, url
-from reenact.server.pages.saying import clock, duration
+from reenact.server.pages.saying import clock, duration, ending_class
 from reenact.server.pages.waterfall import waterfall
 
 __all__ = ["drawing", "rows_of"]
@@ -117,11 +117,20 @@ def _node(node: Node, place: tuple[int, int], here: bool) -> Html:
     x, y = place
     where = f"{node.app} · {node.environment}"
     took = duration(node.duration)
-    what = f"replay: {node.verdict or node.status}" if node.replay_id else node.status
+    status = f"{node.status} {node.http_status}" if node.http_status >= 400 else node.status
+    words = [node.verdict, "" if node.verdict and status == "completed" else status]
+    what = ", ".join(filter(None, words))
+    what = f"replay: {what}" if node.replay_id else what
     kind = "here" if here else ""
     inner = _WIDE - 18
     box = tag(
-        "rect", x=x, y=y, width=_WIDE, height=_HIGH, rx=6, class_=f"node {kind} {node.status}"
+        "rect",
+        x=x,
+        y=y,
+        width=_WIDE,
+        height=_HIGH,
+        rx=6,
+        class_=f"node {kind} {ending_class(node.status, node.http_status)}",
     )
     inside = fragment(
         tag("title", f"{node.route_id}, {where}, {took}, {what}, {clock(node.started_at)} UTC"),

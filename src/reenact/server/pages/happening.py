@@ -4,7 +4,8 @@ and gave."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from reenact.server.pages.conversation import called
 from reenact.server.pages.documents import Passage, passages
 from reenact.server.pages.gaps import changes
 from reenact.server.pages.lines import side_by_side
+from reenact.server.pages.lists import Part
 from reenact.server.pages.markup import Child, Html, fragment, tag
 from reenact.server.pages.saying import badge, count, duration
 from reenact.server.pages.timeline import Entry, bar, entries
@@ -22,21 +24,19 @@ from reenact.server.pages.values import folded, value, wrong
 
 __all__ = ["happening"]
 
-_MOST: Final = 1_000
 
-
-def happening(found: ExchangeView, told: Sequence[Told]) -> Html:
-    """The timeline, as much of it as a page can hold."""
+def happening(found: ExchangeView, told: Sequence[Told], part: Part) -> tuple[Html, list[Told]]:
+    """Return a part of the timeline, and the calls in it."""
     rows = [*entries(found, told)]
     if not rows:
-        return tag("p", "It has no steps, and made no calls.", class_="dim")
-    documents = passages(found)
-    more = len(rows) - _MOST
-    return fragment(
+        return tag("p", "It has no steps, and made no calls.", class_="dim"), []
+    shown, drawn = part.of(rows, partial(_row, found=found, documents=passages(found)))
+    timeline = fragment(
         tag("p", _counted(found, told), class_="dim"),
-        tag("div", *(_row(one, found, documents) for one in rows[:_MOST]), class_="timeline"),
-        tag("p", f"and {count(more, 'row')} more", class_="dim") if more > 0 else None,
+        tag("div", *drawn, class_="timeline", id=part.name) if drawn else None,
+        part.links(len(drawn), len(rows), "row"),
     )
+    return timeline, [one.told for one in shown if one.told is not None]
 
 
 def _counted(found: ExchangeView, told: Sequence[Told]) -> str:

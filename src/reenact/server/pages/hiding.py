@@ -53,13 +53,15 @@ async def show_hiding(ask: Ask) -> Response:
     ``b``, each with what it would do."""
     one, other = [await get_exchange(ask, ask.query(name)) for name in ("a", "b")]
     before, after = exchange_of(one), exchange_of(other)
-    [now] = await with_rules(ask.server, ask.tenant, one.app, before, after, [()])
+    async with ask.server.intake.readers.turn(ask.tenant):
+        [now] = await with_rules(ask.server, ask.tenant, one.app, before, after, [()])
     root, change = _found(now, ask.query("path"))
     rules = propose(root, change) if change is not None else (NoiseRule(spell_pointer(root)),)
     noted = [msgspec.structs.replace(rule, note=_NOTE) for rule in rules]
-    then = await with_rules(
-        ask.server, ask.tenant, one.app, before, after, [(rule,) for rule in noted]
-    )
+    async with ask.server.intake.readers.turn(ask.tenant):
+        then = await with_rules(
+            ask.server, ask.tenant, one.app, before, after, [(rule,) for rule in noted]
+        )
     return page(
         ask,
         "Hide a difference",

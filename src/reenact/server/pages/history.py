@@ -26,7 +26,16 @@ from reenact.server.pages.lists import (
     when,
 )
 from reenact.server.pages.markup import Child, Html, link, tag, url
-from reenact.server.pages.saying import badge, duration, environment, judged, stamp, whole
+from reenact.server.pages.saying import (
+    badge,
+    duration,
+    environment,
+    exchange_status,
+    judged,
+    replay_state,
+    stamp,
+    whole,
+)
 from reenact.server.pages.searching import kept_query
 from reenact.server.pages.shell import page
 
@@ -52,7 +61,7 @@ async def show_history(ask: Ask) -> Response:
     other = ask.query("compare")
     kinds = known.kinds
     rows = (_row(one, kinds.get(one.environment, "production"), other) for one in found.items)
-    none = "No exchange is like this. Fewer filters find more."
+    none = "No exchange matches these filters."
     if not found.items and not ask.request.query_params:
         return page(ask, "History", _nothing(), connecting(ask), here="/exchanges")
     return page(
@@ -61,6 +70,7 @@ async def show_history(ask: Ask) -> Response:
         _comparing(other) if other else None,
         _filters(ask, found.items, known),
         table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
+        _hidden(ask) if not found.items else None,
         pieces(ask, found.next),
         here="/exchanges",
         heading=_ways(ask, bool(found.items)),
@@ -70,6 +80,15 @@ async def show_history(ask: Ask) -> Response:
 def _nothing() -> Html:
     """Nobody has sent anything, or not to where one may look."""
     return tag("p", "There are no exchanges yet that you may read.", class_="none")
+
+
+def _hidden(ask: Ask) -> Html | None:
+    """The way to the replays that match, where these are hidden."""
+    if ask.query("replay") not in ("", "false"):
+        return None
+    query = {**dict(ask.request.query_params), "replay": "any", "cursor": ""}
+    way = link(url("/exchanges", **query), "Show replays, too")
+    return tag("p", "Replays are hidden. ", way, ".")
 
 
 def _comparing(other: str) -> Html:
@@ -106,9 +125,7 @@ def _filters(ask: Ask, found: Sequence[ExchangeBrief], known: Known) -> Html:
         field(ask, "app", "App", known=apps),
         field(ask, "environment", "Environment", known=environments),
         choice(ask, "status", "Status", _options("completed", "failed")),
-        choice(
-            ask, "replay", "Replays", (("", "all"), ("false", "originals"), ("true", "replays"))
-        ),
+        choice(ask, "replay", "Replays", (("", "hidden"), ("any", "shown"), ("true", "only"))),
         when(ask),
         _kept(ask, "compare"),
         more=(
@@ -142,7 +159,7 @@ def _row(one: ExchangeBrief, kind: str, other: str) -> tuple[Child, ...]:
         link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
         whole(one.app),
         environment(one.environment, kind),
-        badge(one.status),
+        exchange_status(one.status, one.http_status),
         tag("span", duration(one.duration), class_="number"),
         _notes(one, other),
     )
@@ -223,8 +240,8 @@ def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:
         link(url("/replays/{}", one.replay_id), one.route_id, class_="route"),
         whole(one.app),
         environment(one.environment, kind),
-        badge(one.state),
-        judged(one.verdict, one.cause),
+        replay_state(one.state, one.verdict, one.ending),
+        judged(one.verdict, one.cause, one.ending, one.http_status),
         whole(one.requested_by),
         one.reason,
     )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlencode
+
+import msgspec
 
 from reenact.server.asking import Ask
 from reenact.server.pages.markup import Child, Html, fragment, link, tag
+from reenact.server.pages.saying import count
 from reenact.server.problems import Problem
 
 __all__ = [
+    "Part",
     "choice",
     "field",
     "filters",
+    "part",
     "pieces",
     "since_until",
     "spans",
@@ -24,6 +29,7 @@ __all__ = [
 ]
 
 Row = Sequence[Child]
+Item = TypeVar("Item")
 
 _HOUR: Final = 3_600_000
 _SPANS: Final = (
@@ -33,6 +39,63 @@ _SPANS: Final = (
 )
 """Milliseconds, and what to call them."""
 _LONGEST: Final = 15
+_ITEMS: Final = 500
+_SIZE: Final = 4 << 20
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a list that is too long for one page. It starts with item ``first``, and ends after 500
+    items or 4 MiB of HTML. ``name`` is its parameter in ``query``, the query string of the page."""
+
+    name: str
+    first: int = 1
+    query: tuple[tuple[str, str], ...] = ()
+
+    def of(
+        self, items: Sequence[Item], show: Callable[[Item], Html]
+    ) -> tuple[list[Item], list[Html]]:
+        """Return the items of this part, and their HTML."""
+        shown: list[Html] = []
+        size, start = 0, self.first - 1
+        for one in items[start : start + _ITEMS]:
+            shown.append(show(one))
+            size += len(shown[-1])
+            if size > _SIZE:
+                break
+        return [*items[start : start + len(shown)]], shown
+
+    def links(self, shown: int, whole: int, noun: str, marked: int | None = None) -> Html | None:
+        """Return the position in the list and links to its first and its next part; None if the page
+        shows all of it. ``marked`` is the number of an item to link to, the first that differs."""
+        if shown == whole:
+            return None
+        last = self.first + shown - 1
+        where = f"{self.first:,}–{last:,}" if shown else "None"
+        ways: list[Html] = []
+        if self.first > 1:
+            ways.append(link(self._address(1), "First", rel="first"))
+        if last < whole:
+            ways.append(link(self._address(last + 1), "Next", rel="next"))
+        if marked is not None and not self.first <= marked <= last:
+            ways.append(link(self._address(marked), "First difference"))
+        return tag(
+            "nav",
+            tag("span", f"{where} of {count(whole, noun)}", class_="dim"),
+            fragment(*ways),
+            aria_label=f"Pages of {noun}s",
+            class_="pieces",
+        )
+
+    def _address(self, first: int) -> str:
+        others = [one for one in self.query if one[0] != self.name]
+        query = urlencode([*others, *([(self.name, str(first))] if first > 1 else [])])
+        return f"?{query}#{self.name}"
+
+
+def part(ask: Ask, name: str) -> Part:
+    """Return the part of a list that the address of the page specifies. Raises :class:`Problem`."""
+    query = tuple((key, value) for key, value in ask.request.query_params.multi_items() if value)
+    return Part(name=name, first=ask.number(name, 1, least=1), query=query)
 
 
 def table(
@@ -132,15 +195,18 @@ def choice(ask: Ask, name: str, label: str, options: Sequence[tuple[str, str]]) 
     return tag("label", tag("span", label), tag("select", *shown, name=name))
 
 
-def pieces(ask: Ask, following: str | None) -> Html | None:
-    """To the newest, and to what is older; the filters stay as they are."""
+def pieces(
+    ask: Ask, following: str | None, words: tuple[str, str] = ("Newest", "Older")
+) -> Html | None:
+    """Links to the first and to the next piece of a list; the filters stay as they are. ``words``
+    say in which order the list is."""
     query = [(name, value) for name, value in ask.request.query_params.multi_items() if value]
     kept = [(name, value) for name, value in query if name != "cursor"]
     ways: list[Html] = []
     if len(kept) != len(query):
-        ways.append(link(f"?{urlencode(kept)}", "Newest", rel="first"))
+        ways.append(link(f"?{urlencode(kept)}", words[0], rel="first"))
     if following:
-        ways.append(link(f"?{urlencode([*kept, ('cursor', following)])}", "Older", rel="next"))
+        ways.append(link(f"?{urlencode([*kept, ('cursor', following)])}", words[1], rel="next"))
     return tag("nav", fragment(*ways), aria_label="Pages", class_="pieces") if ways else None
 
 

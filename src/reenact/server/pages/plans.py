@@ -11,10 +11,15 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.exchange.document import to_document
-from reenact.exchange.model import Payload
+from reenact.exchange.model import Boundaries, Containment, Payload
+from reenact.server.access import Permission
 from reenact.server.asking import Ask
+from reenact.server.exchanges.containment import containment_of
 from reenact.server.exchanges.planning import Goal, aim, plan
+from reenact.server.exchanges.rights import needs_reason
 from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.pages.acting import denial, missing
+from reenact.server.pages.containment import CALLS, contained
 from reenact.server.pages.drafts import Mistake, place_in
 from reenact.server.pages.lines import side_by_side
 from reenact.server.pages.markup import Html, breakable, fragment, link, tag
@@ -26,12 +31,9 @@ from reenact.server.problems import Problem
 
 __all__ = ["Outlook", "look_ahead", "panel"]
 
-_WORDS: Final = {
-    "recorded": "Every outbound call gets its recorded answer. A call that is not in the recording "
-    "is refused. Nothing leaves the app.",
-    "recorded_then_live": "Calls get their recorded answers; a call that is not in the recording "
-    "goes out for real.",
-    "live": "Every outbound call goes out for real, and does what it did the first time once more.",
+_VARIABLES: Final = {
+    "current": "Environment variables have the current values of the app.",
+    "recorded": "Environment variables have their recorded values.",
 }
 _LISTED: Final = 30
 _MISSING: Final = {
@@ -48,6 +50,24 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     goal: Goal | None
     rule: str
     problem: Problem | None
+    boundaries: str
+    denied: tuple[Permission, ...] = ()
+    """Permissions that the user lacks for it."""
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """All that it needs."""
+        live: tuple[Permission, ...] = () if self.boundaries == "recorded" else ("replay:live",)
+        return () if self.goal is None else (self.goal.permission, *live)
+
+    @property
+    def is_denied(self) -> bool:
+        """Would it be refused for want of a permission, or of a tier?"""
+        return self.problem is not None and self.problem.status == 403
+
+    @property
+    def needs_reason(self) -> bool:
+        return self.goal is not None and needs_reason(self.goal.kind, self.boundaries)
 
 
 async def look_ahead(ask: Ask, source: Row[Any], wanted: ReplayRequest) -> Outlook:
@@ -58,11 +78,17 @@ async def look_ahead(ask: Ask, source: Row[Any], wanted: ReplayRequest) -> Outlo
             goal = await aim(ask, scope, source, wanted)
         found = plan(ask, source, wanted, goal)
     except Problem as problem:
-        return Outlook(goal=goal, rule="", problem=problem)
-    return Outlook(goal=goal, rule=found.decision.rule, problem=None)
+        outlook = Outlook(goal=goal, rule="", problem=problem, boundaries=wanted.boundaries)
+        if goal is None or not outlook.is_denied:
+            return outlook
+        lacking = tuple(missing(ask, outlook.permissions, goal.place))
+        return msgspec.structs.replace(outlook, denied=lacking)
+    rule = found.decision.rule
+    return Outlook(goal=goal, rule=rule, problem=None, boundaries=wanted.boundaries)
 
 
 def panel(
+    ask: Ask,
     outlook: Outlook,
     wanted: ReplayRequest,
     mistakes: Sequence[Mistake],
@@ -76,12 +102,20 @@ def panel(
         "div",
         _mistakes(mistakes) if mistakes else None,
         _where(outlook),
-        _problem(outlook.problem) if outlook.problem is not None else None,
+        _problem(ask, outlook),
         _edit(wanted, start, made) if made is not None else None,
         _boundaries(wanted.boundaries, told),
+        contained(_containment(outlook.goal), wanted.boundaries),
+        tag("p", _VARIABLES[wanted.environment_variables]),
         id="plan",
         aria_live="polite",
+        data_denied="yes" if outlook.is_denied else None,
+        data_reason="yes" if outlook.needs_reason else None,
     )
+
+
+def _containment(goal: Goal | None) -> Containment | None:
+    return None if goal is None or goal.agent is None else containment_of(goal.agent)
 
 
 def _mistakes(found: Sequence[Mistake]) -> Html:
@@ -100,8 +134,13 @@ def _place(one: Mistake) -> str:
     return f"{one.field}, {place_in(one)}" if one.line else one.field
 
 
-def _problem(problem: Problem) -> Html:
+def _problem(ask: Ask, outlook: Outlook) -> Html | None:
     """With the way to what is missing."""
+    problem = outlook.problem
+    if problem is None:
+        return None
+    if outlook.goal is not None and outlook.denied:
+        return denial(ask, outlook.denied, outlook.goal.place)
     if problem.code not in _MISSING:
         return alert(problem)
     place, words = _MISSING[problem.code]
@@ -123,12 +162,20 @@ def _where(outlook: Outlook) -> Html | None:
             (
                 ("Agent", agent),
                 ("Version", "" if goal.agent is None else goal.agent.version),
-                ("Permission used", tag("code", goal.permission)),
+                (
+                    "Permission used" if outlook.problem is None else "Permission needed",
+                    _permissions(outlook.permissions),
+                ),
                 ("Granted by", outlook.rule),
             )
         ),
         class_=f"environment {'production' if production else 'safe'}",
     )
+
+
+def _permissions(names: Sequence[Permission]) -> Html:
+    first, *others = (tag("code", one) for one in names)
+    return fragment(first, *((" and ", one) for one in others))
 
 
 def _edit(wanted: ReplayRequest, start: Payload, made: Payload) -> Html:
@@ -143,7 +190,7 @@ def _edit(wanted: ReplayRequest, start: Payload, made: Payload) -> Html:
     )
 
 
-def _boundaries(mode: str, told: Sequence[Told]) -> Html:
+def _boundaries(mode: Boundaries, told: Sequence[Told]) -> Html:
     calls = Counter((one.call.type, one.call.operation) for one in told)
     live = mode == "live"
     items = [
@@ -160,7 +207,7 @@ def _boundaries(mode: str, told: Sequence[Told]) -> Html:
     more = len(calls) - _LISTED
     return fragment(
         tag("h3", "Outbound calls"),
-        tag("p", _WORDS[mode]),
+        tag("p", CALLS[mode]),
         tag("ul", *items, class_="plain") if items else none,
         tag("p", f"and {count(more, 'operation')} more", class_="dim") if more > 0 else None,
     )

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
 from reenact.exchange.model import TERMINAL
-from reenact.server.access import has_anywhere
+from reenact.server.access import Permission, Place, has_anywhere, replay_permission
 from reenact.server.asking import Ask
 from reenact.server.exchanges.comparing import diff_exchanges, diff_replay
 from reenact.server.exchanges.documents import exchange_of
 from reenact.server.exchanges.history import get_exchange
 from reenact.server.exchanges.replays import cancel_replay, read_replay
 from reenact.server.exchanges.shapes import ReplayView
-from reenact.server.pages.acting import may_replay
+from reenact.server.pages.acting import denial, form, may_replay, missing
 from reenact.server.pages.agent_names import agent_named
-from reenact.server.pages.comparison import comparison
+from reenact.server.pages.comparison import PARTS, comparison
+from reenact.server.pages.containment import drivers_of, files_of
 from reenact.server.pages.endings import ending
 from reenact.server.pages.hiding import hiding, noise_way
 from reenact.server.pages.kinds import kinds_of
+from reenact.server.pages.lists import part
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, duration, environment, stamp
+from reenact.server.pages.saying import duration, environment, judged, replay_state, stamp
 from reenact.server.pages.sent import was_sent
-from reenact.server.pages.shell import csrf, page
+from reenact.server.pages.shell import page
 from reenact.server.pages.values import block, facts, folded, pretty
 
 __all__ = ["do_cancel", "show_comparison", "show_replay"]
@@ -43,19 +46,29 @@ async def show_replay(ask: Ask) -> Response:
     found = await read_replay(ask)
     kind = (await kinds_of(ask)).get(found.environment, "production")
     over = found.state in TERMINAL
+    place = Place(found.environment, found.app)
+    needed = replay_permission("non-production" if kind == "non-production" else "production")
+    denied = missing(ask, [needed], place) if may_replay(ask) and not over else []
     refresh = tag("noscript", tag("meta", http_equiv="refresh", content="2"))
     return page(
         ask,
         f"Replay of {found.route_id}",
         was_sent(found.source_exchange_id, _SAME) if ask.query("sent") == "before" else None,
         _progress(found),
+        denial(ask, denied, place) if denied else None,
         _about(ask, found, await agent_named(ask, found.agent_id, found.app)),
         await _compared(ask, found) if over and found.exchange_id else None,
         here="/replays",
         heading=fragment(
             environment(found.environment, kind),
-            tag("span", badge(found.state), data_part="state"),
-            _actions(ask, found, over),
+            tag(
+                "span",
+                replay_state(found.state, found.verdict, found.ending),
+                " ",
+                judged(found.verdict, "", found.ending, found.http_status),
+                data_part="state",
+            ),
+            _actions(ask, found, over, denied),
         ),
         head=() if over else (refresh,),
     )
@@ -107,6 +120,9 @@ def _about(ask: Ask, found: ReplayView, agent: Child) -> Html:
                 ("By", found.requested_by),
                 ("Agent", agent),
                 ("Outbound calls", found.boundaries.replace("_", " ")),
+                ("Drivers", drivers_of(found.containment)),
+                ("Files", files_of(found.containment)),
+                ("Environment variables", f"{found.environment_variables} values"),
                 ("Audit record", _record(ask, found)),
                 ("Replay", tag("code", found.replay_id)),
             )
@@ -129,17 +145,17 @@ def _may_audit(ask: Ask) -> bool:
     return has_anywhere(ask.principal.grants, "audit:read", ask.server.now())
 
 
-def _actions(ask: Ask, found: ReplayView, over: bool) -> Html:
-    cancel = tag(
-        "form",
-        csrf(ask),
-        tag("button", "Cancel the replay"),
-        method="post",
-        action=url("/replays/{}/cancel", found.replay_id),
+def _actions(ask: Ask, found: ReplayView, over: bool, denied: Sequence[Permission]) -> Html:
+    cancel = form(
+        ask,
+        url("/replays/{}/cancel", found.replay_id),
+        button="Cancel the replay",
+        class_="",
+        disabled=bool(denied),
     )
-    form = "/exchanges/{}/replay"
-    again = link(url(form, found.source_exchange_id), "Replay again", class_="button")
-    like = url(form, found.source_exchange_id, like=found.replay_id)
+    there = "/exchanges/{}/replay"
+    again = link(url(there, found.source_exchange_id), "Replay again", class_="button")
+    like = url(there, found.source_exchange_id, like=found.replay_id)
     further = link(like, "Edit further …", class_="button")
     edited = bool(found.patch and found.exchange_id)
     acts: Child = (further if edited else None, again) if over else cancel
@@ -170,6 +186,7 @@ async def _compared(ask: Ask, found: ReplayView) -> Html:
             exchange_of(after),
             beside,
             places=await _places(ask, before, after),
+            parts={name: part(ask, name) for name in PARTS},
         ),
         noise_way(before.app, before.route_id),
     )
@@ -199,6 +216,7 @@ async def show_comparison(ask: Ask) -> Response:
     beside = hiding(ask, before.app, before.exchange_id, after.exchange_id)
     names = ("first", "second")
     places = await _places(ask, before, after)
-    shown = comparison(found, exchange_of(before), exchange_of(after), beside, names, places)
+    parts = {name: part(ask, name) for name in PARTS}
+    shown = comparison(found, exchange_of(before), exchange_of(after), beside, names, places, parts)
     way = noise_way(before.app, before.route_id)
     return page(ask, f"{before.route_id}, side by side", shown, way, here="/exchanges")

@@ -64,7 +64,8 @@ def _row(one: CaptureView) -> tuple[Child, ...]:
 async def view_capture(ask: Ask) -> Response:
     """``GET /recordings/{id}/view``: the run of a capture, on a page of its own."""
     row = await find(ask, ask.path("id"))
-    return await _view(ask, row.digest, row.name or row.capture_id, ("/recordings", "Recordings"))
+    here, back = url("/recordings/{}/view", row.capture_id), ("/recordings", "Recordings")
+    return await _view(ask, row.digest, row.name or row.capture_id, back, here)
 
 
 async def view_exchange(ask: Ask) -> Response:
@@ -73,11 +74,13 @@ async def view_exchange(ask: Ask) -> Response:
     if exchange.recording is None:
         raise Problem("not_found", "this exchange has no recording")
     back = url("/exchanges/{}", exchange.exchange_id), "Exchange"
-    return await _view(ask, exchange.recording.digest, exchange.route_id, back)
+    here = url("/exchanges/{}/view", exchange.exchange_id)
+    return await _view(ask, exchange.recording.digest, exchange.route_id, back, here)
 
 
-async def _view(ask: Ask, digest: str, name: str, back: tuple[str, str]) -> Response:
+async def _view(ask: Ask, digest: str, name: str, back: tuple[str, str], here: str) -> Response:
     """A page of its own, with its own policy: everything is inside, and nothing is loaded."""
-    html = await run_view(ask.server, ask.tenant, digest, name, back=back)
+    first = ask.number("from", 1, least=1)
+    html = await run_view(ask.server, ask.tenant, digest, name, back=back, here=here, first=first)
     headers = {"Content-Security-Policy": f"{run_policy()}; frame-ancestors 'none'"}
     return Response(html.encode("utf-8", "replace"), 200, headers, "text/html; charset=utf-8")

@@ -29,9 +29,21 @@ def is_browser(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
+def path_of(request: Request) -> str:
+    """The path as it was sent. (``request.url`` is made of the ``Host`` header as well.)"""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return raw.decode("latin-1")
+
+
+def query_of(request: Request) -> str:
+    """The query string as it was sent."""
+    raw: bytes = request.scope["query_string"]
+    return raw.decode("latin-1")
+
+
 def wants_page(request: Request) -> bool:
     """The same, where no route says whom it is for."""
-    return is_browser(request) and not request.url.path.startswith(_PROGRAMS)
+    return is_browser(request) and not path_of(request).startswith(_PROGRAMS)
 
 
 def answer_anybody(problem: Problem, request_id: str) -> Response:
@@ -68,8 +80,8 @@ async def answer_browser(
 
 def _ways(request: Request, problem: Problem) -> tuple[Child, ...]:
     """Out of it; from an address that asks for what cannot be, also to the page itself."""
-    start, path = link("/", "To the start"), request.url.path
-    asks = request.method in SAFE and request.url.query and problem.status in _MISTAKES
+    start, path = link("/", "To the start"), path_of(request)
+    asks = request.method in SAFE and query_of(request) and problem.status in _MISTAKES
     if not asks or path.startswith("//"):  # which would lead to another host
         return (start,)
     return link(path, "Show it without these filters"), " · ", start
@@ -114,8 +126,8 @@ def _of_another_session(ask: Ask, kept: Kept) -> Html:
 
 async def _unknown(server: Server, request: Request, problem: Problem) -> Response:
     if request.method in SAFE:
-        query = f"?{request.url.query}" if request.url.query else ""
-        return RedirectResponse(url("/signin", next=f"{request.url.path}{query}"), 303)
+        query = f"?{query_of(request)}" if query_of(request) else ""
+        return RedirectResponse(url("/signin", next=f"{path_of(request)}{query}"), 303)
     ask, kept = Ask(request, server, None), await keep(server, request)
     if kept is not None:
         return sign_in_again(ask, kept)

@@ -12,7 +12,15 @@ from reenact.server.pages.graphs import drawing, rows_of
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.lists import table
 from reenact.server.pages.markup import Child, Html, fragment, link, tag, url
-from reenact.server.pages.saying import badge, duration, environment, stamp, whole
+from reenact.server.pages.saying import (
+    badge,
+    duration,
+    environment,
+    exchange_status,
+    stamp,
+    verdict_tone,
+    whole,
+)
 from reenact.server.pages.shell import page
 from reenact.server.pages.values import folded
 
@@ -31,7 +39,7 @@ async def show_related(ask: Ask) -> Response:
             link(url("/exchanges/{}", node.exchange_id), node.route_id, class_="route"),
             whole(node.app),
             environment(node.environment, kinds.get(node.environment, "production")),
-            badge(node.status),
+            exchange_status(node.status, node.http_status),
             duration(node.duration),
         )
         for _, node in rows_of(found)
@@ -94,9 +102,13 @@ def _branch(branch: Branch, here: str) -> Html:
         "li",
         name,
         " ",
-        badge(branch.status) if branch.status else tag("span", "not here", class_="dim"),
+        exchange_status(branch.status, branch.http_status)
+        if branch.status
+        else tag("span", "not here", class_="dim"),
         " ",
-        badge(branch.verdict) if branch.verdict else None,
+        badge(branch.verdict, tone=verdict_tone(branch.verdict, branch.status))
+        if branch.verdict
+        else None,
         tag("span", f" and {branch.hidden} more", class_="dim") if branch.hidden else None,
         below,
     )

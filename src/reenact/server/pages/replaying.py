@@ -30,7 +30,7 @@ from reenact.server.pages.editor import Options, editor, read_options
 from reenact.server.pages.forms import Filled, Form, read_form
 from reenact.server.pages.kinds import kinds_of
 from reenact.server.pages.markup import Html, link, tag, url
-from reenact.server.pages.plans import look_ahead, panel
+from reenact.server.pages.plans import Outlook, look_ahead, panel
 from reenact.server.pages.saying import environment, stamp
 from reenact.server.pages.sent import is_key, new_key, replay_of, was_sent
 from reenact.server.pages.shell import alert, csrf, page
@@ -66,6 +66,7 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
             "target": {"agentId": options.agent} if options.agent else {},
             "boundaries": options.boundaries,
             "strict": options.strict,
+            "environmentVariables": options.variables,
             "revision": options.revision,
             "reason": options.reason,
         }
@@ -106,6 +107,7 @@ async def _as_before(ask: Ask, exchange: Exchange, like: str) -> tuple[Payload, 
     options = Options(
         boundaries=before.boundaries,
         strict=before.strict,
+        variables=before.environment_variables,
         revision=before.revision,
         reason=before.reason,
     )
@@ -119,7 +121,7 @@ async def preview_replay(ask: Ask) -> Response:
 
 async def check_replay(ask: Ask) -> Response:
     """The panel alone, for a form that is being filled in."""
-    html = await _panel(ask, await _read(ask))
+    _, html = await _panel(ask, await _read(ask))
     return Response(str(html).encode("utf-8", "replace"), media_type="text/html; charset=utf-8")
 
 
@@ -162,11 +164,12 @@ async def _read(ask: Ask) -> _Sheet:
     )
 
 
-async def _panel(ask: Ask, sheet: _Sheet) -> Html:
+async def _panel(ask: Ask, sheet: _Sheet) -> tuple[Outlook, Html]:
     wanted = await Filled(ask, sheet.body()).json(ReplayRequest)
     outlook = await look_ahead(ask, sheet.row, wanted)
     told = await tell(ask.server, ask.tenant, sheet.exchange)
-    return panel(outlook, wanted, sheet.mistakes, sheet.exchange.start, sheet.made, told)
+    start, made = sheet.exchange.start, sheet.made
+    return outlook, panel(ask, outlook, wanted, sheet.mistakes, start, made, told)
 
 
 async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Response:
@@ -176,6 +179,7 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
     key = new_key(ask) if otherwise else sheet.key
     once = tag("input", type="hidden", name="once", value=key)
     kinds = await kinds_of(ask)
+    outlook, plan = await _panel(ask, sheet)
     form = editor(
         exchange,
         sheet.draft,
@@ -183,8 +187,10 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
         await _agents(ask, sheet.row.app),
         csrf(ask),
         once,
-        plan=await _panel(ask, sheet),
+        plan=plan,
         mistakes=sheet.mistakes,
+        is_denied=outlook.is_denied,
+        needs_reason=outlook.needs_reason,
     )
     return page(
         ask,
@@ -200,7 +206,7 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
         was_sent(exchange.exchange_id, _OTHERWISE if otherwise else _AGAIN, before)
         if before
         else None,
-        alert(problem) if problem is not None and not otherwise else None,
+        alert(problem) if problem is not None and not otherwise and problem.status != 403 else None,
         form,
         here="/exchanges",
         status=200 if problem is None else problem.status,

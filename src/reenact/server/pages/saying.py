@@ -12,14 +12,21 @@ __all__ = [
     "clock",
     "count",
     "duration",
+    "ending_class",
     "environment",
+    "exchange_status",
+    "http_status",
     "judged",
+    "replay_state",
     "revision",
     "size",
     "stamp",
+    "verdict_tone",
     "whole",
 ]
 
+_REFUSED: Final = 400
+_FAILED: Final = 500
 _LATEST: Final = 253_402_300_799_000
 _TONES: Final = {
     "completed": "good",
@@ -50,10 +57,56 @@ def badge(word: str, *, tone: str = "", title: str = "") -> Html:
     return tag("span", word, class_=f"badge {kind}", title=title or None)
 
 
-def judged(verdict: str, cause: str) -> Html:
-    """What came of a replay, and where it differs first."""
+def http_status(status: int) -> Html | None:
+    """An HTTP status in its colour; None for 0."""
+    if not status:
+        return None
+    if status < _REFUSED:
+        return tag("span", str(status), class_="dim number")
+    return badge(str(status), tone=_tone_of(status), title=f"HTTP {status}")
+
+
+def exchange_status(status: str, http: int) -> Html:
+    """Render the status of an exchange. A response of 400 or more is never shown in green."""
+    tone = "" if status == "failed" or http < _REFUSED else _tone_of(http)
+    shown = http_status(http)
+    return fragment(badge(status, tone=tone), (" ", shown) if shown is not None else None)
+
+
+def _tone_of(http: int) -> str:
+    return "warn" if http < _FAILED else "bad"
+
+
+def ending_class(status: str, http: int) -> str:
+    """The CSS class of an exchange in a drawing, by how it ended."""
+    if status == "failed" or http >= _FAILED:
+        return "failed"
+    return "refused" if http >= _REFUSED else "went"
+
+
+def verdict_tone(verdict: str, ending: str) -> str:
+    """The colour of a verdict. A replay that failed is not a success, however much it is like its
+    source."""
+    tone = _TONES.get(verdict, "plain")
+    return "plain" if ending == "failed" and tone == "good" else tone
+
+
+def replay_state(state: str, verdict: str, ending: str) -> Html:
+    """The state of a replay. A completed one has the colour of what came of it."""
+    completed = state == "completed" and bool(verdict)
+    return badge(state, tone=verdict_tone(verdict, ending) if completed else "")
+
+
+def judged(verdict: str, cause: str, ending: str = "", http: int = 0) -> Html:
+    """The verdict on a replay, how its exchange ended unless well, and the first difference."""
+    ended: Html | None = None
+    if http >= _REFUSED:
+        ended = http_status(http)
+    elif ending == "failed":
+        ended = badge("failed")
     return fragment(
-        badge(verdict) if verdict else None,
+        badge(verdict, tone=verdict_tone(verdict, ending)) if verdict else None,
+        (" ", ended) if ended is not None else None,
         tag("span", f" {cause}", class_="dim cause") if cause else None,
     )
 

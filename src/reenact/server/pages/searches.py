@@ -46,7 +46,7 @@ async def _list(ask: Ask, problem: Problem | None = None) -> Response:
         "Saved searches",
         alert(problem) if problem is not None else None,
         table(heads, rows, none=none, caption="Saved searches, by name"),
-        pieces(ask, found.next),
+        pieces(ask, found.next, ("First", "Next")),
         here="/exchanges",
         heading=tag("div", link("/exchanges", "History", class_="button"), class_="actions"),
         status=200 if problem is None else problem.status,
@@ -58,7 +58,7 @@ def _row(ask: Ask, one: SavedSearch) -> tuple[Child, ...]:
     place = place_of(one.filters)
     return (
         link(place, one.name, class_="route"),
-        said or "every exchange",
+        said or "every exchange except replays",
         one.changed_by,
         stamp(one.changed_at),
         _actions(ask, one),

@@ -8,7 +8,7 @@ import msgspec
 
 from reenact.server.asking import Ask
 from reenact.server.batches.shapes import Search
-from reenact.server.exchanges.paging import yes_or_no
+from reenact.server.exchanges.paging import with_replays, yes_or_no
 from reenact.server.pages.lists import times_of
 from reenact.server.pages.markup import url
 from reenact.server.pages.saying import clock, count, duration
@@ -27,11 +27,11 @@ __all__ = [
 
 _WORDS: Final = ("app", "environment", "route", "status", "traceId", "correlationId", "text")
 _FLAGS: Final = ("replay", "replayable")
-_CHOSEN: Final = {
-    "replay": ("replays only", "originals only"),
-    "replayable": ("replayable only", "not replayable only"),
+_CHOSEN: Final[dict[str, dict[Any, str]]] = {
+    "replay": {True: "replays only", False: "originals only", "any": "originals and replays"},
+    "replayable": {True: "replayable only", False: "not replayable only"},
 }
-"""What a flag that is set chooses, and one that is not."""
+"""Descriptions of the values of a flag."""
 _SAID: Final = {
     "replay": "which",
     "replayable": "which",
@@ -46,10 +46,8 @@ _SAID: Final = {
 def search_in(ask: Ask) -> dict[str, Any]:
     """The search in the address of a page, as the API takes it. Raises :class:`Problem`."""
     found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
-    for name in _FLAGS:
-        so = yes_or_no(ask, name)
-        if so is not None:
-            found[name] = so
+    flags = {"replay": with_replays(ask), "replayable": yes_or_no(ask, "replayable")}
+    found |= {name: value for name, value in flags.items() if value is not None}
     return found | times_of(ask)
 
 
@@ -86,10 +84,15 @@ def place_of(search: Search) -> str:
     """Where the history shows what ``search`` finds."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     query = {name: str(found[name]) for name in _WORDS if found.get(name)}
-    query |= {name: "true" if found[name] else "false" for name in _FLAGS if name in found}
+    query |= {name: _flag(found[name]) for name in _FLAGS if name in found}
     times = {"from": search.since, "to": search.until}
     query |= {name: clock(at).replace(" ", "T") for name, at in times.items() if at}
     return url("/exchanges", **query, within=search.within or "")
+
+
+def _flag(value: bool | str) -> str:
+    """A flag as an address has it."""
+    return value if isinstance(value, str) else "true" if value else "false"
 
 
 def filters_said(search: Search) -> list[tuple[str, str]]:
@@ -110,7 +113,7 @@ def search_said(search: Search) -> str:
 
 def _said(name: str, value: Any) -> str:
     if name in _CHOSEN:
-        return _CHOSEN[name][not value]
+        return _CHOSEN[name][value]
     if name in ("since", "until"):
         return f"{clock(value)} UTC"
     if name == "within":

@@ -4,7 +4,7 @@ model."""
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,9 +14,9 @@ from reenact.exchange.model import Exchange
 from reenact.server.exchanges.recordings import with_recording
 from reenact.server.ports import Server
 from reenact.store.source import SeekableSource
-from reenact.views.page.contents import contents
+from reenact.views.page.contents import Window, contents
 from reenact.views.page.conversations import conversation
-from reenact.views.page.run import run_page
+from reenact.views.page.run import left_out, run_page
 from reenact.views.steps import Step, read_steps
 
 __all__ = ["Told", "run_view", "tell"]
@@ -49,7 +49,8 @@ async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, .
             steps = {step.seq: step for lane in lanes for step in lane}
             return tuple(_told(call, steps.get(call.seq), exchange) for call in calls)
 
-    return await with_recording(server, tenant, exchange.recording.digest, read)
+    async with server.intake.readers.turn(tenant):
+        return await with_recording(server, tenant, exchange.recording.digest, read)
 
 
 def _told(call: Call, step: Step | None, exchange: Exchange) -> Told:
@@ -67,12 +68,31 @@ def _told(call: Call, step: Step | None, exchange: Exchange) -> Told:
     return told
 
 
+_STEPS: Final = 2_000
+_SIZE: Final = 8 << 20
+
+
 async def run_view(
-    server: Server, tenant: str, digest: str, name: str, *, back: tuple[str, str]
+    server: Server,
+    tenant: str,
+    digest: str,
+    name: str,
+    *,
+    back: tuple[str, str],
+    here: str,
+    first: int = 1,
 ) -> str:
-    """The page that ``reenact view`` makes of a recording, with a way ``back``."""
+    """The page that ``reenact view`` makes of a recording, with a way ``back``. A long recording has
+    several, which begin with the event ``first``; ``here`` is the address without that. Raises
+    :class:`Problem`."""
 
     def read(source: SeekableSource) -> str:
-        return run_page(name, contents(name, source.manifest(), read_steps(source)), back=back)
+        window = Window(first=first, steps=_STEPS, size=_SIZE)
+        made = contents(name, source.manifest(), read_steps(source), window=window)
+        links = [(here, "First steps")] if made["left"]["before"] else []
+        if made["left"]["next"] is not None:
+            links.append((f"{here}?from={made['left']['next']}", "Next steps"))
+        return run_page(name, made, back=back, note=left_out(made), links=links)
 
-    return await with_recording(server, tenant, digest, read)
+    async with server.intake.readers.turn(tenant):
+        return await with_recording(server, tenant, digest, read)

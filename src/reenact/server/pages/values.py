@@ -13,6 +13,7 @@ from reenact.server.pages.markup import Child, Html, fragment, tag
 from reenact.server.pages.saying import count, size
 
 __all__ = [
+    "LONGEST",
     "block",
     "data",
     "facts",
@@ -25,7 +26,8 @@ __all__ = [
 ]
 
 _LONG: Final = 200
-_LONGEST: Final = 200_000
+LONGEST: Final = 200_000
+"""Characters of a text on a page."""
 _HEX: Final = 512
 _MANY: Final = 40
 """Pairs that would hide what stands below them."""
@@ -46,10 +48,10 @@ def value(item: Any) -> Html:
 
 def block(text: str) -> Html:
     """A text as it is, as much of it as a page can hold."""
-    if len(text) <= _LONGEST:
+    if len(text) <= LONGEST:
         return tag("pre", text, tabindex=0)
-    said = f"The first {_LONGEST:,} of {count(len(text), 'character')}."
-    return fragment(tag("p", said, class_="dim"), tag("pre", text[:_LONGEST], tabindex=0))
+    said = f"The first {LONGEST:,} of {count(len(text), 'character')}."
+    return fragment(tag("p", said, class_="dim"), tag("pre", text[:LONGEST], tabindex=0))
 
 
 def folded(summary: Child, *inside: Child, open_: bool = False, class_: str = "fold") -> Html:

@@ -8,6 +8,7 @@ from typing import Final
 
 from reenact.exchange.comparison.correlating import Graph, Node
 from reenact.server.pages.markup import Html, tag
+from reenact.server.pages.saying import ending_class
 
 __all__ = ["waterfall"]
 
@@ -72,6 +73,6 @@ def _bar(node: Node, top: Node, end: float, y: int, high: int) -> Html:
         y=middle,
         width=f"{width:.1f}",
         height=_THICK,
-        class_="failed" if node.status == "failed" else "went",
+        class_=ending_class(node.status, node.http_status),
     )
     return Html(track + bar)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
@@ -36,20 +35,27 @@ __all__ = [
 
 FIRST_ROLES: Final = ("tenant admin", "platform admin", "replayer")
 """Of whoever follows the set-up link. Replaying in production is granted by itself."""
-_HOST: Final = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]+)?|\[[0-9a-fA-F:.]+\](:[0-9]+)?")
 
 
-def address_here(request: Request) -> str:
-    """Where this server is for whoever asks, such as ``https://reenact.example``; empty when the
-    request has no host that can be trusted to be one."""
-    host = request.headers.get("host", "")
-    scheme = "https" if is_secure(request) else "http"
-    return f"{scheme}://{host}" if _HOST.fullmatch(host) else ""
+def address_here(server: Server, request: Request) -> str:
+    """Return the address of this server for links, such as ``https://reenact.example``.
+
+    It is the configured public address, otherwise the one that the server listens on. It is empty
+    behind a proxy with TLS, whose address only the configuration knows: the ``Host`` header is
+    whatever the client sends.
+    """
+    if server.public_url:
+        return server.public_url
+    bound = request.scope.get("server")
+    if is_secure(request) or bound is None or not bound[1]:
+        return ""
+    host, port = bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def link_to(request: Request, page: str, token: str) -> str:
-    """A link for a browser; without the host where :func:`address_here` knows none."""
-    return f"{address_here(request)}{page}?token={token}"
+def link_to(server: Server, request: Request, page: str, token: str) -> str:
+    """Return a link for a browser; a relative one where :func:`address_here` knows no address."""
+    return f"{address_here(server, request)}{page}?token={token}"
 
 
 async def is_set_up(server: Server, token: str) -> bool:
@@ -119,7 +125,7 @@ async def invite(
         await people_rows.set_password(
             scope, user.id, password="", invite_hash=kept, invite_expires_at=expires
         )
-    link = link_to(request, "/invite", token)
+    link = link_to(server, request, "/invite", token)
     return Invited(id=user.id, email=user.email, link=link, expires_at=expires)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from reenact.server.access import Grant
 from reenact.server.answering import Listed, answer, listed
 from reenact.server.asking import Ask
 from reenact.server.changing import changed
@@ -117,10 +118,13 @@ async def add_user(ask: Ask) -> Response:
     """``POST /api/v1/users``: 201 with the one-time link. Raises :class:`Problem`."""
     ask.require("tenant:admin")
     asked = await ask.json(UserAsked)
+    grants = [grant_of(ask, one) for one in asked.grants]
     async with ask.server.database.writing(ask.tenant) as scope:
         invited = await accounts.invite(ask.server, scope, ask.request, asked.email)
         record = changed(ask.principal, "user.created", "user", invited.id, "tenant:admin")
         await ask.server.auditor.write(scope, record)
+        for grant in grants:
+            await _add_grant(ask, scope, invited.id, grant)
     return answer(invited, 201)
 
 
@@ -156,24 +160,29 @@ async def add_grant(ask: Ask) -> Response:
     """``POST /api/v1/users/{id}/grants``: 201 with the grant; 404 for no such user."""
     ask.require("tenant:admin")
     grant = grant_of(ask, await ask.json(GrantAsked))
-    now, by = ask.server.now(), ask.principal.id
     async with ask.server.database.writing(ask.tenant) as scope:
         user = await _user(ask, scope)
-        await people_rows.add_grant(scope, "user", user.id, grant, now, by)
-        record = changed(
-            ask.principal,
-            "role.granted",
-            "user",
-            user.id,
-            "tenant:admin",
-            grant=grant.id,
-            what=grant.what,
-            environment=grant.environment,
-            app=grant.app,
-            expiresAt=str(grant.expires_at or ""),
-        )
-        await ask.server.auditor.write(scope, record)
+        await _add_grant(ask, scope, user.id, grant)
     return answer(show_grant(grant), 201)
+
+
+async def _add_grant(ask: Ask, scope: Scope, user: str, grant: Grant) -> None:
+    """Store a grant and its audit record."""
+    now, by = ask.server.now(), ask.principal.id
+    await people_rows.add_grant(scope, "user", user, grant, now, by)
+    record = changed(
+        ask.principal,
+        "role.granted",
+        "user",
+        user,
+        "tenant:admin",
+        grant=grant.id,
+        what=grant.what,
+        environment=grant.environment,
+        app=grant.app,
+        expiresAt=str(grant.expires_at or ""),
+    )
+    await ask.server.auditor.write(scope, record)
 
 
 async def remove_grant(ask: Ask) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reenact.server.access import Grant, is_grantable, permissions_of
+from reenact.server.access import GRANTABLE, ROLES, Grant, is_grantable, permissions_of
 from reenact.server.asking import Ask
 from reenact.server.people.shapes import GrantAsked
 from reenact.server.problems import Problem
@@ -21,7 +21,12 @@ _OF_THE_PLATFORM: Final = frozenset({"platform:admin", "metrics:read"})
 def grant_of(ask: Ask, asked: GrantAsked) -> Grant:
     """A new grant. Raises :class:`Problem`: nobody but a platform administrator makes one."""
     if not is_grantable(asked.role):
-        raise Problem("invalid", "there is no such role or permission", field="role")
+        raise Problem(
+            "invalid",
+            f"unknown role or permission {asked.role[:_LONGEST]!r}",
+            hint=f"roles: {', '.join(ROLES)}; permissions: {', '.join(GRANTABLE)}",
+            field="role",
+        )
     for name in ("environment", "app"):
         if len(getattr(asked, name)) > _LONGEST:
             raise Problem("invalid", f"{name} is too long", field=name)

@@ -64,12 +64,6 @@ class InviteTaken(_Asked, frozen=True):
     password: str
 
 
-class UserAsked(_Asked, frozen=True):
-    """Somebody to invite."""
-
-    email: str
-
-
 class GrantAsked(_Asked, frozen=True):
     """``role`` is a role, or the name of a permission."""
 
@@ -77,6 +71,13 @@ class GrantAsked(_Asked, frozen=True):
     environment: str = ""
     app: str = ""
     expires_at: int = 0
+
+
+class UserAsked(_Asked, frozen=True):
+    """A user to invite, with all their grants or not at all."""
+
+    email: str
+    grants: list[GrantAsked] = []
 
 
 class KeyAsked(_Asked, frozen=True):

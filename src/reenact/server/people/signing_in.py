@@ -14,6 +14,7 @@ from reenact.server.people.throttling import ACCOUNT, ADDRESS, after_failure, ch
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
 from reenact.server.storage import platform
+from reenact.server.storage.database import Platform
 from reenact.server.storage.people_rows import User
 
 __all__ = ["SignedIn", "sign_in", "sign_out"]
@@ -39,7 +40,9 @@ async def sign_in(
     await _count(server, account, address)
     async with server.database.platform() as transaction:
         users = await platform.users_by_email(transaction, plain)
-    users = [user for user in users if tenant in ("", user.tenant)]
+        if tenant:
+            wanted = await platform.tenant_ids(transaction, tenant)
+            users = [user for user in users if user.tenant in wanted]
     found = await _matching(server, users, password)
     if not found:
         await _record_refusals(server, request, users)
@@ -49,7 +52,7 @@ async def sign_in(
         before = await platform.attempts(transaction, address)
         less = platform.Attempts(max(0, before.failures - 1), server.now())
         await platform.note_attempt(transaction, address, less)
-        user = _only(found)
+        user = await _only(transaction, found)
         opened = await open_session(server, transaction, user, cookie_of(request))
         actor = _actor(request, user, session_name(opened.hash))
         record = Record(tenant=user.tenant, actor=actor, action="session.opened", outcome="ok")
@@ -79,12 +82,15 @@ async def _matching(server: Server, users: list[User], password: str) -> list[Us
     return [user for user in users if await server.passwords.check(password, user.password)]
 
 
-def _only(users: list[User]) -> User:
+async def _only(transaction: Platform, users: list[User]) -> User:
     if len(users) > 1:
+        tenants = [await platform.tenant_by_id(transaction, user.tenant) for user in users]
+        names = sorted(one.name for one in tenants if one is not None)
         raise Problem(
             "invalid",
-            "there are accounts of this name in several tenants",
-            hint="say which one",
+            f"several tenants have an account with this address: {', '.join(names)}",
+            hint="name the tenant",
+            command="reenact login URL --tenant NAME",
             tenants=[user.tenant for user in users],
         )
     return users[0]

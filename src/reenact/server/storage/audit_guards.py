@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["GROWING", "POSTGRES_GUARDS", "SQLITE_GUARDS"]
+__all__ = ["GROWING", "POSTGRES_FUNCTIONS", "POSTGRES_GUARDS", "POSTGRES_TRIGGERS", "SQLITE_GUARDS"]
 
 GROWING: Final = ("audit_records", "audit_nodes", "audit_heads")
 """The tables that only grow."""
@@ -53,14 +53,32 @@ SQLITE_GUARDS: Final[tuple[str, ...]] = tuple(
 )
 
 
-def _postgres(table: str) -> tuple[str, ...]:
+POSTGRES_TRIGGERS: Final = ("insert", "no_change", "no_truncate")
+"""Behind the name of the table and an underscore."""
+
+
+def _bodies(table: str) -> dict[str, str]:
     refuse = f"RAISE EXCEPTION '{_WORDS}' USING ERRCODE = 'integrity_constraint_violation';"
-    body = f"BEGIN IF {_REFUSED[table]} THEN {refuse} END IF; RETURN NEW; END"
+    return {
+        f"{table}_insert": f" BEGIN IF {_REFUSED[table]} THEN {refuse} END IF; RETURN NEW; END ",
+        f"{table}_kept": f" BEGIN {refuse} END ",
+    }
+
+
+POSTGRES_FUNCTIONS: Final[dict[str, str]] = {
+    name: body for table in GROWING for name, body in _bodies(table).items()
+}
+"""The bodies of the functions that the triggers execute."""
+
+
+def _postgres(table: str) -> tuple[str, ...]:
+    functions = (
+        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql "
+        f"AS $body${body}$body$"
+        for name, body in _bodies(table).items()
+    )
     return (
-        f"CREATE OR REPLACE FUNCTION {table}_insert() RETURNS trigger LANGUAGE plpgsql "
-        f"AS $body$ {body} $body$",
-        f"CREATE OR REPLACE FUNCTION {table}_kept() RETURNS trigger LANGUAGE plpgsql "
-        f"AS $body$ BEGIN {refuse} END $body$",
+        *functions,
         f"CREATE TRIGGER {table}_insert BEFORE INSERT ON {table} "
         f"FOR EACH ROW EXECUTE FUNCTION {table}_insert()",
         f"CREATE TRIGGER {table}_no_change BEFORE UPDATE OR DELETE ON {table} "

@@ -79,7 +79,7 @@ async def asked_items(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
 
 async def settled(scope: Scope, batch_id: str, last: Sequence[str]) -> Sequence[Row[Any]]:
     """Items whose replays are in one of the states ``last``, with what came of these."""
-    names = ("state", "code", "message", "verdict", "cause")
+    names = ("state", "code", "message", "verdict", "cause", "ending", "http_status")
     columns = (BATCH_ITEMS.c.exchange_id, *(REPLAYS.c[name] for name in names))
     joined = (REPLAYS.c.tenant == scope.tenant, REPLAYS.c.replay_id == BATCH_ITEMS.c.replay_id)
     return await scope.all(
@@ -108,8 +108,9 @@ async def count_of_agent(scope: Scope, agent_id: str, since: int) -> tuple[int, 
 
 
 async def count_outcomes(scope: Scope, ids: Sequence[str]) -> dict[str, list[Row[Any]]]:
-    """By batch: ``state``, ``outcome``, ``verdict``, ``code`` and how many ``items`` have them."""
-    names = ("batch_id", "state", "outcome", "verdict", "code")
+    """By batch: ``state``, ``outcome``, ``verdict``, ``ending``, ``code`` and how many ``items`` have
+    them."""
+    names = ("batch_id", "state", "outcome", "verdict", "ending", "code")
     columns = [BATCH_ITEMS.c[name] for name in names]
     counted = scope.select(BATCH_ITEMS, *columns, func.count().label("items"))
     counted = counted.where(BATCH_ITEMS.c.batch_id.in_(ids))

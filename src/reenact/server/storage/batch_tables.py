@@ -57,6 +57,8 @@ BATCH_ITEMS: Final = of_tenant(
     Column("message", Words, nullable=False),
     Column("verdict", Words, nullable=False),
     Column("cause", Words, nullable=False),
+    Column("ending", Words, nullable=False),
+    Column("http_status", Whole, nullable=False),
     key=("batch_id", "exchange_id"),
     extra=(
         Index("batch_items_in_order", "tenant", "batch_id", "position", unique=True),
@@ -67,7 +69,7 @@ BATCH_ITEMS: Final = of_tenant(
     ),
 )
 """One exchange of a batch. ``state`` is ``waiting``, ``asked`` (it has a replay), ``ended`` (that has
-ended, with ``outcome`` and ``verdict``), ``refused``, ``skipped`` (never tried) or ``cancelled``."""
+ended, with ``outcome``, ``verdict``, ``ending`` and ``http_status``), ``refused``, ``skipped`` (never tried) or ``cancelled``."""
 
 SEARCHES: Final = of_tenant(
     "searches",

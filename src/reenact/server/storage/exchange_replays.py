@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, Select, func, select, text
+from sqlalchemy import Row, Select, and_, func, or_, select, text
 
 from reenact.server.access import Place
 from reenact.server.storage.database import Platform, Scope
 from reenact.server.storage.exchange_paging import Page, newest, within
-from reenact.server.storage.exchange_tables import COMPARED, IDEMPOTENCY, OPEN, REPLAYS
+from reenact.server.storage.exchange_tables import AGENTS, COMPARED, IDEMPOTENCY, OPEN, REPLAYS
 
 __all__ = [
     "LATELY",
@@ -24,8 +24,10 @@ __all__ = [
     "find_request",
     "list_replays",
     "listing",
+    "open_replays",
     "remember_request",
     "replays_of",
+    "stranded_replays",
     "verdicts_of",
 ]
 
@@ -87,7 +89,8 @@ def listing(
 
 async def replays_of(scope: Scope, exchange_id: str, most: int) -> Sequence[Row[Any]]:
     """The newest replays of an exchange: their ids, states and verdicts."""
-    columns = (REPLAYS.c.replay_id, REPLAYS.c.state, REPLAYS.c.verdict, REPLAYS.c.exchange_id)
+    names = ("replay_id", "state", "verdict", "ending", "http_status", "exchange_id")
+    columns = [REPLAYS.c[name] for name in names]
     return await scope.all(
         scope.select(REPLAYS, *columns)
         .where(REPLAYS.c.source_exchange_id == exchange_id)
@@ -123,6 +126,26 @@ async def due_replays(platform: Platform, now: int, most: int) -> Sequence[Row[A
         select(REPLAYS.c.tenant, REPLAYS.c.replay_id)
         .where(text(OPEN), REPLAYS.c.due_at <= now)
         .order_by(REPLAYS.c.due_at)
+        .limit(most)
+    )
+
+
+async def open_replays(scope: Scope, agent_id: str) -> Sequence[Row[Any]]:
+    """The replays of one agent that have not ended."""
+    return await scope.all(
+        scope.select(REPLAYS).where(text(OPEN), REPLAYS.c.agent_id == agent_id).limit(_AT_ONCE)
+    )
+
+
+async def stranded_replays(platform: Platform, heard: int, most: int) -> Sequence[Row[Any]]:
+    """Tenants and ids of replays that were requested of agents which are gone: they signed off, or
+    were not heard after ``heard``."""
+    silent = or_(AGENTS.c.gone_at > 0, AGENTS.c.last_seen_at <= heard)
+    same = and_(AGENTS.c.tenant == REPLAYS.c.tenant, AGENTS.c.agent_id == REPLAYS.c.agent_id)
+    return await platform.all(
+        select(REPLAYS.c.tenant, REPLAYS.c.replay_id)
+        .join(AGENTS, same)
+        .where(text(OPEN), REPLAYS.c.state == "requested", silent)
         .limit(most)
     )
 

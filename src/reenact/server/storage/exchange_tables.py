@@ -50,6 +50,7 @@ AGENTS: Final = of_tenant(
     Column("version", Words, nullable=False),
     Column("routes", LargeBinary, nullable=False),
     Column("capabilities", Words, nullable=False),
+    Column("containment", Words, nullable=False),
     Column("epoch", Whole, nullable=False),
     Column("registered_at", Whole, nullable=False),
     Column("last_seen_at", Whole, nullable=False),
@@ -62,7 +63,7 @@ AGENTS: Final = of_tenant(
     key=("agent_id",),
     extra=(Index("agents_by_place", "tenant", "app", "environment", "last_seen_at"),),
 )
-"""``routes`` is JSON; ``last_command`` the number of the newest command for it; ``stream`` counts the
+"""``routes`` and ``containment`` are JSON; ``last_command`` the number of the newest command for it; ``stream`` counts the
 streams that it opened, of which only the last one counts."""
 
 EXCHANGES: Final = of_tenant(
@@ -88,6 +89,7 @@ EXCHANGES: Final = of_tenant(
     Column("correlation_id", Words, nullable=False),
     Column("error_type", Words, nullable=False),
     Column("error_message", Words, nullable=False),
+    Column("http_status", Whole, nullable=False),
     Column("recording_digest", Words, nullable=False),
     Column("recording_size", Whole, nullable=False),
     Column("digest", Words, nullable=False),
@@ -116,8 +118,8 @@ EXCHANGES: Final = of_tenant(
         only("exchanges_by_recording", WITH_RECORDING, "recording_digest"),
     ),
 )
-"""``document`` is the exchange as it came in, compressed; ``digest`` that of its canonical JSON. A row is
-never changed.
+"""``document`` is the exchange as it came in, compressed; ``digest`` that of its canonical JSON;
+``http_status`` that of its response, 0 for none. A row is never changed.
 
 Lists are in the order of ``started_at`` and ``exchange_id``, and so every index that a filter uses ends
 with these: SQLite, which keeps no statistics, would otherwise walk through all of them in order. There
@@ -144,6 +146,8 @@ REPLAYS: Final = of_tenant(
     Column("route_id", Words, nullable=False),
     Column("boundaries", Words, nullable=False),
     Column("strict", Whole, nullable=False),
+    Column("environment_variables", Words, nullable=False),
+    Column("containment", Words, nullable=False),
     Column("revision", Words, nullable=False),
     Column("reason", Words, nullable=False),
     Column("patch", LargeBinary, nullable=False),
@@ -155,6 +159,8 @@ REPLAYS: Final = of_tenant(
     Column("depth", Whole, nullable=False),
     Column("verdict", Words, nullable=False),
     Column("cause", Words, nullable=False),
+    Column("ending", Words, nullable=False),
+    Column("http_status", Whole, nullable=False),
     Column("audit_seq", Whole, nullable=False),
     Column("result_seq", Whole, nullable=False),
     key=("replay_id",),
@@ -180,9 +186,11 @@ REPLAYS: Final = of_tenant(
         ),
     ),
 )
-"""``due_at`` is when the present state ends by itself; ``payload`` what is to be replayed, compressed;
+"""``containment``, as JSON, is what the app agent had declared when the replay was requested;
+``due_at`` is when the present state ends by itself; ``payload`` what is to be replayed, compressed;
 ``redacted`` the places in it that hold no value; ``actor`` who asked, as JSON, for dispatching;
-``audit_seq`` and ``result_seq`` its two records, the second 0 until there is one.
+``ending`` how its exchange ended (``completed``, ``refused``, ``failed``), empty until it has one, and
+``http_status`` that of its response; ``audit_seq`` and ``result_seq`` its two records, the second 0 until there is one.
 
 Indexes are as those of exchanges; who is looked for by a verdict says also that there is one. What is
 looked for in all tenants is what has not ended, and that is little."""

@@ -1,8 +1,9 @@
 """What holds whatever a statement says: tenants see their own rows, and the audit log only grows.
 
-Looked at whenever a server starts, and put back where it was removed: that hides nothing, since what
-was done without it shows when the log is verified. What is there already is left alone, because
-changing a table waits for everybody who uses it.
+Checked whenever a server starts. A missing policy is put back. When a guard of the audit log is
+missing, the server does not start: somebody has removed it, and has perhaps changed the log. ``reenact
+serve --migrate-only`` puts it back. What is there already is left alone, because changing a table
+waits for everybody who uses it.
 """
 
 from __future__ import annotations
@@ -10,22 +11,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from sqlalchemy import Connection, Table, text
+from sqlalchemy import Connection, Table, inspect, text
 
-from reenact.server.storage.audit_guards import GROWING, POSTGRES_GUARDS, SQLITE_GUARDS
+from reenact.errors import UsageError
+from reenact.server.storage.audit_guards import (
+    GROWING,
+    POSTGRES_FUNCTIONS,
+    POSTGRES_GUARDS,
+    POSTGRES_TRIGGERS,
+    SQLITE_GUARDS,
+)
 from reenact.server.storage.database import EVERYBODY
+from reenact.server.storage.migrating import are_steps_due
 from reenact.server.storage.tables import METADATA, TENANTS
 
-__all__ = ["are_guards_due", "guard"]
+__all__ = ["are_guards_due", "check_audit_guards", "guard"]
 
 _POLICY: Final = "of_tenant"
+_MAY_CHANGE: Final = text("SELECT has_table_privilege(:name, 'UPDATE, DELETE, TRUNCATE')")
 
 
 def guard(connection: Connection) -> None:
     """For :meth:`Platform.define`."""
     if connection.dialect.name == "sqlite":
+        missing = set(_sqlite_missing(connection, exact=True))
         for statement in SQLITE_GUARDS:
-            connection.exec_driver_sql(statement)
+            name = statement.replace(" IF NOT EXISTS", "", 1).split()[2]
+            if name in missing:
+                connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
+                connection.exec_driver_sql(statement)
         return
     for statement in (*_missing_policies(connection), *_missing_guards(connection)):
         connection.exec_driver_sql(statement)
@@ -34,6 +48,58 @@ def guard(connection: Connection) -> None:
 def are_guards_due(connection: Connection) -> bool:
     """Would :func:`guard` do something, on PostgreSQL?"""
     return any(True for _ in (*_missing_policies(connection), *_missing_guards(connection)))
+
+
+def check_audit_guards(connection: Connection) -> None:
+    """Raise :class:`UsageError` when a guard of the audit log is missing, disabled or changed.
+
+    For :meth:`Platform.define`, before anything is changed. A database in which no server has worked
+    yet has no guards to miss.
+    """
+    if not inspect(connection).has_table("deployment"):
+        return
+    if connection.scalar(text("SELECT count(*) FROM deployment")) == 0:
+        return
+    # The statements of a later version can differ; its steps come first.
+    exact = not are_steps_due(connection)
+    sqlite = connection.dialect.name == "sqlite"
+    missing = sorted((_sqlite_missing if sqlite else _postgres_missing)(connection, exact))
+    if missing:
+        raise UsageError(
+            f"the database has lost guards of its audit log: {', '.join(missing)}",
+            hint="find out who removed them and compare the log with an earlier head (reenact audit verify); "
+            "then put them back: reenact serve --migrate-only, with the same --data and --database",
+        )
+
+
+def _sqlite_missing(connection: Connection, exact: bool) -> Iterator[str]:
+    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    there = {row.name: row.sql for row in connection.execute(query)}
+    for statement in SQLITE_GUARDS:
+        # SQLite stores the statement without IF NOT EXISTS.
+        wanted = statement.replace(" IF NOT EXISTS", "", 1)
+        name = wanted.split()[2]
+        if name not in there or (exact and there[name] != wanted):
+            yield name
+
+
+def _postgres_missing(connection: Connection, exact: bool) -> Iterator[str]:
+    triggers = text(
+        "SELECT tgname FROM pg_trigger WHERE tgrelid = CAST(:name AS regclass) "
+        "AND NOT tgisinternal AND tgenabled IN ('O', 'A')"
+    )
+    for name in GROWING:
+        there = set(connection.scalars(triggers, {"name": name}))
+        yield from {f"{name}_{one}" for one in POSTGRES_TRIGGERS} - there
+        if connection.scalar(_MAY_CHANGE, {"name": name}):
+            yield f"the right to change {name} was given back"
+    functions = text(
+        "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
+    )
+    bodies = {row.proname: row.prosrc for row in connection.execute(functions)}
+    for name, body in POSTGRES_FUNCTIONS.items():
+        if exact and bodies.get(name) != body:
+            yield f"{name}()"
 
 
 def _owner(table: Table) -> str:
@@ -65,17 +131,9 @@ def _policy(table: str, owner: str) -> Iterator[str]:
 
 
 def _missing_guards(connection: Connection) -> Iterator[str]:
-    query = text(
-        "SELECT count(*) FROM pg_trigger WHERE tgrelid = CAST(:name AS regclass) "
-        "AND NOT tgisinternal AND tgenabled <> 'D'"
-    )
-    may = text("SELECT has_table_privilege(:name, 'UPDATE, DELETE, TRUNCATE')")
+    missing = " ".join(_postgres_missing(connection, exact=True))
     for name in GROWING:
-        whole = connection.scalar(query, {"name": name}) == _TRIGGERS
-        if not whole or connection.scalar(may, {"name": name}):
-            for trigger in ("insert", "no_change", "no_truncate"):
+        if name in missing:
+            for trigger in POSTGRES_TRIGGERS:
                 yield f"DROP TRIGGER IF EXISTS {name}_{trigger} ON {name}"
             yield from POSTGRES_GUARDS[name]
-
-
-_TRIGGERS: Final = 3

@@ -30,6 +30,7 @@ __all__ = [
     "session_by_hash",
     "setup_hash",
     "tenant_by_id",
+    "tenant_ids",
     "tenants",
     "touch_key",
     "touch_session",
@@ -144,6 +145,15 @@ async def tenant_by_id(platform: Platform, tenant: str) -> TenantFacts | None:
     """None when there is none."""
     row = await platform.one(select(TENANTS).where(TENANTS.c.id == tenant))
     return None if row is None else _tenant(row)
+
+
+async def tenant_ids(platform: Platform, text: str) -> frozenset[str]:
+    """Return the ids of the tenants that ``text`` means: the one with this id, otherwise those with
+    this name."""
+    if await tenant_by_id(platform, text) is not None:
+        return frozenset({text})
+    named = await platform.all(select(TENANTS.c.id).where(TENANTS.c.name == text))
+    return frozenset(row.id for row in named)
 
 
 async def add_tenant(platform: Platform, tenant: TenantFacts, now: int) -> None:

@@ -18,7 +18,7 @@ from reenact.server.storage import (
     telemetry_tables,
 )
 from reenact.server.storage.database import Database, Platform
-from reenact.server.storage.guarding import guard
+from reenact.server.storage.guarding import check_audit_guards, guard
 from reenact.server.storage.migrating import migrate, newest
 from reenact.server.storage.rights import check_rights, let_serve
 from reenact.server.storage.tables import DEPLOYMENT, TENANTS
@@ -69,11 +69,12 @@ async def settle(
 ) -> DeploymentFacts:
     """What is there, brought up to date; or made, with the first tenant, when there is nothing.
     ``prepare`` is called for that, and gives the keys. One transaction, and nobody else in it. Raises
-    :class:`UsageError` for a database of a later version."""
+    :class:`UsageError` for a database of a later version, and for one whose audit log has lost a guard."""
     async with database.platform(write=True) as platform:
         if database.dialect == "postgresql":
             await _check_role(platform)
             await platform.define(check_rights)
+        await platform.define(check_audit_guards)
         await platform.define(migrate)
         await platform.define(guard)
         if await platform.one(select(DEPLOYMENT.c.id)) is None:

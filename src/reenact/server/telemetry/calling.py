@@ -19,6 +19,7 @@ from reenact.lenses.meaning import Answered
 from reenact.server.exchanges.recordings import recording_of
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
+from reenact.store.limits import ReadLimits
 from reenact.store.pack import unpack
 from reenact.store.reading import open_recording
 from reenact.views.saying import meaning_of
@@ -58,19 +59,19 @@ async def out_calls(server: Server, tenant: str, exchange: Exchange) -> tuple[Ou
         return ()
     try:
         data = await recording_of(server, tenant, exchange)
-        return await asyncio.to_thread(_read, data, exchange.processors)
+        return await asyncio.to_thread(_read, data, exchange.processors, server.limits.read)
     except (Problem, ReenactError):
         return ()  # a trace without its calls is better than none
 
 
-def _read(data: bytes, processors: Sequence[Processor]) -> tuple[OutCall, ...]:
+def _read(data: bytes, processors: Sequence[Processor], limits: ReadLimits) -> tuple[OutCall, ...]:
     with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
         packed, capture = Path(folder, "packed"), Path(folder, "capture")
         packed.write_bytes(data)
-        unpack(packed, capture, most=_LOOSER * _LARGEST)
-        with open_recording(capture) as source:
+        unpack(packed, capture, most=_LOOSER * _LARGEST, limits=limits)
+        with open_recording(capture, limits=limits) as source:
             owners = {call.seq: call.processor_seq for call in read_calls(source, processors)}
-        with open_recording(capture) as source:
+        with open_recording(capture, limits=limits) as source:
             lanes = read_steps(source).lanes.values()
             steps = sorted((step for lane in lanes for step in lane), key=lambda one: one.seq)
             return tuple(_told(steps, owners))

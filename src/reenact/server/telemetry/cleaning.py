@@ -19,7 +19,8 @@ __all__ = ["clean_span", "resource_of"]
 
 @cache
 def _redactor() -> Redactor:
-    return Redactor()
+    # OpenTelemetry's ``session.id`` names a visit and gives no access. It connects exchanges.
+    return Redactor(not_secret_names=("session.id",))
 
 
 def resource_of(group: Group) -> dict[str, Any]:

@@ -70,12 +70,12 @@ async def run(server: Server, stop: asyncio.Event) -> None:
 async def export(server: Server) -> int:
     """Send what is there, a batch of each tenant; gives the size of the largest one."""
     async with server.database.platform() as transaction:
-        tenants = [tenant.id for tenant in await platform.tenants(transaction)]
+        tenants = await platform.tenants(transaction)
     sizes = [0]
     for tenant in tenants:
-        target = target_of(server.exports, tenant)
+        target = target_of(server.exports, tenant.id, tenant.name)
         if target is not None:
-            sizes.append(await _export_tenant(server, tenant, target))
+            sizes.append(await _export_tenant(server, tenant.id, target))
     return max(sizes)
 
 

@@ -17,7 +17,7 @@ __all__ = ["EVERY_TENANT", "ExportTarget", "read_targets", "target_of"]
 
 EVERY_TENANT: Final = ""
 _TRACES: Final = "/v1/traces"
-_NAMED: Final = re.compile(r"(?P<tenant>[A-Za-z0-9._~:@-]{1,128})=(?P<rest>.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"(?P<tenant>[A-Za-z0-9._~:@ -]{1,128})=(?P<rest>.*)", re.DOTALL)
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t -~]*?)[ \t]*")
 _OURS: Final = frozenset({"content-type", "content-encoding", "content-length", "host"})
 
@@ -32,9 +32,12 @@ class ExportTarget(msgspec.Struct, frozen=True):
         return f"ExportTarget({self.url})"
 
 
-def target_of(targets: dict[str, ExportTarget], tenant: str) -> ExportTarget | None:
-    """Where those of ``tenant`` go: its own place, or that of everybody, or nowhere."""
-    return targets.get(tenant, targets.get(EVERY_TENANT))
+def target_of(targets: dict[str, ExportTarget], tenant: str, name: str = "") -> ExportTarget | None:
+    """Return the target of the tenant with this id and name, otherwise the common target."""
+    for one in (tenant, name, EVERY_TENANT):
+        if one in targets:
+            return targets[one]
+    return None
 
 
 def read_targets(endpoints: Iterable[str], files: Iterable[str]) -> dict[str, ExportTarget]:

@@ -71,13 +71,20 @@ async def list_tenants(ask: Ask) -> Listed:
 
 
 async def add_tenant(ask: Ask) -> Response:
-    """``POST /api/v1/tenants``: 201 with the tenant; 422 for a name that cannot be one."""
+    """``POST /api/v1/tenants``: 201 with the tenant; 422 for a name that cannot be one,
+    409 for one that is taken."""
     ask.require("platform:admin")
     asked = await ask.json(TenantAsked)
     if not _NAME.fullmatch(asked.name):
         raise Problem("invalid", "a tenant's name is letters, digits and . _ -", field="name")
     tenant = TenantFacts(ask.server.new_id("tnt"), asked.name, asked.tier, asked.dedicated)
     async with ask.server.database.platform(write=True) as transaction:
+        if await platform.tenant_ids(transaction, tenant.name):
+            raise Problem(
+                "conflict",
+                f"there is a tenant {tenant.name!r} already",
+                hint="choose another name",
+            )
         await platform.add_tenant(transaction, tenant, ask.server.now())
         await _record(ask, transaction, tenant, "tenant.created")
         scope = transaction.scope(tenant.id)
@@ -200,7 +207,13 @@ ENDPOINTS: Final = (
         "/api/v1/tenants",
         "platform:admin",
         add_tenant,
-        says=Says("Make a tenant", takes=TenantAsked, answers=TenantMade, status=(201,)),
+        says=Says(
+            "Make a tenant",
+            takes=TenantAsked,
+            answers=TenantMade,
+            status=(201,),
+            codes=("conflict",),
+        ),
     ),
     Endpoint(
         "PATCH",
