@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ __all__ = [
     "Now",
     "cpu_seconds",
     "entropy",
+    "id_bytes",
     "kill_group",
     "monotonic",
     "pause",
@@ -35,6 +37,8 @@ _urandom = os.urandom
 _sleep = time.sleep
 _process_time = time.process_time
 _killpg = os.killpg
+process_id = os.getpid
+"""The number of this process, whatever a program is told."""
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -64,6 +68,35 @@ def pause(seconds: float) -> None:
 def entropy(size: int) -> bytes:
     """Real random bytes, never drawn from (or recorded in) the program's own stream."""
     return _urandom(size)
+
+
+class _IdBytes:
+    """Random bytes for ids, read from the system 4 KiB at a time. A forked child reads its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes = b""
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        with self._lock:
+            if self._at + size > len(self._bytes):
+                self._bytes, self._at = _urandom(4096), 0
+            self._at += size
+            return self._bytes[self._at - size : self._at]
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes = b""
+
+
+_ids = _IdBytes()
+os.register_at_fork(after_in_child=_ids.after_fork)
+
+
+def id_bytes(size: int) -> bytes:
+    """Random bytes for an id that is made often and is not a secret."""
+    return _ids.take(size)
 
 
 def cpu_seconds() -> float:

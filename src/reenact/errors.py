@@ -26,6 +26,7 @@
     │   ├── RecordingExists          there already is one
     │   ├── WriterBusy               somebody else is writing it
     │   └── SinkUnwritable           the place cannot be written
+    ├── ToolNotRecorded              a lenient replay has no result for a tool            exit 1
     └── ToolFailed                   a ready-made tool could not do it (.details)         exit 2
         ├── CommandFailed            timed out, was ended by a signal, or could not be run
         └── WebFailed                nothing, or nothing good, came back from there
@@ -68,6 +69,7 @@ __all__ = [
     "SinkError",
     "SinkUnwritable",
     "ToolFailed",
+    "ToolNotRecorded",
     "UsageError",
     "ValueRefused",
     "WebFailed",
@@ -253,6 +255,23 @@ class WriterBusy(SinkError):
 
 class SinkUnwritable(SinkError):
     code = "sink.unwritable"
+
+
+class ToolNotRecorded(ReenactError):
+    """A tool was called in a lenient replay, and the recording has no result for it.
+
+    An ordinary exception: an agent loop tells its model that the tool failed, and continues. The
+    divergence is in the report of the session as well.
+    """
+
+    code = "divergence.tool"
+    exit_code = 1
+
+    def __init__(self, name: str, divergence: Described) -> None:
+        super().__init__(
+            f"the recording has no result for this call of the tool {name}", hint=divergence.hint
+        )
+        self.divergence = divergence
 
 
 class ToolFailed(ReenactError):

@@ -32,6 +32,7 @@ def session(
     match: Literal["lane", "transcript", "lookup"] | None = None,
     ignore: Ignore | None = None,
     files: Sequence[str | Path] | None = None,
+    allow: Sequence[str] = (),
     redaction: Profile | Redactor | None = None,
     overwrite: bool = False,
     append: bool = False,
@@ -59,7 +60,8 @@ def session(
     ``patience`` is how many seconds a replay with threads may stand still. With the ``pace``
     ``recorded`` a replay takes as long as the answers took; otherwise they come at once. ``files``
     are folders and files, seen from the root, whose reading and writing is recorded; by default
-    those that the policy names.
+    those that the policy names. ``allow`` names boundaries (``process.exec``) and drivers
+    (``sqlite3``) whose calls are really made, not recorded, and counted.
 
     Raises :class:`UsageError` and its kin for arguments that make no sense; entering it raises
     what opening the recording or its sink raises.
@@ -76,6 +78,7 @@ def session(
             match=match,
             ignore=ignore,
             files=files,
+            allow=allow,
             root=root,
             fixture_root=fixture_root,
             warn=warn,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reenact.server.access import ROLES
 from tests.cli.conftest import Run
 from tests.server.house import House, running
 
@@ -97,6 +98,40 @@ def test_tenants(house: House, run: Run) -> None:
     assert "business" in run("tenant", "ls").out
     ran = run("tenant", "set", tenant["id"])
     assert (ran.code, ran.hint) == (2, "--tier TIER, --dedicated yes|no")
+
+
+def test_tenant_set_finds_a_tenant_by_its_name(house: House, run: Run) -> None:
+    made = run("tenant", "add", "acme corp", "--admin", "boss@acme.example", "--json").json()
+    assert run("tenant", "set", "acme corp", "--tier", "high").code == 0
+    rows = {one["id"]: one for one in run("tenant", "ls", "--json").json_lines()}
+    assert rows[made["id"]]["tier"] == "high"
+    ran = run("tenant", "set", "acme", "--tier", "high")
+    assert (ran.code, ran.hint) == (2, "see what there is: reenact tenant ls")
+    again = run("tenant", "add", "acme corp", "--admin", "boss@acme.example")
+    assert (again.code, again.hint) == (2, "choose another name")
+
+
+def test_user_add_with_an_unknown_role_leaves_no_user_behind(house: House, run: Run) -> None:
+    ran = run("user", "add", ANN, "--role", "viewer", "--role", "owner")
+    assert (ran.code, ran.out) == (2, "")
+    assert "unknown role or permission 'owner'" in ran.err
+    assert ran.hint.startswith("roles: viewer, replayer, production replayer, tenant admin,")
+    assert "replay:live" in ran.hint
+    assert ANN not in run("user", "ls").out
+    assert not house.records("user.created")
+    assert run("user", "add", ANN, "--role", "viewer", "--role", "replay:live").code == 0
+    (user,) = (one for one in run("user", "ls", "--json").json_lines() if one["email"] == ANN)
+    assert sorted(one["role"] for one in user["grants"]) == ["replay:live", "viewer"]
+    again = run("user", "add", ANN, "--role", "replayer")
+    assert (again.code, again.out) == (2, "")
+    (same,) = (one for one in run("user", "ls", "--json").json_lines() if one["email"] == ANN)
+    assert same == user
+
+
+@pytest.mark.parametrize("command", [("user", "add"), ("user", "grant"), ("key", "add")])
+def test_help_lists_the_roles(command: tuple[str, str], run: Run) -> None:
+    words = " ".join(run(*command, "--help").out.split())
+    assert all(role in words for role in ROLES)
 
 
 def test_who_is_no_administrator_is_told_what_is_missing(

@@ -11,7 +11,7 @@ import pytest
 from reenact.audit.checkpoint import parse_head
 from reenact.audit.exporting import export_folder
 from tests.cli.conftest import Run
-from tests.server.house import House, running
+from tests.server.house import PASSWORD, House, running
 from tests.unit.audit.samples import ONE, ORIGIN, START, TWO, Kept, a_log, edited, resigned
 
 KEY = ONE.key.to_text()
@@ -156,6 +156,27 @@ def test_records_heads_keys_proofs_and_exports(house: House, run: Run, tmp_path:
     listed = tmp_path / "records.jsonl"
     assert run("audit", "export", "--format", "jsonl", "-o", listed).code == 0
     assert json.loads(listed.read_bytes().splitlines()[0])
+
+
+def test_audit_ls_prints_names_and_keeps_ids_in_json(
+    house: House, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.user("ann@acme.example", "tenant admin")
+    signed = house.client().post(
+        "/api/v1/session", json={"email": "ann@acme.example", "password": PASSWORD}
+    )
+    own = {"X-CSRF-Token": signed.json()["csrfToken"], "Cookie": signed.headers["set-cookie"]}
+    made = house.client(**own).post("/api/v1/users", json={"email": "bob@acme.example"})
+    assert made.status_code == 201
+    _, row = run("audit", "ls", "--action", "user.created", "--limit", 1).out.splitlines()
+    assert "ann@acme.example" in row
+    assert "user bob@acme.example" in row
+    assert "usr_" not in row
+    ran = run("audit", "ls", "--action", "user.created", "--limit", 1, "--json")
+    (line,) = ran.json_lines()
+    assert (line["actorName"], line["subjectName"]) == ("ann@acme.example", "bob@acme.example")
+    assert line["actor"]["id"] == signed.json()["actor"]["id"]
+    assert line["subject"]["id"] == made.json()["id"]
 
 
 def test_whoever_may_not_read_it_is_refused(

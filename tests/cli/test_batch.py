@@ -26,7 +26,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
 @pytest.fixture
 def agent(house: House) -> Puppet:
     agent = Puppet(house)
-    agent.register()
+    agent.register(containment={"drivers": [{"name": "redis", "treatment": "allow"}]})
     agent.ingest(exchange("ex-1"), exchange("ex-2"), exchange("ex-3", not_replayable="clipped"))
     return agent
 
@@ -37,8 +37,8 @@ def test_plan_counts_and_run_sums_up(agent: Puppet, run: Run) -> None:
     first, heading, group, *rest = ran.out.splitlines()
     batch = first.split()[0]
     assert first == f"{batch}  2 replays planned"
-    assert heading.split() == "app environment route exchanges replays agents".split()
-    assert group.split() == ["shop", "staging", "orders", "3", "2", "1"]
+    assert heading.split() == "app environment route exchanges replays agents drivers".split()
+    assert group.split() == ["shop", "staging", "orders", "3", "2", "1", "redis", "allow"]
     assert rest == [
         "  1 exchange left out: not_replayable",
         f"nothing has run yet; run it with: reenact batch run {batch}",
@@ -69,7 +69,7 @@ def test_run_fails_when_a_replay_differs(agent: Puppet, run: Run) -> None:
     shown = run("batch", "show", batch, "--verdict", "diverged")
     why = "the result: /body/total differs"
     assert shown.out.splitlines()[-3].split(maxsplit=2) == ["1", "diverged", why]
-    assert shown.out.splitlines()[-1].endswith(f"diverged  {why}")
+    assert shown.out.splitlines()[-1].endswith(f"diverged  completed 200  {why}")
 
 
 def test_a_search_is_saved_and_planned(agent: Puppet, house: House, run: Run) -> None:

@@ -15,7 +15,7 @@ CHANGING = re.compile(
     r"""(?<=127\.0\.0\.1:)\d+ | (?<=\ sha256:)\w+ | \ +[\d.]+\ Ki?B?\b | \ +\d+\ B\b
     | ^\ +\d+\ +\d+\.\d{3}
     | \b(?:ex|rpl|usr|key|agt)_\w+ | \breenact-[0-9a-f]+\.internal
-    | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\ UTC | (?<=completed\ \ )[\d.,]+$ | [\d.,]+(?=\ ms)
+    | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\ UTC | (?<=completed\ \ 200\ )\ *[\d.,]+$ | [\d.,]+(?=\ ms)
     | \b\d+(?=\ (?:records|heads)) | ^\d+\ (?=\ ) | (?<=record\ )\d+""",
     re.MULTILINE | re.VERBOSE,
 )

@@ -13,6 +13,9 @@ import httpx
 import pytest
 
 import reenact
+from reenact.store.reading import open_recording
+from reenact.views.comparing import Comparison
+from reenact.views.page.compare import Bounds, compare_contents
 from tests.cli.conftest import Run
 from tests.snapshots import Snapshot
 
@@ -243,6 +246,31 @@ def test_a_page_for_a_browser(run: Run, tmp_path: Path) -> None:
         "same": True,
         "counts": {"same": 2, "changed": 0, "added": 0, "removed": 0, "moved": 0},
     }
+
+
+def test_page_of_many_differences_is_bounded_and_says_how_to_see_all(
+    run: Run, tmp_path: Path
+) -> None:
+    one = _lookups(tmp_path / "a", "same", "a", "b", "c")
+    other = _lookups(tmp_path / "b", "same", "x", "y", "z")
+    page = tmp_path / "page.html"
+    whole = run("diff", one, other, "--html", page, "--json").json()
+    assert whole["counts"]["changed"] == 3
+    assert "left" not in whole
+    ran = run("diff", one, other, "--html", page, "--limit", "1")
+    assert f"it shows 1 of 3 differences\nfor all of them: reenact diff {one} {other}\n" in ran.err
+    text = page.read_text(encoding="utf-8")
+    assert "1 of 3 differences; reenact diff without --html prints all of them" in text
+    assert '"word":"x"' in text
+    assert '"word":"y"' not in text
+    told = run("diff", one, other, "--html", page, "--limit", "1", "--json").json()
+    assert (told["left"], told["counts"]) == (2, whole["counts"])
+    with open_recording(one) as left, open_recording(other) as right:
+        found = Comparison(left, right)
+        bounds = Bounds(size=1, same=0)
+        data = compare_contents(found, found.lanes(), ("a", left), ("b", right), bounds)
+    assert data["left"] == 2
+    assert data["lanes"][0]["parts"][0] == {"same": [], "unlisted": 1}
 
 
 def test_a_page_about_one_lane_and_what_is_ignored(run: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from reenact.audit.replay_proof import parse_replay_proof
 from reenact.cli.for_servers import ARGUMENTS
 from reenact.cli.parsing import Parser
-from reenact.exchange.model import STATES, VERDICTS, Change, ErrorFacts, Processor
+from reenact.exchange.model import STATES, VERDICTS, Change, ErrorFacts, Payload, Processor
 from tests.cli.conftest import Run
 from tests.cli.samples import record_run
 from tests.server.house import House, running
@@ -97,12 +97,63 @@ def test_ls_lists_what_was_recorded(agent: Puppet, run: Run) -> None:
     ran = run("exchange", "ls")
     assert (ran.code, ran.err) == (0, "")
     heading, *lines = ran.out.splitlines()
-    assert heading.split() == "started exchange app environment route status ms".split()
+    assert heading.split() == "started exchange app environment route status http ms".split()
     assert sorted(line.split()[3] for line in lines) == ["ex-1", "ex-2"]
     (line,) = run("exchange", "ls", "--status", "failed", "--json").json_lines()
     assert (line["exchangeId"], line["errorType"]) == ("ex-2", "shop.NoStock")
     assert run("exchange", "ls", "--app", "other").err == "reenact: no such exchange\n"
     assert len(run("exchange", "ls", "--limit", 1).out.splitlines()) == 2
+
+
+def _http(status: int) -> Payload:
+    return Payload(properties={"http.status": status})
+
+
+def test_http_status_is_listed_and_shown(agent: Puppet, run: Run) -> None:
+    agent.ingest(
+        exchange("ex-404", result=_http(404)),
+        exchange("ex-500", result=_http(500), status="failed"),
+    )
+    rows = {
+        line.split()[3]: line.split()[7:9] for line in run("exchange", "ls").out.splitlines()[1:]
+    }
+    assert rows == {
+        "ex-1": ["completed", "200"],
+        "ex-404": ["completed", "404"],
+        "ex-500": ["failed", "500"],
+    }
+    found = {one["exchangeId"]: one for one in run("exchange", "ls", "--json").json_lines()}
+    assert found["ex-404"]["httpStatus"] == 404
+    assert run("exchange", "show", "ex-404").out.startswith("ex-404  completed with HTTP 404 in")
+
+
+def test_replay_that_fails_like_its_source_says_that_it_failed(agent: Puppet, run: Run) -> None:
+    failing: dict[str, Any] = {"status": "failed", "result": _http(503), "processors": ()}
+    agent.ingest(exchange("ex-503", **failing))
+    with obeying(agent, _run(**failing)):
+        ran = run("exchange", "replay", "ex-503")
+    assert ran.out.startswith("identical")
+    assert "  status  failed 503 -> failed 503\n" in ran.out
+    _, line = run("exchange", "replays").out.splitlines()
+    assert "completed  identical  failed 503" in line
+    assert "completed, identical, failed with HTTP 503" in run("exchange", "show", "ex-503").out
+
+
+def test_replays_are_not_listed_among_exchanges_unless_asked_for(agent: Puppet, run: Run) -> None:
+    with obeying(agent, _run()):
+        replay = run("exchange", "replay", "ex-1", "--json").json()["replayId"]
+
+    def listed(*words: str) -> list[str]:
+        ran = run("exchange", "ls", "--json", *words)
+        return sorted(one["exchangeId"] for one in ran.json_lines())
+
+    assert listed() == listed("--replays", "none") == ["ex-1"]
+    assert listed("--replays", "only") == [f"of-{replay}"]
+    assert listed("--replays", "any") == ["ex-1", f"of-{replay}"]
+    assert run("exchange", "ls", "--replays", "any", "--save", "both").code == 0
+    plan = run("batch", "plan", "--saved", "both", "--json").json()["plan"]
+    assert plan["exchanges"] == 2
+    assert run("batch", "plan", "--app", "shop", "--json").json()["plan"]["exchanges"] == 1
 
 
 def test_show_draws_the_processors_and_their_changes(
@@ -113,7 +164,7 @@ def test_show_draws_the_processors_and_their_changes(
     ran = run("exchange", "show", "ex-2", "--calls")
     assert ran.code == 0
     lines = [line.rstrip() for line in ran.out.splitlines()]
-    assert lines[0] == "ex-2  completed in 1.5 ms"
+    assert lines[0] == "ex-2  completed with HTTP 200 in 1.5 ms"
     assert "     1  items (loop)  3.0 ms" in lines
     assert "     2    price[0]  1.2 ms" in lines
     assert "            + /body/total = 10" in lines
@@ -169,6 +220,31 @@ def test_replay_without_waiting(agent: Puppet, run: Run) -> None:
         assert agent.read_command(stream.next()["data"]).replay_id == replay_id
         cancelled = run("exchange", "cancel", replay_id)
     assert cancelled.out == f"replay {replay_id} is requested, and was told to end\n"
+
+
+@pytest.mark.parametrize("words, used", [((), "current"), (("recorded",), "recorded")])
+def test_replay_requests_the_environment_variables(
+    agent: Puppet, run: Run, words: tuple[str, ...], used: str
+) -> None:
+    option = ["--environment-variables", *words] if words else []
+    with agent.stream() as stream:
+        assert run("exchange", "replay", "ex-1", "--no-wait", *option).code == 0
+        command = agent.read_command(stream.next()["data"])
+    assert command.environment_variables == used
+
+
+def test_replay_in_an_app_with_undeclared_drivers_is_refused(agent: Puppet, run: Run) -> None:
+    agent.register(containment={"drivers": [{"name": "psycopg"}]})
+    ran = run("exchange", "replay", "ex-1")
+    assert ran.code == 4
+    assert "has not declared how a replay treats them: psycopg" in ran.err
+    assert ran.hint == 'add to the app: Agent(…, drivers={"psycopg": "refuse"})'
+
+
+def test_agents_are_listed_with_their_drivers(agent: Puppet, run: Run) -> None:
+    drivers = [{"name": "psycopg"}, {"name": "redis", "treatment": "allow"}]
+    agent.register(containment={"drivers": drivers})
+    assert "psycopg undeclared, redis allow" in run("agents").out
 
 
 def test_cancelling_ends_the_wait(agent: Puppet, run: Run) -> None:
@@ -232,7 +308,7 @@ def test_diff_of_two_and_of_a_replay_with_its_source(agent: Puppet, run: Run) ->
         ran = run("exchange", "diff", name)
         assert ran.code == 1
         assert ran.out.startswith("regressed: ")
-        assert "  status  completed -> failed\n" in ran.out
+        assert "  status  completed 200 -> failed 200\n" in ran.out
     ran = run("exchange", "diff", "ex-1")
     assert (ran.code, ran.hint) == (2, "reenact exchange diff ex-1 OTHER")
 
@@ -249,12 +325,12 @@ def test_replays_are_listed_and_found_by_what_came_of_them(agent: Puppet, run: R
     assert (ran.code, ran.err) == (0, "")
     heading, line = ran.out.splitlines()
     assert heading.split() == [
-        *"requested replay exchange app environment route state verdict by reason".split(),
+        *"requested replay exchange app environment route state verdict ended by reason".split(),
         *("first", "difference"),
     ]
     assert line.split()[3:] == [
         *(changed, "ex-2", "shop", "staging", "orders", "completed", "diverged"),
-        *("user", "a", "try"),
+        *("completed", "200", "user", "a", "try"),
         *"the result: /body/total differs".split(),
     ]
 

@@ -83,6 +83,25 @@ COMPARISON: dict[str, Any] = {
 }
 
 
+def test_query_string_and_properties_are_printed() -> None:
+    properties = {
+        "http.method": "GET",
+        "http.path": "/orders",
+        "http.query": "limit=5&sku=A-1",
+        "http.host": "shop.example",
+        "http.client": "10.0.0.7:4711",
+        "tenant": 7,
+    }
+    lines = _shown({**EXCHANGE, "start": {"properties": properties}}).splitlines()
+    assert "start   GET /orders?limit=5&sku=A-1" in lines
+    assert '  http.host = "shop.example"' in lines
+    assert '  http.client = "10.0.0.7:4711"' in lines
+    assert "  tenant = 7" in lines
+    assert not any("http.query" in line for line in lines), "it is in the first line"
+    plain = _shown({**EXCHANGE, "start": {"properties": {**properties, "http.query": ""}}})
+    assert "start   GET /orders\n" in plain
+
+
 def test_nothing_in_an_exchange_is_obeyed() -> None:
     text = _shown(_hostile(EXCHANGE), calls=_hostile(CALLS))
     assert [line for line in text.splitlines() if not line.isprintable()] == []
@@ -165,12 +184,15 @@ def _divergence(**more: Any) -> dict[str, Any]:
         "code": "event_payload_mismatch",
         "detail": "It differs.",
         "lane": "0",
-        "expected": seen(100),
+        "expected": {**seen(100), **ENVELOPE},
         "observed": seen(5),
         "eventSeq": 1,
         "paths": [gap],
         **more,
     }
+
+
+ENVELOPE = {"version": 1, "captureId": "c", "runId": "r", "seq": 1, "ts": 1}
 
 
 def _told(*divergences: Any, width: int = 0) -> list[str]:

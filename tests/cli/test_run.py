@@ -71,7 +71,10 @@ MISUSE: dict[str, tuple[list[str], str]] = {
     "a capture as a tape": (["--replay-net-from", "."], "is a folder, and no net tape"),
     "unknown mode": (["--capture", "c", "--mode", "rerecord"], "invalid choice: 'rerecord'"),
     "unknown flag": (["--replai", "c"], "unrecognized arguments: --replai"),
-    "unknown boundary": (["--capture", "c", "--allow", "proces.exec"], "no boundary 'proces.exec'"),
+    "unknown boundary": (
+        ["--capture", "c", "--allow", "proces.exec"],
+        "unknown boundary or driver 'proces.exec'",
+    ),
     "unknown policy": (["--capture", "c", "--policy", "nowhere"], "nowhere"),
     "no folder for the report": (["--capture", "c", "--report", "no/r.json"], "no is no folder"),
 }

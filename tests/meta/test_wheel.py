@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -112,13 +113,33 @@ def _libraries(module: str) -> tuple[str, ...]:
     path = module.split(".")
     if path[:2] == ["reenact", "pytest_plugin"]:
         return ("pytest",)  # which is who loads it
-    if path[:3] == ["reenact", "server", "demo"]:
-        return (*_OF_SERVER, "fastapi", "httpx")  # the extra demo
     if path[:2] == ["reenact", "server"]:
         return _OF_SERVER
     if path[:2] != ["reenact", "boundaries"] or len(path) != 4:
         return ()
     return path[2], *_BROUGHT.get(path[2], ())
+
+
+@pytest.mark.slow
+def test_demo_server_needs_no_more_than_the_extra_all(full: Installation, tmp_path: Path) -> None:
+    command = [str(full.bin / "reenact"), "serve", "--demo", "--port", "0"]
+    environment = full.environment(tmp_path)
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stderr is not None
+        said: list[str] = []
+        try:
+            for line in demo.stderr:
+                said.append(line)
+                if "/demo?token=" in line:
+                    break
+        finally:
+            demo.terminate()
+        demo.stderr.read()
+    assert demo.returncode == 0, said
+    assert "/demo?token=" in said[-1]
+    assert "does not answer" not in "".join(said)
 
 
 def test_core_has_no_extra_in_it(core: Installation, tmp_path: Path) -> None:

@@ -115,8 +115,25 @@ def set_tenant(args: argparse.Namespace) -> int:
         wanted["dedicated"] = args.dedicated == "yes"
     if not wanted:
         raise UsageError("nothing is to be set", hint="--tier TIER, --dedicated yes|no")
-    found = signed_in_client().send("PATCH", f"/api/v1/tenants/{part(args.id)}", wanted)
-    return _done(args, found, f"tenant {args.id} is changed")
+    client = signed_in_client()
+    found = client.send("PATCH", f"/api/v1/tenants/{part(_tenant(client, args.tenant))}", wanted)
+    return _done(args, found, f"tenant {args.tenant} is changed")
+
+
+def _tenant(client: Client, text: str) -> str:
+    """Return the id of the tenant with this id or name. Raises :class:`UsageError`."""
+    tenants = list(client.items("/api/v1/tenants", {}, sys.maxsize))
+    if any(one.get("id") == text for one in tenants):
+        return text
+    named = [str(one["id"]) for one in tenants if one.get("name") == text]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise UsageError(
+            f"{len(named)} tenants are called {safe(text)}: {', '.join(named)}",
+            hint="give the id instead",
+        )
+    raise UsageError(f"unknown tenant {safe(text)}", hint="see what there is: reenact tenant ls")
 
 
 # Users
@@ -129,10 +146,8 @@ def ls_users(args: argparse.Namespace) -> int:
 
 def add_user(args: argparse.Namespace) -> int:
     """The command ``user add``."""
-    client = signed_in_client()
-    found = client.send("POST", "/api/v1/users", {"email": args.email})
-    for role in args.role:
-        client.send("POST", f"/api/v1/users/{part(found['id'])}/grants", {"role": role})
+    asked = {"email": args.email, "grants": [{"role": role} for role in args.role]}
+    found = signed_in_client().send("POST", "/api/v1/users", asked)
     return _invited(args, found, found)
 
 
@@ -147,6 +162,11 @@ def _invited(args: argparse.Namespace, found: Any, user: dict[str, Any]) -> int:
     if not args.json:
         who = safe(str(user.get("email")))
         print(f"a link to set the password with, for {who} alone, once:", file=sys.stderr)
+        if str(user.get("link")).startswith("/"):
+            print(
+                "prefix it with the address of the server, or start reenact serve with --public-url",
+                file=sys.stderr,
+            )
     return _done(args, found, str(user.get("link")))
 
 

@@ -17,6 +17,7 @@ _TABLE: tuple[Column, ...] = (
     ("version", told("version")),
     ("state", told("state")),
     ("last seen", when("lastSeenAt")),
+    ("drivers", lambda one: _drivers(one)),
     ("routes", lambda one: str(len(one.get("routes") or []))),
     ("spooled", lambda one: str(one.get("spooled") or 0)),
     ("dropped", lambda one: str(one.get("dropped") or 0)),
@@ -26,6 +27,13 @@ _TABLE: tuple[Column, ...] = (
 def _environment(one: dict[str, Any]) -> str:
     kind = "" if one.get("environmentKind") != "production" else " (production)"
     return f"{one.get('environment')}{kind}"
+
+
+def _drivers(one: dict[str, Any]) -> str:
+    """``psycopg allow, sqlite3 undeclared``: the treatment in a replay."""
+    found = (one.get("containment") or {}).get("drivers") or []
+    named = (f"{it.get('name')} {it.get('treatment', 'undeclared')}" for it in found)
+    return ", ".join(named) or "none"
 
 
 def agents(args: argparse.Namespace) -> int:

@@ -32,14 +32,22 @@ def _nested(name: str, field: str) -> Any:
 _TABLE: tuple[Column, ...] = (
     ("seq", lambda one: str(one.get("seq", "-"))),
     ("when", when("at")),
-    ("who", _nested("actor", "id")),
+    ("who", lambda one: str(one.get("actorName") or _nested("actor", "id")(one))),
     ("action", told("action")),
     ("environment", told("env")),
     ("exchange", _nested("source", "exchangeId")),
-    ("about", told("replayId", "permission")),
+    ("about", lambda one: _about(one)),
     ("outcome", told("outcome")),
     ("code", told("code")),
 )
+
+
+def _about(one: dict[str, Any]) -> str:
+    """The replay, otherwise the subject by name or id, otherwise the permission."""
+    subject = one.get("subject")
+    if one.get("replayId") or not isinstance(subject, dict):
+        return told("replayId", "permission")(one)
+    return f"{subject.get('type')} {one.get('subjectName') or subject.get('id')}"
 
 
 def ls(args: argparse.Namespace) -> int:
@@ -59,9 +67,12 @@ def ls(args: argparse.Namespace) -> int:
 
 
 def _record(item: dict[str, Any]) -> dict[str, Any]:
-    """The record, which may stand in a field of its own."""
+    """Return the record, with its number and the names of its actor and subject."""
     inner = item.get("record")
-    return {**inner, "seq": item.get("seq")} if isinstance(inner, dict) else item
+    if not isinstance(inner, dict):
+        return item
+    names = {name: item.get(name) or "" for name in ("actorName", "subjectName")}
+    return {**inner, "seq": item.get("seq"), **names}
 
 
 def head(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from reenact.audit.proof import check_proof
 from reenact.audit.replay_proof import check_replay_proof, is_replay_proof
 from reenact.audit.verify import verify_export
 from reenact.cli.client import signed_in_client
+from reenact.cli.exchange_text import first_line
 from reenact.cli.render import clip, count, json_line, preview, safe
 from reenact.cli.signed_in import heads_path
 from reenact.errors import AuditInvalid, UsageError
@@ -34,7 +35,6 @@ _PROOF = b"c2sp.org/tlog-proof"
 _LARGE = 64_000_000
 _LISTED = 20
 _SHOWN = 2_000
-_HTTP = ("http.method", "http.path", "http.status")
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -192,9 +192,8 @@ def _gist(value: Any) -> str:
     body, properties = (payload.get(name) or {} for name in ("body", "properties"))
     if not (isinstance(body, dict) and isinstance(properties, dict) and (body or properties)):
         return preview(_plain(value), _SHOWN)
-    words = [str(properties[name]) for name in _HTTP if name in properties]
     content = body.get("text") or body.get("base64") or ""
-    return clip(safe(" ".join(filter(None, (*words, str(content))))), _SHOWN)
+    return clip(safe(" ".join(filter(None, (first_line(properties), str(content))))), _SHOWN)
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ import msgspec
 from reenact._system import pause, start_clock
 from reenact.cli.batch_text import print_causes, print_plan, print_progress, progress_line
 from reenact.cli.client import Client, part, signed_in_client
-from reenact.cli.listing import Column, print_table, told, when
+from reenact.cli.listing import Column, ended, print_table, told, when
 from reenact.cli.render import json_line, safe
 from reenact.cli.saved import to_search
 from reenact.cli.waiting import exit_code
@@ -39,6 +39,7 @@ _ITEMS: tuple[Column, ...] = (
     ("replay", told("replayId")),
     ("state", told("outcome", "state")),
     ("verdict", told("verdict")),
+    ("ended", ended),
     ("", lambda one: ": ".join(filter(None, (one["code"], one["message"] or one["cause"])))),
 )
 
@@ -61,7 +62,11 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, Any]:
-    wanted: dict[str, Any] = {"boundaries": args.boundaries, "revision": args.revision}
+    wanted: dict[str, Any] = {
+        "boundaries": args.boundaries,
+        "environmentVariables": args.environment_variables,
+        "revision": args.revision,
+    }
     search = to_search(args, start_clock()())
     if bool(search) + bool(args.saved) + bool(args.exchange) > 1:
         raise UsageError(

@@ -16,7 +16,7 @@ def print_plan(batch: dict[str, Any]) -> None:
     """What was counted."""
     plan = batch["plan"]
     print(f"{safe(batch['batchId'])}  {count(plan['replayable'], 'replay')} planned")
-    table = [("app", "environment", "route", "exchanges", "replays", "agents", "")]
+    table = [("app", "environment", "route", "exchanges", "replays", "agents", "drivers", "")]
     for one in plan["groups"]:
         production = one["environmentKind"] == "production"
         where = f"{one['environment']}{' (production)' if production else ''}"
@@ -28,12 +28,18 @@ def print_plan(batch: dict[str, Any]) -> None:
                 str(one["exchanges"]),
                 str(one["replayable"]),
                 str(one["agents"]),
+                _drivers(one),
                 _refused(one),
             )
         )
     for line in rows(table):
         print(f"  {line}")
     _remarks(batch, plan)
+
+
+def _drivers(one: dict[str, Any]) -> str:
+    found = (one.get("containment") or {}).get("drivers") or []
+    return safe(", ".join(f"{it['name']} {it.get('treatment', 'undeclared')}" for it in found))
 
 
 def _refused(one: dict[str, Any]) -> str:
@@ -66,10 +72,15 @@ def progress_line(batch: dict[str, Any]) -> str:
 def print_progress(batch: dict[str, Any]) -> None:
     """What came of it."""
     print(progress_line(batch))
-    for name in ("verdicts", "outcomes", "codes"):
-        told = batch["progress"][name]
-        if told:
-            words = ", ".join(f"{number} {word}" for word, number in sorted(told.items()))
+    progress = batch["progress"]
+    for name in ("verdicts", "outcomes", "endings", "codes"):
+        told = progress[name]
+        if told and not (name == "endings" and set(told) == {"completed"}):
+            failed = progress["failed"] if name == "verdicts" else {}
+            words = ", ".join(
+                f"{number} {word}" + (f" ({failed[word]} failed)" if failed.get(word) else "")
+                for word, number in sorted(told.items())
+            )
             print(f"  {name:<9} {safe(words)}")
 
 

@@ -16,8 +16,8 @@ COMMANDS = (
         "run:run",
         "run a program: record it, or re-enact it",
         "Runs a Python program, unchanged, with Reenact in it and in its Python children. Without "
-        "a flag it is captured to a new folder under .reenact/runs/. In a replay nothing leaves "
-        "the machine, and a divergence ends with exit code 1; otherwise the exit code is the "
+        "a flag it is captured to a new folder under .reenact/runs/. In a replay unrecorded "
+        "calls are refused, and a divergence ends with exit code 1; otherwise the exit code is the "
         "program's own.",
         "reenact run --capture runs/today -- python agent.py",
     ),

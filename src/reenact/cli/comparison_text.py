@@ -47,13 +47,10 @@ class ComparisonPrinter:
         print(clip(text, self._width).rstrip(), file=self._out)
 
     def _facts(self, found: dict[str, Any]) -> None:
-        status, revision, took = (
-            found.get(name) or {} for name in ("status", "revision", "duration")
-        )
-        if status.get("before") != status.get("after"):
-            self._line(
-                f"  status  {safe(str(status.get('before')))} -> {safe(str(status.get('after')))}"
-            )
+        revision, took = (found.get(name) or {} for name in ("revision", "duration"))
+        before, after = _status(found, "before"), _status(found, "after")
+        if before != after or (found.get("ending") or {}).get("after") in ("failed", "refused"):
+            self._line(f"  status  {safe(before)} -> {safe(after)}")
         if revision.get("before") != revision.get("after"):
             self._line(
                 f"  route   {safe(str(revision.get('before')))} -> {safe(str(revision.get('after')))}"
@@ -96,6 +93,12 @@ class ComparisonPrinter:
             yield f"    - {preview(before, _VALUE)}"
         if "after" in one:
             yield f"    + {preview(after, _VALUE)}"
+
+
+def _status(found: dict[str, Any], side: str) -> str:
+    """Return the status of one of the two exchanges, with the HTTP status of its response."""
+    status, http = (found.get(name) or {} for name in ("status", "httpStatus"))
+    return f"{status.get(side)} {http.get(side) or ''}".rstrip()
 
 
 def _is_prose(before: str, after: str) -> bool:

@@ -65,21 +65,35 @@ def _compare(comparison: Comparison, printer: Printer, args: argparse.Namespace)
 
 
 def _page(one: LogSource, other: LogSource, rules: Rules, args: argparse.Namespace) -> int:
-    from reenact.views.page.compare import compare_contents, compare_page
+    from reenact.views.page.compare import (
+        MOST_CHANGES,
+        Bounds,
+        compare_contents,
+        compare_page,
+        left_out,
+    )
 
     comparison = Comparison(one, other, rules, everything=args.all)
     lanes = _chosen(comparison.lanes(), args.lane)
     names = _names(one.path, other.path)
-    data = compare_contents(comparison, lanes, (names[0], one), (names[1], other))
-    document = compare_page(data).encode()
+    bounds = Bounds(changes=args.limit or MOST_CHANGES)
+    data = compare_contents(comparison, lanes, (names[0], one), (names[1], other), bounds)
+    note = left_out(data)
+    more = f"{note}; reenact diff without --html prints all of them" if note else ""
+    document = compare_page(data, more).encode()
     target = Path(args.html)
     write_page(target, document)
     found = Counter(data["counts"])
     if args.json:
         about = {"path": str(target), "bytes": len(document), "same": not _differ(found)}
-        print(json_line({"version": VERSION, **about, "counts": data["counts"]}))
+        left = {"left": data["left"]} if note else {}
+        print(json_line({"version": VERSION, **about, "counts": data["counts"], **left}))
     else:
         print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
+        if note:
+            print(f"it shows {note}", file=sys.stderr)
+            places = f"{safe(str(args.one))} {safe(str(args.other))}"
+            print(f"for all of them: reenact diff {places}", file=sys.stderr)
         print(_sum(found, comparison.left_out), file=sys.stderr)
     return 1 if _differ(found) else 0
 

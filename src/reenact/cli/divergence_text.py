@@ -76,7 +76,7 @@ def _operation(one: Divergence) -> str:
     seen = one.expected if one.code == "event_missing" else one.observed or one.expected
     if seen is None:
         return f"lane {safe(one.lane)}"
-    request = request_in(seen.data) if isinstance(seen.data, dict) else None
+    request = request_in(seen.request) if isinstance(seen.request, dict) else None
     return safe(name_operation(seen.operation or seen.type, request))
 
 

@@ -11,7 +11,7 @@ from reenact._system import start_clock
 from reenact.cli.client import Client, part, signed_in_client
 from reenact.cli.comparison_text import ComparisonPrinter
 from reenact.cli.exchange_text import ExchangePrinter
-from reenact.cli.listing import Column, print_table, since_and_until, told, when
+from reenact.cli.listing import NOTHING, Column, ended, print_table, since_and_until, told, when
 from reenact.cli.newest import LAST, exchange_id, replay_id
 from reenact.cli.parsing import columns
 from reenact.cli.render import count, json_line, safe
@@ -19,6 +19,7 @@ from reenact.cli.saved import save, to_search
 from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
 from reenact.errors import UsageError
 from reenact.exchange.model import TERMINAL
+from reenact.store.file_access import write_private
 
 __all__ = ["cancel", "diff", "learn", "ls", "prove", "replays", "show"]
 
@@ -29,6 +30,7 @@ _TABLE: tuple[Column, ...] = (
     ("environment", told("environment")),
     ("route", told("routeId")),
     ("status", told("status")),
+    ("http", lambda one: str(one.get("httpStatus") or NOTHING)),
     ("ms", lambda one: f"{one.get('duration') or 0:,.1f}"),
     ("", lambda one: _remark(one)),
 )
@@ -42,6 +44,7 @@ _REPLAYS: tuple[Column, ...] = (
     ("route", told("routeId")),
     ("state", told("state")),
     ("verdict", told("verdict")),
+    ("ended", ended),
     ("by", told("requestedBy")),
     ("reason", told("reason")),
     ("first difference", told("cause")),
@@ -63,7 +66,7 @@ def ls(args: argparse.Namespace) -> int:
         "environment": args.environment,
         "route": args.route,
         "status": args.status,
-        "replay": _yes_or_no(args.replays),
+        "replay": {"none": "false", "only": "true", "any": "any"}.get(args.replays or ""),
         "replayable": "true" if args.replayable else None,
         "traceId": args.trace,
         "correlationId": args.correlation,
@@ -78,10 +81,6 @@ def ls(args: argparse.Namespace) -> int:
     found = client.items("/api/v1/exchanges", query, args.limit)
     print_table(args, found, _TABLE, "no such exchange")
     return 0
-
-
-def _yes_or_no(which: str | None) -> str | None:
-    return {"only": "true", "none": "false"}.get(which or "")
 
 
 def show(args: argparse.Namespace) -> int:
@@ -202,7 +201,7 @@ def prove(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(data)
         return 0
     target = Path(args.output)
-    target.write_bytes(data)
+    write_private(target, data)
     if args.json:
         print(json_line({"path": str(target), "size": len(data)}))
     else:

@@ -11,11 +11,12 @@ from reenact.cli.divergence_text import divergence_lines
 from reenact.cli.render import clip, count, preview, safe
 from reenact.search.moments import moment
 
-__all__ = ["ExchangePrinter", "milliseconds"]
+__all__ = ["ExchangePrinter", "first_line", "milliseconds"]
 
 _VALUE = 200
 _SHOWN_CHANGES = 6
 _DEEPEST = 12
+_IN_FIRST_LINE = ("http.method", "http.path", "http.query", "http.status")
 _MARKS = {"completed": " ", "failed": "!", "handled": "~"}
 
 
@@ -60,14 +61,19 @@ class ExchangePrinter:
         if exchange.get("result"):
             yield from _payload("result", exchange["result"])
         for one in exchange.get("replays") or []:
-            verdict = f", {safe(str(one['verdict']))}" if one.get("verdict") else ""
-            yield f"replay  {safe(str(one.get('replayId')))}  {safe(str(one.get('state')))}{verdict}"
+            http = f" with HTTP {one['httpStatus']}" if one.get("httpStatus") else ""
+            ended = f"{one['ending']}{http}" if one.get("ending") in ("failed", "refused") else ""
+            words = (str(one.get("state")), str(one.get("verdict") or ""), ended)
+            told = ", ".join(filter(None, words))
+            yield f"replay  {safe(str(one.get('replayId')))}  {safe(told)}"
 
 
 def _head(exchange: dict[str, Any]) -> Iterator[str]:
     status = exchange.get("status") or "completed"
     took = milliseconds(exchange.get("duration") or 0.0)
-    yield f"{safe(str(exchange.get('exchangeId')))}  {safe(status)} in {took}"
+    http = ((exchange.get("result") or {}).get("properties") or {}).get("http.status")
+    ended = f"{status} with HTTP {http}" if http else status
+    yield f"{safe(str(exchange.get('exchangeId')))}  {safe(ended)} in {took}"
     place = "/".join(filter(None, (exchange.get("app"), exchange.get("environment"))))
     facts = (
         ("route", f"{exchange.get('routeId')}  {exchange.get('revision') or ''}"),
@@ -85,22 +91,26 @@ def _head(exchange: dict[str, Any]) -> Iterator[str]:
 
 def _payload(name: str, payload: dict[str, Any]) -> Iterator[str]:
     properties = payload.get("properties") or {}
-    words = [
-        str(properties[key])
-        for key in ("http.method", "http.path", "http.status")
-        if key in properties
-    ]
-    yield f"{name:<7} {safe(' '.join(words))}".rstrip()
+    yield f"{name:<7} {safe(first_line(properties))}".rstrip()
     for header, value in payload.get("headers") or []:
         yield f"  {safe(str(header))}: {safe(str(value))}"
     for key, value in properties.items():
-        if not key.startswith("http."):
+        if key not in _IN_FIRST_LINE:
             yield f"  {safe(key)} = {preview(value, _VALUE)}"
     body = payload.get("body") or {}
     if body.get("clipped") is not None:
         yield f"  body of {body['clipped']:,} bytes, too large to be kept"
     elif body.get("type", "none") != "none":
         yield f"  {clip(safe(body.get('text') or body.get('base64') or ''), _VALUE * 5)}"
+
+
+def first_line(properties: dict[str, Any]) -> str:
+    """The method and the target of an HTTP request, or the status of a response."""
+    words = [str(properties[key]) for key in _IN_FIRST_LINE if properties.get(key)]
+    if properties.get("http.query"):
+        path = str(properties.get("http.path") or "")
+        words = [str(properties.get("http.method") or ""), f"{path}?{properties['http.query']}"]
+    return " ".join(filter(None, words))
 
 
 def _tree(processors: Sequence[dict[str, Any]]) -> Iterator[str]:

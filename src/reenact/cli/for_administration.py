@@ -77,6 +77,7 @@ def _audit_prove(parser: Parser) -> None:
 # People, keys, tenants
 
 _TIERS = ("low", "mid", "high", "business")
+_ROLES = ("viewer", "replayer", "production replayer", "tenant admin", "platform admin")
 
 
 def _tenant_ls(parser: Parser) -> None:
@@ -94,7 +95,7 @@ def _tenant_add(parser: Parser) -> None:
 
 def _tenant_set(parser: Parser) -> None:
     add = parser.add_argument
-    add("id", metavar="TENANT", help="the tenant")
+    add("tenant", metavar="TENANT", help="the tenant, by name or id")
     add("--tier", choices=_TIERS, help="what it has paid for")
     add("--dedicated", choices=("yes", "no"), help="has it machines of its own?")
     json_flag(parser, "the tenant as JSON")
@@ -112,7 +113,7 @@ def _user_add(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="ROLE",
-        help="a role, or a permission, everywhere (repeatable)",
+        help=f"a role ({', '.join(_ROLES)}) or a permission, everywhere (repeatable)",
     )
     json_flag(parser, "the user, with the link, as JSON")
 
@@ -136,7 +137,11 @@ def _limits(parser: Parser, what: str) -> None:
 def _user_grant(parser: Parser) -> None:
     add = parser.add_argument
     add("user", metavar="USER", help="the user, by id or e-mail address")
-    add("role", metavar="ROLE", help="viewer, replayer, …, or a permission, e.g. replay:live")
+    add(
+        "role",
+        metavar="ROLE",
+        help=f"a role ({', '.join(_ROLES)}), or a permission, e.g. replay:live",
+    )
     _limits(parser, "only")
     json_flag(parser, "the grant as JSON")
 
@@ -161,7 +166,7 @@ def _key_add(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="ROLE",
-        help="of the kind user: a role, or a permission (repeatable)",
+        help=f"of the kind user: a role ({', '.join(_ROLES)}) or a permission (repeatable)",
     )
     _limits(parser, "of an agent the one it is for; of a program only")
     json_flag(parser, "the key as JSON")

@@ -18,7 +18,11 @@ def filters(parser: Parser) -> None:
     add("--environment", metavar="NAME", help="only this environment")
     add("--route", metavar="ROUTE", help="only this route")
     add("--status", choices=("completed", "failed"), help="only those that ended so")
-    add("--replays", choices=("only", "none"), help="only replays, or none")
+    add(
+        "--replays",
+        choices=("none", "only", "any"),
+        help="without replays, only replays, or both (default: none)",
+    )
     add("--replayable", action="store_true", help="only those that can be replayed")
     add("--trace", metavar="ID", help="only this trace")
     add("--correlation", metavar="ID", help="only this correlation id")
@@ -44,6 +48,12 @@ def _plan(parser: Parser) -> None:
         default="recorded",
         help="where the answers of outbound calls come from",
     )
+    add(
+        "--environment-variables",
+        choices=("current", "recorded"),
+        default="current",
+        help="read the current values of the app, or the recorded values",
+    )
     add("--strict", action="store_true", help="end each replay at the first divergence")
     add(
         "--revision",
@@ -51,7 +61,7 @@ def _plan(parser: Parser) -> None:
         default="current",
         help="through the route as it is now, or only if it is as it was",
     )
-    add("--reason", metavar="TEXT", help="why; in production you must say it")
+    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
     add("--concurrency", type=positive, metavar="N", help="replays of an agent at a time")
     add("--per-minute", type=positive, metavar="N", help="replays of an agent in a minute")
     json_flag(parser, "the batch as JSON")

@@ -42,6 +42,13 @@ def _view(parser: Parser) -> None:
         help="mark the divergences of a replay, as run --report wrote them",
     )
     add("--draws", action="store_true", help="show what was drawn from clock and chance, too")
+    add("--from", dest="first", type=positive, metavar="SEQ", help="start with this event")
+    add(
+        "--limit",
+        type=positive,
+        metavar="N",
+        help="show at most N steps (default: 10,000; a page of 32 MiB has fewer)",
+    )
     json_flag(parser, "what was written as JSON")
 
 
@@ -61,6 +68,12 @@ def _diff(parser: Parser) -> None:
     add("--lane", action="append", metavar="LANE", help="only this lane of A (repeatable)")
     add("--stat", action="store_true", help="only the numbers")
     add("--html", metavar="FILE", help="write a page for a browser, with both side by side")
+    add(
+        "--limit",
+        type=positive,
+        metavar="N",
+        help="show at most N differences on the page (default: 5,000; a page of 32 MiB has fewer)",
+    )
     add("--width", type=number, metavar="N", help="width of the lines, 0 for whole ones")
     json_flag(parser, "the comparison as JSON")
 

@@ -82,6 +82,12 @@ def _serve(parser: Parser) -> None:
         help="believe a proxy on this machine about where requests come from",
     )
     add(
+        "--public-url",
+        metavar="URL",
+        help="the address under which browsers reach the server, for links; otherwise "
+        "REENACT_PUBLIC_URL, otherwise the address that it listens on",
+    )
+    add(
         "--log",
         choices=("text", "json"),
         default="text",
@@ -112,8 +118,8 @@ def _single_sign_on(parser: Parser) -> None:
     )
     add(
         "--oidc-tenant",
-        metavar="ID",
-        help="the only tenant whose accounts the provider may open",
+        metavar="TENANT",
+        help="the only tenant, by name or id, whose accounts the provider may open",
     )
 
 
@@ -124,7 +130,8 @@ def _telemetry(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="[TENANT=]URL",
-        help="send exchanges there as traces, over OTLP/HTTP (repeatable: one per tenant)",
+        help="send exchanges there as traces, over OTLP/HTTP; a tenant by name or id (repeatable: "
+        "one per tenant)",
     )
     add(
         "--otlp-headers-file",
@@ -144,7 +151,7 @@ def _login(parser: Parser) -> None:
         help="the server, or the link for the first account or an invitation",
     )
     add("--email", metavar="EMAIL", help="who you are, otherwise you are asked")
-    add("--tenant", metavar="NAME", help="which tenant, for people in several")
+    add("--tenant", metavar="TENANT", help="which tenant, by name or id, for people in several")
     add("--password-stdin", action="store_true", help="read the password from standard input")
     add("--name", default="command line", metavar="NAME", help="what the key is called")
     json_flag(parser, "who is signed in as JSON")
@@ -197,6 +204,12 @@ def _exchange_replay(parser: Parser) -> None:
         default="recorded",
         help="where the answers of outbound calls come from",
     )
+    add(
+        "--environment-variables",
+        choices=("current", "recorded"),
+        default="current",
+        help="read the current values of the app, or the recorded values",
+    )
     add("--strict", action="store_true", help="end it at the first divergence")
     add(
         "--revision",
@@ -204,7 +217,7 @@ def _exchange_replay(parser: Parser) -> None:
         default="current",
         help="through the route as it is now, or only if it is as it was",
     )
-    add("--reason", metavar="TEXT", help="why; in production you must say it")
+    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
     add("--no-wait", action="store_true", help="only ask for it, and print the id of the replay")
     _width(parser)
     json_flag(parser, "the comparison as JSON")
@@ -242,7 +255,7 @@ def _exchange_cancel(parser: Parser) -> None:
 
 def _exchange_learn(parser: Parser) -> None:
     parser.add_argument("id", metavar="ID", help=_EXCHANGE)
-    parser.add_argument("--reason", metavar="TEXT", help="why; in production you must say it")
+    parser.add_argument("--reason", metavar="TEXT", help="why; required in production")
     json_flag(parser, "the rules as JSON")
 
 

@@ -115,7 +115,7 @@ def export(args: argparse.Namespace) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(made.content)
     else:
-        replace_file(Path(file), made.content)
+        replace_file(Path(file), made.content, private=False)
     _tell_export(args, wanted, made, losses)
     return 0
 

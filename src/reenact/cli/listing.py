@@ -13,7 +13,16 @@ from reenact.cli.parsing import columns
 from reenact.cli.render import cells, clip, json_line, rows, safe
 from reenact.search.moments import moment, read_moment
 
-__all__ = ["NOTHING", "Column", "print_table", "since_and_until", "table_lines", "told", "when"]
+__all__ = [
+    "NOTHING",
+    "Column",
+    "ended",
+    "print_table",
+    "since_and_until",
+    "table_lines",
+    "told",
+    "when",
+]
 
 Column = tuple[str, Callable[[dict[str, Any]], str]]
 """A heading, and what stands below it. Of the last one each line is a thing of its own."""
@@ -78,6 +87,12 @@ def told(name: str, *others: str) -> Callable[[dict[str, Any]], str]:
         return next((str(value) for value in found if value not in (None, "", [])), NOTHING)
 
     return cell
+
+
+def ended(item: dict[str, Any]) -> str:
+    """Return the ending of a replay's exchange, with the HTTP status of its response."""
+    words = (str(item.get("ending") or ""), str(item.get("httpStatus") or ""))
+    return " ".join(filter(None, words)) or NOTHING
 
 
 def when(name: str) -> Callable[[dict[str, Any]], str]:

@@ -13,7 +13,7 @@ __all__ = ["write_page"]
 def write_page(target: Path, document: bytes) -> None:
     """Write beside, and rename. Raises :class:`SinkUnwritable`, which names ``target``."""
     try:
-        replace_file(target, document, sync=False)
+        replace_file(target, document, sync=False, private=False)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SinkUnwritable(

@@ -149,7 +149,8 @@ def rules(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="let one boundary through, unrecorded and counted, e.g. process.exec (repeatable)",
+        help="allow a boundary or a driver, unrecorded and counted, e.g. process.exec or sqlite3 "
+        "(repeatable)",
     )
     add(
         "--boundary",

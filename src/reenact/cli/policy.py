@@ -65,7 +65,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     with ExitStack() as undo:
         for path, content in paths.items():
             if path.name == INDEX and os.path.lexists(path):
-                replace_file(path, content)
+                replace_file(path, content, private=False)
             else:
                 _create(path, content, undo)
         undo.pop_all()
@@ -219,7 +219,7 @@ def pin(args: argparse.Namespace) -> int:
     content, pins = pinned_index(root, args.id)
     index = root / FOLDER / INDEX
     if content is not None:
-        replace_file(index, content)
+        replace_file(index, content, private=False)
     if args.json:
         print(json_line({"index": str(index), "pins": [asdict(one) for one in pins]}))
     else:

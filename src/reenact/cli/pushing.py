@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from reenact.cli.client import part, signed_in_client
 from reenact.cli.places import PACKED, recording_at
 from reenact.cli.render import count, json_line, safe, size
 from reenact.errors import RecordingDamaged
+from reenact.format.canonical import digest_bytes
 from reenact.store.pack import pack, unpack
 
 __all__ = ["pull", "push"]
@@ -24,9 +26,13 @@ def push(args: argparse.Namespace) -> int:
         report = pack(path, packed)
         found = client.upload("/api/v1/captures", packed)
         large = packed.stat().st_size
-    _compare(
-        str(found.get("contentHash", "")), report.manifest.integrity.content_hash, "the server"
-    )
+        sent = digest_bytes(packed.read_bytes())
+    if found.get("digest") == sent:
+        _compare(
+            str(found.get("contentHash", "")), report.manifest.integrity.content_hash, "the server"
+        )
+    else:
+        print("the server has redacted secrets in the recording", file=sys.stderr)
     if args.json:
         print(json_line(found))
     else:

@@ -49,6 +49,7 @@ _OTHERWISE: Final = {
     "setup_done": "there is an account already: reenact login URL",
     "agent_unknown": "see who is there: reenact agents",
     "method_not_allowed": "is the server of this version? reenact --version says which this is",
+    "drivers_undeclared": "declare them in the app: Agent(…, drivers={…}); see reenact agents",
     "agent_offline": "see who is there: reenact agents",
     "agent_superseded": "another process uses the same id: reenact agents",
     "conflict": "look at how it is now, and ask for something else",

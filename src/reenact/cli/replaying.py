@@ -42,7 +42,11 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, Any]:
-    wanted: dict[str, Any] = {"boundaries": args.boundaries, "revision": args.revision}
+    wanted: dict[str, Any] = {
+        "boundaries": args.boundaries,
+        "environmentVariables": args.environment_variables,
+        "revision": args.revision,
+    }
     patch = _patch(args)
     if args.payload is not None:
         if patch:

@@ -30,7 +30,7 @@ def to_search(args: argparse.Namespace, now: int) -> dict[str, Any]:
         name: value for field, name in _NAMES.items() if (value := getattr(args, field))
     }
     if args.replays is not None:
-        found["replay"] = args.replays == "only"
+        found["replay"] = {"none": False, "only": True, "any": "any"}[args.replays]
     if args.replayable:
         found["replayable"] = True
     times = {name: value for name, value in since_and_until(args).items() if value is not None}

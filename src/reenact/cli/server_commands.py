@@ -27,8 +27,9 @@ _EXCHANGE = (
         "replaying:replay",
         "run one again, with another payload if you like",
         "Has the app run an exchange again through its route, waits for it, and shows what differs. "
-        "Outbound calls get their recorded answers, unless you say otherwise, and nothing leaves the "
-        "app. Exit code 0 for identical, equivalent and fixed, 1 for regressed and diverged, 4 when "
+        "Recorded calls get their recorded responses, and calls without a counterpart in the recording "
+        "are refused, unless --boundaries specifies otherwise. The app declares how drivers and files "
+        "are treated. Exit code 0 for identical, equivalent and fixed, 1 for regressed and diverged, 4 when "
         "it was refused, 3 when it could not be run.",
         "reenact exchange replay last --set body.amount=5 --reason rounding",
     ),

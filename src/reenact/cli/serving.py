@@ -47,6 +47,7 @@ def serve(args: argparse.Namespace) -> int:
             name=args.name,
             insecure=args.insecure,
             forwarded=args.forwarded,
+            public_url=args.public_url or os.environ.get("REENACT_PUBLIC_URL", ""),
             log=args.log,
             exports=read_targets(args.otlp_endpoint, args.otlp_headers_file),
             oidc=read_settings(

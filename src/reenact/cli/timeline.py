@@ -68,7 +68,7 @@ def _ends(source: LogSource, steps: Steps) -> tuple[int, int]:
     if not len(source):
         return 0, 0
     firsts = [lane[0].began for lane in steps.lanes.values() if lane]
-    return min(source.at(1).ts, *firsts), source.at(len(source)).ts
+    return min([source.at(1).ts, *firsts]), source.at(len(source)).ts
 
 
 def _draw(

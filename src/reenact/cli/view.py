@@ -11,8 +11,8 @@ from reenact.cli.places import recording_at
 from reenact.cli.render import json_line, safe, size
 from reenact.cli.reports import divergences_in
 from reenact.store.reading import open_recording
-from reenact.views.page.contents import contents
-from reenact.views.page.run import run_page
+from reenact.views.page.contents import MOST_STEPS, Window, contents
+from reenact.views.page.run import left_out, run_page
 from reenact.views.steps import read_steps
 
 __all__ = ["view"]
@@ -26,12 +26,21 @@ def view(args: argparse.Namespace) -> int:
     found = [] if args.report is None else divergences_in(Path(args.report))
     target = Path(args.output or f"{path.resolve().stem}.html")
     with open_recording(path) as source:
-        data = contents(path.name, source.manifest(), read_steps(source, draws=args.draws), found)
-    document = run_page(path.name, data).encode()
+        steps = read_steps(source, draws=args.draws)
+        window = Window(first=args.first or 1, steps=args.limit or MOST_STEPS)
+        data = contents(path.name, source.manifest(), steps, found, window)
+    note, following = left_out(data), data["left"]["next"]
+    document = run_page(path.name, data, note=note).encode()
     write_page(target, document)
     if args.json:
         told = {"path": str(target), "bytes": len(document), "steps": len(data["steps"])}
-        print(json_line({"version": _VERSION, **told}))
-    else:
-        print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
+        left = {"left": data["left"]} if note else {}
+        print(json_line({"version": _VERSION, **told, **left}))
+        return 0
+    print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
+    if note:
+        print(f"it shows {note}", file=sys.stderr)
+    if following is not None:
+        place = safe(str(args.path))
+        print(f"for the next ones: reenact view {place} --from {following}", file=sys.stderr)
     return 0

@@ -119,6 +119,7 @@ WAYS_OUT: Final = {
     "nonce_reused": "ask for it again",
     "wrong_agent": "see the agents: reenact agents",
     "not_replayable": "give what is missing with --set, or credentials to the agent",
+    "drivers_undeclared": "declare them in the app: Agent(…, drivers={…}); see reenact agents",
     "no_recording": "let its calls go out: --boundaries recorded_then_live, or live",
     "revision_mismatch": "replay through the route as it is now: --revision current",
     "route_unknown": "the app has no such route any more; choose another agent: --agent",

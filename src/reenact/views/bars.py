@@ -109,7 +109,7 @@ def _says_how_long(event: Event, asked: _Brief) -> bool:
 def _look(event: Event | None) -> _Brief:
     try:
         return _Brief() if event is None else _brief.decode(event.payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Brief()
 
 

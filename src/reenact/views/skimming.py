@@ -120,12 +120,14 @@ class Skimmer:
         elif kind in _MARKS:
             self._mark(event)
         elif kind == "state_mutation":
-            self._add(event, look(event), done=True)
+            members = look(event)
+            if not _is_aside(members):
+                self._add(event, members, done=True)
 
     def _single(self, event: Event) -> None:
         members = look(event)
         source = text(members.get("source"))
-        if source == SCHEDULE or bytes(members.get("aside", b"")) == b"true":
+        if source == SCHEDULE or _is_aside(members):
             return
         if source in DRAWS and not self._draws:
             many = _count(members)
@@ -186,6 +188,11 @@ class Skimmer:
         self._positions[lane] += _count(members)
         self.lanes.setdefault(lane, []).append(seen)
         return seen
+
+
+def _is_aside(members: Members) -> bool:
+    """Is it no position of its lane, and never a difference?"""
+    return bytes(members.get("aside", b"")) == b"true"
 
 
 def _names(type: str, members: Members) -> tuple[str, str]:

@@ -177,6 +177,8 @@ def test_without_the_recording_there_are_causes_still(tmp_path: Path) -> None:
 
 
 SEEN: dict[str, Any] = {"type": "tool_call", "operation": "search", "lane": "0"}
+ENVELOPE: dict[str, Any] = {"version": 1, "captureId": "c", "runId": "r", "seq": 7, "ts": 1}
+EVENT: dict[str, Any] = {**ENVELOPE, **SEEN, "data": {}}
 
 
 @pytest.mark.parametrize(
@@ -186,8 +188,8 @@ SEEN: dict[str, Any] = {"type": "tool_call", "operation": "search", "lane": "0"}
         ({"code": "event_missing", "flags": ["cancelled"]}, "cancelled"),
         ({"code": "event_missing"}, "gone"),
         ({"code": "event_unexpected", "observed": SEEN}, "new_call"),
-        ({"code": "event_type_mismatch", "expected": SEEN, "observed": SEEN}, "another_call"),
-        ({"code": "event_payload_mismatch", "expected": SEEN, "observed": SEEN}, ""),
+        ({"code": "event_type_mismatch", "expected": EVENT, "observed": SEEN}, "another_call"),
+        ({"code": "event_payload_mismatch", "expected": EVENT, "observed": SEEN}, ""),
         ({"code": "nondeterministic_underflow"}, "more_draws"),
         ({"code": "event_payload_mismatch", "flags": ["not shown: jwt"]}, "hidden"),
     ],

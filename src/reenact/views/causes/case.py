@@ -107,12 +107,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def asked(self) -> Any:
         """The request of the program, as far as it is shown."""
-        return None if self.divergence.observed is None else self.divergence.observed.data
+        return None if self.divergence.observed is None else self.divergence.observed.request
 
     @property
     def recorded(self) -> Any:
         """The recorded request, as far as it is shown."""
-        return None if self.divergence.expected is None else self.divergence.expected.data
+        return None if self.divergence.expected is None else self.divergence.expected.request
 
     @property
     def is_cut(self) -> bool:
@@ -126,7 +126,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         seen = self.divergence.observed or self.divergence.expected
         if seen is None or seen.type == "llm_request":
             return seen is not None
-        request = seen.data.get("request") if isinstance(seen.data, dict) else None
+        request = seen.request.get("request") if isinstance(seen.request, dict) else None
         if not isinstance(request, dict):
             return False
         return may_ask(str(request.get("method", "")), str(request.get("url", "")))

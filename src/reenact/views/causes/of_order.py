@@ -37,7 +37,7 @@ def is_another_call(case: Case) -> bool:
 
 
 def _resource(seen: Seen) -> tuple[str, str]:
-    request = seen.data.get("request") if isinstance(seen.data, dict) else None
+    request = seen.request.get("request") if isinstance(seen.request, dict) else None
     url = request.get("url") if isinstance(request, dict) else None
     try:
         return seen.operation, urlsplit(url).path if isinstance(url, str) else ""

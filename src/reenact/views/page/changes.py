@@ -37,6 +37,10 @@ class Changes:
     def __init__(self, said: Callable[[Step], Any]) -> None:
         self.table: list[Any] = []
         """The values that changes refer to by their place here."""
+        self.size = 0
+        """Characters of what was written, about."""
+        self.number = 0
+        """Changes that were written."""
         self._place: dict[bytes, int] = {}
         self._before: dict[bytes, int] = {}
         self._gaps: dict[bytes, int] = {}
@@ -62,6 +66,8 @@ class Changes:
             told["repeats"] = self._repeats(found) and not new
         for step in filter(None, (one, other)):
             step.let_go()
+        self.number += 1
+        self.size += len(json.dumps(told, ensure_ascii=False))
         return told
 
     def _repeats(self, found: list[Difference]) -> bool:
@@ -140,9 +146,11 @@ class Changes:
         return {"t": self._put(value)}
 
     def _put(self, value: Any) -> int:
-        place = self._place.setdefault(key_of(value), len(self.table))
+        key = key_of(value)
+        place = self._place.setdefault(key, len(self.table))
         if place == len(self.table):
             self.table.append(value)
+            self.size += len(repr(value))
         return place
 
 

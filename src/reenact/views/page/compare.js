@@ -134,14 +134,17 @@ function card(change) {
   return made;
 }
 
-function same(pairs) {
-  const fold = el("details", { class: "same" }, el("summary", {}, `${count(pairs.length, "call")} the same`));
+const sameIn = (part) => part.same.length + part.unlisted;
+
+function same(part) {
+  const pairs = part.same;
+  const fold = el("details", { class: "same" }, el("summary", {}, `${count(sameIn(part), "call")} the same`));
   const more = (items, from) => {
     for (const [one, other, name] of pairs.slice(from, from + AT_A_TIME)) items.append(el("li", {}, `${one}${one === other ? "" : ` → ${other}`}  ${data.names[name].filter(Boolean).join(" ")}`));
     if (from + AT_A_TIME < pairs.length) {
       const button = el("button", { on: { click: () => { button.remove(); more(items, from + AT_A_TIME); } } }, "more");
       items.append(button);
-    }
+    } else if (part.unlisted) items.append(el("li", { class: "facts" }, `and ${part.unlisted.toLocaleString("en")} more`));
   };
   fold.addEventListener("toggle", () => { const items = el("ol", {}); more(items, 0); fold.append(items); }, { once: true });
   return fold;
@@ -171,7 +174,7 @@ function laneTitle(lane) {
 const hasChanges = (lane) => lane.parts.some((part) => part.kind);
 
 function sameLanes(lanes) {
-  const calls = lanes.reduce((sum, one) => sum + one.parts.reduce((many, part) => many + part.same.length, 0), 0);
+  const calls = lanes.reduce((sum, one) => sum + one.parts.reduce((many, part) => many + sameIn(part), 0), 0);
   const fold = el("details", { class: "same" }, el("summary", {}, `${count(lanes.length, "lane")} the same, with ${count(calls, "call")}`));
   fold.addEventListener("toggle", () => fold.append(...lanes.map((one) => new Lane(one).section)), { once: true });
   return el("section", { class: "lane", id: "rest" }, fold);
@@ -193,7 +196,7 @@ class Lane {
     this.limit = AT_A_TIME;
     this.inside = el("div", {});
     const numbers = KINDS.map((kind) => [kind, one.parts.filter((part) => part.kind === kind).length]).filter(([, many]) => many).map(([kind, many]) => `${many.toLocaleString("en")} ${kind}`);
-    const rest = one.parts.reduce((sum, part) => sum + (part.same ? part.same.length : 0), 0);
+    const rest = one.parts.reduce((sum, part) => sum + (part.same ? sameIn(part) : 0), 0);
     this.section = el("section", { class: "lane" }, el("h2", {}, laneTitle(one), " ", el("span", { class: "facts" }, [...numbers, `${rest.toLocaleString("en")} the same`].join(", "))), this.inside);
     for (const part of one.parts) if (part.kind) sections.set(part, this);
     this.fill(false);
@@ -208,7 +211,7 @@ class Lane {
   draw() {
     const rest = this.fits.length - this.limit;
     const more = rest > 0 ? el("button", { on: { click: () => { this.limit += AT_A_TIME; this.draw(); } } }, `${rest.toLocaleString("en")} more`) : null;
-    this.inside.replaceChildren(...this.fits.slice(0, this.limit).map((part) => (part.kind ? card(part) : same(part.same))), ...(more ? [more] : []));
+    this.inside.replaceChildren(...this.fits.slice(0, this.limit).map((part) => (part.kind ? card(part) : same(part))), ...(more ? [more] : []));
   }
 
   reach(change) {

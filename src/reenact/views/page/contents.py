@@ -21,16 +21,32 @@ from reenact.views.page.showing import answer_body, request_body
 from reenact.views.page.table import Table
 from reenact.views.steps import Step, Steps
 
-__all__ = ["contents"]
+__all__ = ["MOST_BYTES", "MOST_STEPS", "Window", "contents"]
 
 _FIRST_BAD_STATUS = 400
+MOST_STEPS = 10_000
+MOST_BYTES = 32 << 20
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a recording on one page: at most ``steps`` steps with about ``size`` bytes of content,
+    starting with event ``first``."""
+
+    first: int = 1
+    steps: int = MOST_STEPS
+    size: int = MOST_BYTES
 
 
 def contents(
-    name: str, manifest: Manifest, steps: Steps, divergences: Iterable[Divergence] = ()
+    name: str,
+    manifest: Manifest,
+    steps: Steps,
+    divergences: Iterable[Divergence] = (),
+    window: Window | None = None,
 ) -> dict[str, Any]:
-    """Everything that the page knows."""
-    return _Writer(divergences).whole(name, manifest, steps)
+    """Return the data of the page. ``left`` has the number of steps before and after the window, and the
+    seq of the first step after it."""
+    return _Writer(divergences).whole(name, manifest, steps, window or Window())
 
 
 class _Writer:
@@ -40,9 +56,16 @@ class _Writer:
         for one in divergences:
             self._divergences.setdefault(one.event_seq, []).append(one)
 
-    def whole(self, name: str, manifest: Manifest, steps: Steps) -> dict[str, Any]:
-        lanes = sorted(steps.lanes, key=lane_names.order)
-        shown = [self._step(step) for lane in lanes for step in steps.lanes[lane]]
+    def whole(self, name: str, manifest: Manifest, steps: Steps, window: Window) -> dict[str, Any]:
+        found = sorted((one for lane in steps.lanes.values() for one in lane), key=_seq_of)
+        before = sum(1 for one in found if one.seq < window.first)
+        shown: list[dict[str, Any]] = []
+        for one in found[before : before + window.steps]:
+            if shown and self._table.size > window.size:
+                break
+            shown.append(self._step(one))
+        after = len(found) - before - len(shown)
+        lanes = sorted({one["lane"] for one in shown}, key=lane_names.order)
         shown.sort(key=lambda step: (step["start"], step["seq"]))
         start = min((step["start"] for step in shown), default=manifest.created_at)
         for step in shown:
@@ -56,6 +79,11 @@ class _Writer:
             "steps": shown,
             "draws": dict(sorted(steps.left_out.items())),
             "table": self._table.rows,
+            "left": {
+                "before": before,
+                "after": after,
+                "next": found[before + len(shown)].seq if after else None,
+            },
             "elsewhere": [self._told(one) for left in self._divergences.values() for one in left],
         }
 
@@ -167,6 +195,10 @@ class _Writer:
             "nearest": put(msgspec.to_builtins(divergence.nearest)),
             "hint": put(divergence.hint),
         }
+
+
+def _seq_of(step: Step) -> int:
+    return step.seq
 
 
 def _about(manifest: Manifest) -> dict[str, Any]:

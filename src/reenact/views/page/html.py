@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -26,7 +27,7 @@ _PAGE = """\
 </head>
 <body>
 <header>
-{way}<h1>{title}</h1><span class="facts" id="facts"></span><span class="space"></span>
+{way}<h1>{title}</h1><span class="facts" id="facts"></span>{note}<span class="space"></span>
 {tools}<button id="theme" title="light or dark ( t )">&#9680;</button>
 </header>
 <noscript>What was recorded is drawn by the script of this page, and scripts are switched off here.
@@ -47,26 +48,38 @@ def document(
     body: str,
     parts: tuple[str, ...] = (),
     back: tuple[str, str] | None = None,
+    note: str = "",
+    links: Sequence[tuple[str, str]] = (),
 ) -> str:
     """One HTML document, with ``base`` and ``name`` as its styles and scripts (see this folder).
     Between the two scripts come its ``parts``: ``name-part.js``, in this order.
 
     ``tools`` (in the heading) and ``body`` are markup of ours. ``data`` is what was recorded: it is
     text inside of the document, and becomes nothing else in a browser. ``back`` is where one comes
-    from, an address and what to call it, where the document is one of several pages.
+    from, an address and what to call it, where the document is one of several pages. ``note`` is a
+    sentence about the page, and ``links`` lead to the pages before and behind it.
     """
     style, script = _style(name), _script(name, parts)
     encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_SAFE)
     return _PAGE.format(
         policy=policy(name, parts),
         title=escape(title),
-        way="" if back is None else f'<a href="{escape(back[0])}">{escape(back[1])}</a>',
+        way="" if back is None else _link(*back),
+        note="".join((_note(note), *(_link(*one) for one in links))),
         style=style,
         tools=tools,
         body=body,
         data=encoded.encode("utf-8", "replace").decode(),
         script=script,
     )
+
+
+def _link(address: str, text: str) -> str:
+    return f'<a href="{escape(address)}">{escape(text)}</a>'
+
+
+def _note(text: str) -> str:
+    return f'<span class="facts" id="left">{escape(text)}</span>' if text else ""
 
 
 def policy(name: str, parts: tuple[str, ...] = ()) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from reenact.views.page.html import document, policy
 
-__all__ = ["run_page", "run_policy"]
+__all__ = ["left_out", "run_page", "run_policy"]
 
 _PARTS = ("steps", "search", "bodies", "details", "summary", "list", "time")
 
@@ -31,9 +32,38 @@ _BODY = """\
 """
 
 
-def run_page(title: str, contents: Any, *, back: tuple[str, str] | None = None) -> str:
-    """The page, about what ``contents`` has made of a recording. ``back``: see :func:`document`."""
-    return document("run", title, contents, tools=_TOOLS, body=_BODY, parts=_PARTS, back=back)
+def run_page(
+    title: str,
+    contents: Any,
+    *,
+    back: tuple[str, str] | None = None,
+    note: str = "",
+    links: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The page, about what ``contents`` has made of a recording. ``back``, ``note`` and ``links``: see
+    :func:`document`."""
+    return document(
+        "run",
+        title,
+        contents,
+        tools=_TOOLS,
+        body=_BODY,
+        parts=_PARTS,
+        back=back,
+        note=note,
+        links=links,
+    )
+
+
+def left_out(contents: Any) -> str:
+    """A sentence about the steps that the page does not show; empty when it shows all."""
+    left, shown = contents["left"], len(contents["steps"])
+    if not left["before"] and not left["after"]:
+        return ""
+    whole = left["before"] + shown + left["after"]
+    return (
+        f"{shown:,} of {whole:,} steps; {left['before']:,} before and {left['after']:,} after them"
+    )
 
 
 def run_policy() -> str:

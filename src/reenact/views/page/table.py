@@ -28,6 +28,8 @@ class Table:
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
+        self.size = 0
+        """Characters of the rows, about."""
         self._row_of: dict[str, int] = {}
         self._seen: dict[bytes, Any] = {}
 
@@ -85,5 +87,6 @@ class Table:
     def _row(self, key: str, value: Any) -> tuple[Any, int]:
         if key not in self._row_of:
             self._row_of[key] = len(self.rows)
+            self.size += len(key)
             self.rows.append(value)
         return {"$t": self._row_of[key]}, 12
