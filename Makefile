@@ -34,7 +34,7 @@ help: ## this list
 demo: .venv/.demo ## record an agent, fork it, re-enact it offline, change it, damage a copy
 	@$(PY) demo/demo.py $(ARGS)
 
-test: check .cache/.browser .cache/.postgres .cache/.deploying ## everything: check, then the whole test suite in random order
+test: check .cache/uvloop .cache/.browser .cache/.postgres .cache/.redis .cache/.mariadb .cache/.deploying ## everything: check, then the whole test suite in random order
 	@$(PYTEST) $(ARGS)
 
 check: .venv/.dev ## fast checks: lint, format, types, floors
@@ -46,48 +46,41 @@ check: .venv/.dev ## fast checks: lint, format, types, floors
 	then tail -n 1 .cache/floors.log; else cat .cache/floors.log; failed=1; fi; \
 	exit $$failed
 
-# The tests of pages need a browser. Where it cannot be installed they say so, and are skipped.
+# $(call packages,test that they are installed,Debian packages): install them where that is possible.
+# Without them the tests that need them are skipped with the reason.
+define packages
+	@mkdir -p .cache
+	@if { $(1); } > /dev/null 2>&1; then touch $@; \
+	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	echo "- installing $(2)"; \
+	{ apt-get install -y --no-install-recommends $(2) \
+	|| { apt-get update && apt-get install -y --no-install-recommends $(2); }; } \
+	> $@.log 2>&1 && touch $@ || tail -n 3 $@.log; fi
+endef
+
+# For the tests of pages.
 .cache/.browser:
-	@mkdir -p .cache
-	@if command -v chromium > /dev/null || command -v chromium-browser > /dev/null; then touch $@; \
-	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	echo "- installing chromium"; \
-	{ apt-get install -y --no-install-recommends chromium \
-	|| { apt-get update && apt-get install -y --no-install-recommends chromium; }; } \
-	> .cache/browser.log 2>&1 && touch $@ || tail -n 3 .cache/browser.log; fi
+	$(call packages,command -v chromium || command -v chromium-browser,chromium)
 
-# So do those of a server's database: some of them in each run, all of them in soak.
+# For the tests of the server's database and of the drivers that a replay refuses.
 .cache/.postgres:
-	@mkdir -p .cache
-	@if ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1; then touch $@; \
-	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	echo "- installing postgresql"; \
-	{ apt-get install -y --no-install-recommends postgresql \
-	|| { apt-get update && apt-get install -y --no-install-recommends postgresql; }; } \
-	> .cache/postgres.log 2>&1 && touch $@ || tail -n 3 .cache/postgres.log; fi
+	$(call packages,ls /usr/lib/postgresql/*/bin/postgres,postgresql)
 
-# And those of the guide to deploying.
+.cache/.redis:
+	$(call packages,command -v redis-server,redis-server)
+
+.cache/.mariadb:
+	$(call packages,PATH="$$PATH:/usr/sbin" && command -v mariadbd,mariadb-server)
+
+# For the tests of the deployment guide.
 .cache/.deploying:
-	@mkdir -p .cache
-	@if { [ -x /usr/sbin/nginx ] || command -v nginx > /dev/null; } && command -v sqlite3 > /dev/null \
-	&& { [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer > /dev/null; }; then touch $@; \
-	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	echo "- installing nginx, sqlite3 and pgbouncer"; \
-	{ apt-get install -y --no-install-recommends nginx-light sqlite3 pgbouncer \
-	|| { apt-get update && apt-get install -y --no-install-recommends nginx-light sqlite3 pgbouncer; }; } \
-	> .cache/deploying.log 2>&1 && touch $@ || tail -n 3 .cache/deploying.log; fi
+	$(call packages,PATH="$$PATH:/usr/sbin" && command -v nginx && command -v sqlite3 && command -v pgbouncer,nginx-light sqlite3 pgbouncer)
 
-# The container file of that guide is built in soak only; no image is fetched.
+# Only soak builds the container file of that guide; it fetches no image.
 .cache/.containers:
-	@mkdir -p .cache
-	@if command -v buildah > /dev/null && { [ -x /usr/sbin/runc ] || command -v runc > /dev/null; }; then touch $@; \
-	elif command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	echo "- installing buildah and runc"; \
-	{ apt-get install -y --no-install-recommends buildah runc \
-	|| { apt-get update && apt-get install -y --no-install-recommends buildah runc; }; } \
-	> .cache/containers.log 2>&1 && touch $@ || tail -n 3 .cache/containers.log; fi
+	$(call packages,PATH="$$PATH:/usr/sbin" && command -v buildah && command -v runc,buildah runc)
 
-soak: .venv/.dev .cache/.postgres .cache/.deploying .cache/.containers ## the tests that repeat, with large counts (long)
+soak: .venv/.dev .cache/uvloop .cache/.postgres .cache/.redis .cache/.mariadb .cache/.deploying .cache/.containers ## the tests that repeat, with large counts (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)
 	@REENACT_TEST_DATABASE=postgresql $(PYTEST) tests/server $(ARGS)
 	@REENACT_TEST_DATABASE=postgresql REENACT_SOAK=1 $(PYTEST) -m soak tests/server/fire $(ARGS)
@@ -128,6 +121,11 @@ $(PY):
 	$(call quietly,installing reenact and its tools into .venv,$(PY) -m pip install -e '.[dev]' -c constraints.txt)
 	$(call quietly,keeping wheels for the installation tests,rm -rf .cache/wheels && $(PY) -m pip wheel '.[all]' -c constraints.txt --no-build-isolation -w .cache/wheels && rm -f .cache/wheels/reenact-*)
 	@touch .venv/.demo $@
+
+# In a folder of its own: in .venv, uvicorn would use it for every test.
+.cache/uvloop: pyproject.toml constraints.txt $(PY)
+	$(call quietly,installing uvloop beside .venv,rm -rf $@ && $(PY) -m pip install --no-deps --target $@ uvloop -c constraints.txt)
+	@touch $@
 
 .venv/.bench: pyproject.toml constraints.txt $(PY)
 	$(call quietly,installing the peers for comparison into .venv,$(PY) -m pip install -e '.[bench]' -c constraints.txt)

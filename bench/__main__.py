@@ -37,6 +37,7 @@ NAMES = (
     "search",
     "regress",
     "exchange",
+    "app_agent",
     "server_ingest",
     "server_commands",
     "server_pages",

@@ -36,12 +36,17 @@ RESULTS = ROOT / "tests" / "frameworks" / "results"
 NOTE = "<!-- Made from the code by `make docs`; change it there. -->"
 
 RULES = {
-    "name": "the value of a key, header, field, parameter, flag or variable with a secret name",
+    "name": "the value of a key, header, field, parameter, flag, XML element or variable with a secret name",
     "cookie": "the values in `Cookie` and `Set-Cookie`; names and attributes stay",
     "url.userinfo": "user and password in front of the host of a URL",
+    "command": "credentials in the arguments of well-known programs",
     "declared": "values that you declare",
     "env": "the values of environment variables with secret names",
     "email": "e-mail addresses",
+    "card": "card numbers with a valid check digit (Luhn)",
+    "iban": "account numbers with valid check digits (IBAN)",
+    "shape.discord-bot": "Discord bot tokens, three parts with dots between them",
+    "shape.facebook-app": "Facebook app tokens, a number and a secret with a bar between them",
     "entropy": "random-looking strings of 24 characters and more, outside protocol ids",
     "header": "every header that is not known to be harmless",
 }
@@ -440,7 +445,8 @@ def redaction_page() -> Iterator[str]:
         ),
     )
     yield "The profile `none` has no rules. [Secrets](../concepts/secrets.md) says how they work"
-    yield "together, and what is kept although it looks secret."
+    yield "together, what is kept although it looks secret, and"
+    yield "[what is not detected](../concepts/secrets.md#what-is-not-detected)."
 
 
 def token(needs: tuple[str, ...]) -> str:
