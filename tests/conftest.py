@@ -63,8 +63,18 @@ def rounds() -> Callable[[int, int], int]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every law soaks: Hypothesis tests take part in `make soak` without saying so themselves."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select the tests of `make test` or of `make soak`. Every Hypothesis test takes part in both."""
+    left_out = []
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.soak)
+        if item.get_closest_marker("soak_only") is not None:
+            if SOAK:
+                item.add_marker(pytest.mark.soak)
+            else:
+                left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        unwanted = set(left_out)
+        items[:] = [item for item in items if item not in unwanted]

@@ -44,29 +44,41 @@ def _undocumented(module: ModuleType) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", modules())
-def test_module_says_what_it_is_for(name: str) -> None:
-    module = importlib.import_module(name)
-    assert (module.__doc__ or "").strip(), f"{name} has no docstring"
-
-
-@pytest.mark.parametrize("name", modules())
-def test_list_of_public_names_is_true(name: str) -> None:
-    module = importlib.import_module(name)
+def _wrong_list(module: ModuleType) -> list[str]:
+    """Return what is wrong with ``__all__`` of ``module``."""
     public = list(getattr(module, "__all__", []))
-    assert [n for n in public if not hasattr(module, n)] == []
-    assert len(set(public)) == len(public)
-    assert public == sorted(public, key=_order)
-    if public:
-        assert _undocumented(module) == []
+    wrong = [f"{name} is missing" for name in public if not hasattr(module, name)]
+    if wrong:
+        return wrong
+    if len(set(public)) != len(public):
+        wrong.append("has a name twice")
+    if public != sorted(public, key=_order):
+        wrong.append("is not sorted")
+    return wrong + [f"{name} has no docstring" for name in _undocumented(module) if public]
 
 
-@pytest.mark.parametrize("name", reenact.__all__)
-def test_package_name_resolves_and_is_documented(name: str) -> None:
-    thing = getattr(reenact, name)
-    assert name in dir(reenact)
-    if inspect.isclass(thing) or inspect.isroutine(thing):
-        assert _own_docstring(thing) or _in_module_docstring(name, sys.modules[thing.__module__])
+def test_every_module_has_a_docstring_and_a_correct_list_of_public_names() -> None:
+    wrong: dict[str, list[str]] = {}
+    for name in modules():
+        module = importlib.import_module(name)
+        found = _wrong_list(module) if hasattr(module, "__all__") else []
+        if not (module.__doc__ or "").strip():
+            found.append("the module has no docstring")
+        if found:
+            wrong[name] = found
+    assert wrong == {}
+
+
+def test_every_name_of_the_package_resolves_and_is_documented() -> None:
+    wrong = []
+    for name in reenact.__all__:
+        thing = getattr(reenact, name)
+        assert name in dir(reenact)
+        if (inspect.isclass(thing) or inspect.isroutine(thing)) and not (
+            _own_docstring(thing) or _in_module_docstring(name, sys.modules[thing.__module__])
+        ):
+            wrong.append(name)
+    assert wrong == []
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
