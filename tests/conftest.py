@@ -14,6 +14,8 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 SOAK = os.environ.get("REENACT_SOAK", "") not in ("", "0")
+SOAK_FOLDERS = tuple(ROOT / "tests" / name for name in ("frameworks", "server/deploy", "server/fire"))
+"""Tests that install other packages, deploy servers, or kill them: too long for `make test`."""
 _OF_THE_MACHINE = {"CI", "PYTHONDONTWRITEBYTECODE"}
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH", re.IGNORECASE)
 
@@ -69,6 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.soak)
+        if any(map(item.path.is_relative_to, SOAK_FOLDERS)):
+            item.add_marker(pytest.mark.soak_only)
         if item.get_closest_marker("soak_only") is not None:
             if SOAK:
                 item.add_marker(pytest.mark.soak)
