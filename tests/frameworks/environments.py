@@ -30,7 +30,7 @@ IN_CI = os.environ.get("CI", "") not in ("", "0", "false")
 
 _HERE = Path(__file__).resolve().parent / "requirements"
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
-_PATIENCE = 1200
+_PATIENCE = 600
 
 NAMES = tuple(sorted(path.stem for path in _HERE.glob("*.in")))
 """The environments there are."""
@@ -109,6 +109,8 @@ def run_tool(command: Sequence[str | Path], hint: str, **environ: str) -> None:
         )
     except FileNotFoundError:
         raise Unavailable(f"{words[0]} is not installed\n{hint}") from None
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{words[0]} did not end within {_PATIENCE} s\n{hint}") from None
     except subprocess.CalledProcessError as error:
         said = error.stdout.decode("utf-8", "replace").splitlines()[-15:]
         what = " ".join([Path(words[0]).name, *words[1:3]])

@@ -74,7 +74,7 @@ if find_spec("tests.frameworks") is not None:
     from tests.frameworks.servers import _aimock, aimock  # noqa: F401 - fixtures
 
 
-@pytest.fixture(params=["scripted", "aimock"])
+@pytest.fixture(params=["scripted", pytest.param("aimock", marks=pytest.mark.soak_only)])
 def world(request: pytest.FixtureRequest) -> World:
     """Either server."""
     if request.param == "scripted":

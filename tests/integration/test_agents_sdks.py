@@ -15,6 +15,8 @@ from tests.frameworks.environments import build
 from tests.frameworks.servers import _aimock, _llmock, aimock, available, llmock
 from tests.frameworks.trying import Trial
 
+pytestmark = pytest.mark.soak_only  # it installs the SDKs
+
 __all__ = ["_aimock", "_llmock", "aimock", "llmock"]
 
 SHOWN = '''

@@ -14,7 +14,7 @@ from tests.leak.test_leaks import Planted, _decoded, _leaks
 
 __all__ = ["stage"]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak_only
 
 PLACES = ("argument", "word", "environment", "result", "stderr", "log", "answer", "error")
 

@@ -17,6 +17,8 @@ from tests.frameworks.servers import available
 from tests.server.house import House, running
 from tests.server.oidc.real_provider import Browser, RealProvider, provider
 
+pytestmark = pytest.mark.soak_only  # it installs the provider
+
 BACK = "/signin/oidc/callback"
 CLIENT, SECRET = "reenact", "-".join(["between", "us:two", "100%"])
 CLAIMS = {
