@@ -192,7 +192,8 @@ def test_no_answer_in_time(server: Loopback) -> None:
         limit = aiohttp.ClientTimeout(total=_BRIEF)
         async with aiohttp.ClientSession(timeout=limit) as client:
             told = await failure(client.get(f"{server.url}/never"))
-            async with client.get(f"{server.url}/hello") as response:
+            patient = aiohttp.ClientTimeout(total=60)
+            async with client.get(f"{server.url}/hello", timeout=patient) as response:
                 return told[0], await response.text()
 
     assert server.check(program)[0][0] is TimeoutError
