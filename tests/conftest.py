@@ -14,7 +14,9 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 SOAK = os.environ.get("REENACT_SOAK", "") not in ("", "0")
-SOAK_FOLDERS = tuple(ROOT / "tests" / name for name in ("frameworks", "server/deploy", "server/fire"))
+SOAK_FOLDERS = tuple(
+    ROOT / "tests" / name for name in ("frameworks", "server/deploy", "server/fire")
+)
 """Tests that install other packages, deploy servers, or kill them: too long for `make test`."""
 _OF_THE_MACHINE = {"CI", "PYTHONDONTWRITEBYTECODE"}
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE|AUTH", re.IGNORECASE)
@@ -67,18 +69,34 @@ def rounds() -> Callable[[int, int], int]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select the tests of `make test` or of `make soak`. Every Hypothesis test takes part in both."""
-    left_out = []
+    kept, left_out = [], []
+    counts: dict[str, int] = {}
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.soak)
-        if any(map(item.path.is_relative_to, SOAK_FOLDERS)):
+        if any(map(item.path.is_relative_to, SOAK_FOLDERS)) or _is_thinned_out(item, counts):
             item.add_marker(pytest.mark.soak_only)
-        if item.get_closest_marker("soak_only") is not None:
-            if SOAK:
-                item.add_marker(pytest.mark.soak)
-            else:
-                left_out.append(item)
+        if item.get_closest_marker("soak_only") is None:
+            kept.append(item)
+        elif SOAK:
+            item.add_marker(pytest.mark.soak)
+            kept.append(item)
+        else:
+            left_out.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        unwanted = set(left_out)
-        items[:] = [item for item in items if item not in unwanted]
+        items[:] = kept
+
+
+def _is_thinned_out(item: pytest.Item, counts: dict[str, int]) -> bool:
+    """Is ``item`` one of the variants that the marker ``thinned`` leaves to `make soak`?
+
+    Counted across the functions of a module, so that each function leaves out other variants, and a
+    client or container that one function leaves out is tried by the next.
+    """
+    marker = item.get_closest_marker("thinned")
+    if marker is None or not hasattr(item, "callspec"):
+        return False
+    module = str(item.path)
+    counts[module] = counts.get(module, -1) + 1
+    return counts[module] % int(marker.args[0]) != 0

@@ -79,6 +79,7 @@ def test_demo_comes_out_as_it_should(place: Path, said: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak_only
 def test_demo_says_the_same_every_time(tmp_path: Path, said: str) -> None:
     """But for times, ports and hashes; wherever it runs, and with a proxy in the way."""
     first = _run(tmp_path, CI="1", http_proxy="http://127.0.0.1:9")

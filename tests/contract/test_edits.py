@@ -17,6 +17,8 @@ from tests.contract.clients.every import able, named
 from tests.contract.clients.face import Client, Pairs
 from tests.contract.stage import Stage
 
+pytestmark = pytest.mark.thinned(3)
+
 JSON = ("Content-Type", "application/json")
 REPRESENTATIVE = ("httpx2", "httpx-async", "requests", "urllib3", "aiohttp", "http.client")
 

@@ -17,6 +17,8 @@ from tests.contract.clients.threads import Threads
 from tests.contract.server import Exchange, Gone, Handler
 from tests.contract.stage import Stage, outcome
 
+pytestmark = pytest.mark.thinned(3)
+
 _BROKEN = {
     "longer-than-said": b"3\r\nhello\r\n0\r\n\r\n",
     "no-carriage-return": b"5\nhello\n0\n\n",

@@ -12,6 +12,8 @@ from tests.contract.clients.every import able
 from tests.contract.clients.face import Client
 from tests.contract.stage import Stage
 
+pytestmark = pytest.mark.thinned(3)
+
 _PATH = "/lines?count=4"
 
 

@@ -16,6 +16,8 @@ from tests.contract.endpoints import ENDPOINTS
 from tests.contract.server import Exchange, Server
 from tests.contract.stage import Stage
 
+pytestmark = pytest.mark.thinned(3)
+
 SECRET = "sk-" + "live" + 24 * "7"
 
 

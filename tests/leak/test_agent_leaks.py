@@ -21,6 +21,8 @@ from reenact.tools.models import llm
 from reenact.tools.wrapping import tool
 from tests.leak.planted import SHAPES, Plant, plant_shape
 
+pytestmark = pytest.mark.thinned(3)
+
 SHAPE_NAMES = sorted(SHAPES)
 MARKS = ("input", "reply", "argument", "result", "failure", "summary", "history", "output")
 

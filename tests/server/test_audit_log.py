@@ -20,8 +20,6 @@ from reenact.audit.salted import opens
 from reenact.audit.verify import verify_export
 from tests.server.house import START, House
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def auditor(house: House) -> httpx.Client:

@@ -13,8 +13,6 @@ from reenact.server.storage import people_rows
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, code_of
 
-pytestmark = pytest.mark.both_databases
-
 
 def _state(client: httpx.Client, replay_id: str) -> tuple[str, str]:
     replay = client.get(f"/api/v1/replays/{replay_id}").json()

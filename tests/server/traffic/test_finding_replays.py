@@ -15,8 +15,6 @@ from tests.server.house import House
 from tests.server.test_pages_known import offered
 from tests.server.traffic.puppet import ROUTE, Puppet, ask_for, code_of, exchange, result
 
-pytestmark = pytest.mark.both_databases
-
 REFUNDS = "POST /refunds/{id}"
 FAILED: dict[str, Any] = {
     "status": "failed",

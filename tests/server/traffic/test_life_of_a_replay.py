@@ -21,8 +21,6 @@ from tests.server.traffic.puppet import (
     result,
 )
 
-pytestmark = pytest.mark.both_databases
-
 EDIT = [{"op": "replace", "path": "/body/amount", "value": 7}]
 
 

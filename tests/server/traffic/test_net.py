@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import httpx
-import pytest
 
 from reenact.server.agents.net import sweep
 from reenact.server.storage import people_rows
@@ -13,8 +12,6 @@ from reenact.server.streams import Open
 from tests.server.fire.running import until
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, exchange
-
-pytestmark = pytest.mark.both_databases
 
 
 def stream_of(house: House, agent: Puppet) -> Open:

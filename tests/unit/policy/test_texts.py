@@ -182,7 +182,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", sorted(HOSTILE))
-@pytest.mark.parametrize("profile", [pytest.param("default", marks=pytest.mark.soak_only), "strict"])
+@pytest.mark.parametrize(
+    "profile", [pytest.param("default", marks=pytest.mark.soak_only), "strict"]
+)
 def test_hostile_text_ends(what: str, profile: str) -> None:
     """With a pattern that backtracks this would take hours, not a moment."""
     redactor = Redactor(profile)  # type: ignore[arg-type]
