@@ -55,7 +55,10 @@ def open_rrbin(
     if settings.mode == "replay" and not exists:
         raise RecordingMissing(
             f"there is no X07 cassette at {path}",
-            hint="copy the file there, or record it with the mode record (1)",
+            hint=(
+                "copy the file there, or record it with the mode record (1); "
+                f"a tape that reenact import made of it is read as {path.with_suffix('.jsonl').name}"
+            ),
         )
     content = b""
     if exists and (settings.mode in _READS or settings.append):

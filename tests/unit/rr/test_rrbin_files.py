@@ -109,6 +109,7 @@ def test_a_missing_cassette_of_x07_is_2002(root: Path) -> None:
     with raises_number(OPEN_FAILED) as caught:
         rr.open({"path": "smoke.rrbin"})
     assert str(root / PATH) in caught.value.message
+    assert "reenact import made of it is read as smoke.jsonl" in caught.value.hint
     (root / PATH).parent.mkdir(parents=True)
     os.mkfifo(root / PATH)
     with raises_number(ENTRY_INVALID) as caught:

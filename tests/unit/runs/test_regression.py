@@ -15,7 +15,7 @@ import pytest
 
 from reenact.cli.progress import Progress
 from reenact.engine.divergence import Divergence, Gap
-from reenact.errors import RecordingMissing, UsageError
+from reenact.errors import RecordingDamaged, RecordingMissing, UsageError
 from reenact.runs.afar.place import Remote
 from reenact.runs.regression.account import Account, as_json
 from reenact.runs.regression.baseline import Baseline, Known, Written
@@ -224,6 +224,14 @@ def test_recordings_are_found_once_and_links_are_not_followed(
     with pytest.raises(RecordingMissing, match="there is no recording under"):
         Path("empty").mkdir()
         find_recordings([Path("empty")])
+
+
+def test_the_error_for_a_file_of_another_tool_names_its_import(tmp_path: Path) -> None:
+    file = tmp_path / "smoke.rrbin"
+    file.write_bytes(b"\x7f\x00\x00\x00\x01\x05")
+    with pytest.raises(RecordingDamaged) as caught:
+        find_recordings([file])
+    assert f"reenact import {file}" in caught.value.hint
 
 
 def test_a_folder_that_cannot_be_read_is_not_passed_over(

@@ -10,6 +10,7 @@ from pathlib import Path
 from reenact.errors import RecordingMissing, UsageError
 from reenact.runs.afar.place import Place
 from reenact.store.layout import EVENTS, MANIFEST
+from reenact.store.tape import open_tape
 
 __all__ = ["find_recordings", "shard_of"]
 
@@ -22,14 +23,21 @@ def find_recordings(places: Iterable[Path]) -> list[Path]:
     of their names. Links to folders are not followed, but where they are named themselves.
 
     One that was never finished is one, too: it is reported, not passed over. Raises
-    :class:`RecordingMissing` for a place that is not there, or has none, and what the system says of
-    a folder that cannot be read.
+    :class:`RecordingMissing` for a place that is not there, or has none, :class:`RecordingDamaged`
+    for a file that is not a tape, and what the system says of a folder that cannot be read.
     """
     found: dict[str, Path] = {}
     for place in places:
         if not place.exists():
             raise RecordingMissing(f"there is nothing at {place}", hint="check the path")
-        here = [place] if is_recording(place) else sorted(_under(place))
+        here = [place]
+        if not is_recording(place):
+            if place.is_dir():
+                here = sorted(_under(place))
+            else:
+                # A tape can have any name. Of another file, the reader reports what is wrong with
+                # it and which command imports it.
+                open_tape(place)
         if not here:
             raise RecordingMissing(
                 f"there is no recording under {place}", hint="make some: reenact run -- CMD …"
