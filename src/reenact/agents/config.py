@@ -12,7 +12,7 @@ import msgspec
 from reenact.boundaries.table import PATCHES
 from reenact.engine.session import Session
 from reenact.engine.settings import Settings, settle
-from reenact.errors import SinkUnwritable, UsageError
+from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.places import find_root
 from reenact.store.files import unwritable
@@ -35,10 +35,11 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     default cannot be created the run continues unrecorded, with a warning; a ``capture_dir`` that
     cannot be written is refused before the run. ``if_exists`` is for one that holds something:
     ``refuse`` it, ``overwrite`` the recording in it when the run has ended, ``append`` to that
-    recording, or record to a ``new`` folder next to it (``DIR-2``, ``DIR-3`` …). ``replay`` re-enacts the recording at ``replay_manifest_path`` (the manifest,
-    or its folder); with a ``capture_dir`` the replay is recorded there. ``policy`` is by default
-    strict, but lenient at a terminal and outside CI. Only with ``allow_passthrough_tools`` may
-    tools that are to pass really run in a replay.
+    recording, or record to a ``new`` folder next to it (``DIR-2``, ``DIR-3`` …). ``replay``
+    re-enacts the recording at ``replay_manifest_path`` (the manifest, or its folder); with a
+    ``capture_dir`` the replay is recorded there. ``policy`` is by default strict, but lenient at a
+    terminal and outside CI. Only with ``allow_passthrough_tools`` may tools that are to pass really
+    run in a replay.
     """
 
     mode: Mode = "off"
@@ -71,6 +72,15 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 raise UsageError(
                     f"there is no {name} {str(value)[:64]!r} of a ReplayConfig",
                     hint=did_you_mean(str(value), [one for one in known if one is not None]),
+                )
+        for name, path in (
+            ("capture_dir", self.capture_dir),
+            ("replay_manifest_path", self.replay_manifest_path),
+        ):
+            if path is not None and (not isinstance(path, str | Path) or "\0" in str(path)):
+                raise UsageError(
+                    f"{name} of a ReplayConfig cannot be {str(path)[:64]!r}",
+                    hint="expected a path: a str without NUL, or a Path",
                 )
         if self.mode == "replay" and self.replay_manifest_path is None:
             raise UsageError(
@@ -112,6 +122,9 @@ def enter_session(config: ReplayConfig, warn: Warn) -> Session | None:
         if session is not None:
             session.__enter__()
         return session
+    except RecordingExists as error:
+        hint = f"{error.hint}; if_exists='new' in the ReplayConfig records to a folder next to it"
+        raise RecordingExists(error.message, hint=hint, **error.fields) from None
     except SinkUnwritable as error:
         if config.mode != "capture" or config.capture_dir is not None:
             raise
@@ -155,6 +168,11 @@ def _place(config: ReplayConfig) -> Path | None:
         root = find_root(Path.cwd(), os.environ)
         return new_place(root) if config.mode == "capture" else None
     place = Path(config.capture_dir)
+    if os.path.exists(place) and not os.path.isdir(place):
+        raise SinkUnwritable(
+            f"cannot write a recording at {place}: it is not a directory",
+            hint="capture_dir is a new or an empty directory",
+        )
     return free_sibling(place) if config.if_exists == "new" else place
 
 
