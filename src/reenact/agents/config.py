@@ -73,10 +73,12 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                     f"there is no {name} {str(value)[:64]!r} of a ReplayConfig",
                     hint=did_you_mean(str(value), [one for one in known if one is not None]),
                 )
-        for name, path in (
-            ("capture_dir", self.capture_dir),
-            ("replay_manifest_path", self.replay_manifest_path),
-        ):
+        # Values from JSON have not been checked against the types.
+        paths: dict[str, object] = {
+            "capture_dir": self.capture_dir,
+            "replay_manifest_path": self.replay_manifest_path,
+        }
+        for name, path in paths.items():
             if path is not None and (not isinstance(path, str | Path) or "\0" in str(path)):
                 raise UsageError(
                     f"{name} of a ReplayConfig cannot be {str(path)[:64]!r}",
