@@ -117,9 +117,11 @@ class Agent:
         self._lock = threading.Lock()
         self._carrier: Carrier | None = None
         self._agent_id = ""
+        self._signed_off = False
         self._is_closed = False
         self._desk = Desk(
             self._carrying,
+            self._keeping,
             self._cleaner(()),
             now=_wall_clock,
             warn=warn,
@@ -162,12 +164,17 @@ class Agent:
 
     def sign_off(self, timeout: float = _AT_EXIT) -> None:
         """Send what can be sent within ``timeout`` seconds and deregister, because the app is
-        shutting down. An exchange that comes all the same starts the agent again."""
+        shutting down. An exchange that begins afterwards starts the agent again. One that began
+        before does not: it stays on disk, and the next process of the app sends it."""
         with self._lock:
-            carrier, self._carrier = self._carrier, None
-            self._agent_id = ""
-        if carrier is not None:
-            carrier.close(timeout)
+            carrier = self._carrier
+        if carrier is None:
+            return
+        # Exchanges that are still under way were served by the agent with this id.
+        agent_id = carrier.status().agent_id
+        with self._lock:
+            self._carrier, self._agent_id, self._signed_off = None, agent_id, True
+        carrier.close(timeout)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -230,12 +237,25 @@ class Agent:
 
     def _carrying(self) -> Carrier:
         with self._lock:
-            if self._carrier is None:
-                self._carrier = self._make_carrier()
-                _close_with_worker(self)
-            carrier = self._carrier
+            if self._signed_off:
+                # The id of the new registration is another one.
+                self._signed_off, self._agent_id = False, ""
+            carrier = self._made_carrier()
         carrier.start()
         return carrier
+
+    def _keeping(self) -> Carrier:
+        """The carrier for an exchange that has ended. It is not started again after
+        :meth:`sign_off`, because a registration that nobody withdraws would follow."""
+        with self._lock:
+            return self._made_carrier()
+
+    def _made_carrier(self) -> Carrier:
+        """Hold the lock."""
+        if self._carrier is None:
+            self._carrier = self._make_carrier()
+            _close_with_worker(self)
+        return self._carrier
 
     def _own_id(self) -> str:
         if not self._agent_id:

@@ -67,6 +67,7 @@ class Desk:
     def __init__(
         self,
         carrier: Callable[[], Carrier],
+        keeper: Callable[[], Carrier],
         cleaner: Cleaner,
         *,
         now: Now,
@@ -82,6 +83,8 @@ class Desk:
         self.version = version
         self.cleaner = cleaner
         self._carrier = carrier
+        self._keeper = keeper
+        """The same carrier, for exchanges that have ended: it does not start."""
         self._now = now
         self._warn = warn
         self._sample = sample
@@ -159,7 +162,7 @@ class Desk:
         if capture is not None:
             exchange, capture = self._bounded(exchange, capture)
         if not inside_replay:
-            self._carrier().offer(self._signed(exchange, definition), capture)
+            self._keeper().offer(self._signed(exchange, definition), capture)
 
     def _bounded(
         self, exchange: Exchange, capture: Path | Contents
