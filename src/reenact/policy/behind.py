@@ -59,6 +59,11 @@ _HTML_VALUE = late(r"[ \t\r\n]{1,8}value=", CASELESS)
 # Up to a quote: the rest of a long line is not looked at again for each name in it.
 _LINE = late(r"[ \t]{0,8}(?P<value>[^\r\n\"']*)")
 _WORD = late(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
+# `/pass:…` of Windows programs.
+_SWITCH = late(r"(?P<value>[^\s\"'<>|&]+)")
+_SWITCH_BEFORE = late(r"(?:\A|[\s\"'])/\Z")
+# `curl -H X-Api-Key:…`, `http host X-Api-Key:…`: only headers are written with dashes.
+_WORD_OR_HEADER = late(r"[ \t]{0,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
 _LINE_NAMES = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie", "xapikey"})
 
 
@@ -104,14 +109,21 @@ def _bare_colon(text: str, opening: int, place: int, name: str) -> Found | None:
     found = None if is_closing_quote(text, quoted) else string(text, quoted)
     if found is not None:
         return _secret(text, found, name)
-    whole_line = normalise(name) in _LINE_NAMES
-    value = (_LINE if whole_line else _WORD).match(text, place)
+    value = _behind_colon(text, opening, name).match(text, place)
     if value is None or _is_no_value(text, *value.span("value")):
         return None
     start, end = value.span("value")
     while end > start and text[end - 1] in "\\ \t":  # the quote behind it is escaped
         end -= 1
     return _secret(text, Literal(start, end, end), name)
+
+
+def _behind_colon(text: str, opening: int, name: str) -> re.Pattern[str]:
+    if normalise(name) in _LINE_NAMES:
+        return _LINE
+    if _SWITCH_BEFORE.search(text, max(0, opening - 2), opening):
+        return _SWITCH
+    return _WORD_OR_HEADER if "-" in name else _WORD
 
 
 def _assigned(text: str, opening: int, place: int, name: str) -> Found | None:

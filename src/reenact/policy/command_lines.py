@@ -1,4 +1,4 @@
-"""Credentials in the arguments of well-known programs: ``curl -u me:…``, ``mysql -p…``, ``redis-cli -a …``.
+"""Credentials in the arguments of well-known programs: ``curl -u me:…``, ``mysql -p…``, ``net use … PW``.
 
 Flags with telling names (``--password …``) are found by name. This table is about those that only the
 program gives a meaning to. A command is recognised as a list of arguments and as a line for a shell.
@@ -14,16 +14,18 @@ import msgspec
 from reenact.policy.behind import Finding, is_closing_quote
 from reenact.policy.literals import string
 from reenact.policy.patterns import late
-from reenact.policy.searched import ClueIndex, Searched, clue_of
+from reenact.policy.searched import Clue, ClueIndex, Searched, clue_of, matches_at
 from reenact.policy.shapes import GATE_EDGE
 
 __all__ = [
     "GATE_FLAG",
+    "GATE_NET",
     "PROGRAMS",
     "Program",
     "argument_credentials",
     "command_credentials",
     "gate_program",
+    "net_credentials",
 ]
 
 
@@ -57,12 +59,14 @@ def _programs() -> dict[str, Program]:
     capital = Program(secrets=("-P",))
     redis = Program(secrets=("-a",))
     ldap = Program(secrets=("-w",))
+    httpie = Program(logins=("-a", "--auth"))
     return {
         **dict.fromkeys(("curl", "wget"), curl),
+        **dict.fromkeys(("http", "https", "xh", "xhs"), httpie),
         **dict.fromkeys(("docker", "podman", "buildah", "skopeo", "nerdctl", "helm"), login),
         **dict.fromkeys(
             """
-            mongo mongosh mongodump mongorestore mongoexport mongoimport sshpass cqlsh twine
+            mongo mongosh mongodump mongorestore mongoexport mongoimport sshpass cqlsh twine psexec
             """.split(),
             secret,
         ),
@@ -93,9 +97,39 @@ _PROGRAM = late(
     rf"({_WORDS})(?:\.exe)?(?=[ \t]|\\*[\"'])",
     re.IGNORECASE | re.ASCII,
 )
-_BY_CLUE = ClueIndex((clue_of(name, leads=True, ends_word=True), name) for name in PROGRAMS)
+_IN_URLS = ("http", "https")
+_BEHIND_PROGRAM = (" ", "\t", '"', "'", "\\", "%", ".exe")
+
+
+def _clues(name: str) -> tuple[Clue, ...]:
+    """The clues to the program ``name``.
+
+    Every URL has ``http`` in it: as a program it is not followed by a colon.
+    """
+    if name not in _IN_URLS:
+        return (clue_of(name, leads=True, ends_word=True),)
+    return tuple(clue_of(name + behind, leads=True) for behind in _BEHIND_PROGRAM)
+
+
+_BY_CLUE = ClueIndex((clue, clue.need) for name in PROGRAMS for clue in _clues(name))
 GATE_FLAG = r"(?:[ \t\n\"']|\\[nt]|%(?:09|0a|2[027]))-[a-z-]{0,12}[uapwk]"
 """What the gate finds behind the program. Each flag of the table has one of these letters."""
+
+# ``net use`` and ``net user`` take a password without a flag before it.
+_NET = late(
+    r"(?:(?<![A-Za-z0-9_.\-])|(?<=\\[nrt]))net1?(?:\.exe)?"
+    r"(?P<between>[ \t]{1,8}|\\*[\"'][ \t\r\n]{0,40},[ \t\r\n]{0,40}\\*[\"'])"
+    r"(?P<verb>user?)(?=[ \t]|\\*[\"'])",
+    re.IGNORECASE | re.ASCII,
+)
+GATE_NET = rf"{GATE_EDGE}net1?(?:\.exe)?(?:[ \t\r\n\"',\\]|\\[nrt]){{1,100}}user?[ \t\"'\\]"
+_NET_NAMES = ("net", "net1")
+_DEVICE = late(r"[a-z]:|lpt[0-9]:?|[*?]", re.IGNORECASE | re.ASCII)
+_VARIABLE = late(r"%\w+%|!\w+!", re.ASCII)
+_MOST_WORDS = 12
+_LINE_BETWEEN = late(r"[ \t]+")
+_LIST_BETWEEN = late(r"\\*[\"'][ \t\r\n]{0,40},[ \t\r\n]{0,40}(?=\\*[\"'])")
+_LINE_WORD = late(r"[^\"'`<>|;&\x00-\x20\x7f]+")
 
 _LONGEST = 4_000
 _BEFORE_FLAG = " \t\n\"'"
@@ -109,11 +143,12 @@ _FLAG = late(
 _BARE = late(r"[^\"'`<>|;&\\\x00-\x20\x7f]+")
 _TEMPLATE = late(r"(?:[\w.%:,@-]*)(?:\$\{?[A-Za-z_]|\$\(|\{\{|<)[^\"']*", re.ASCII)
 _SEPARATORS = (":", ",", "%")
+_TOKEN = late(r"(?=(?:[^0-9]*[0-9]){3})\S{16,}", re.ASCII)
 
 
-def gate_program(name: str) -> str:
-    """The pattern by which the gate finds the program ``name``."""
-    return rf"{GATE_EDGE}{re.escape(name)}(?:\.exe)?[ \t\"'\\%]"
+def gate_program(name: str) -> tuple[tuple[Clue, ...], str]:
+    """The clues and the pattern by which the gate finds the program ``name``."""
+    return _clues(name), rf"{GATE_EDGE}{re.escape(name)}(?:\.exe)?[ \t\"'\\%]"
 
 
 def argument_credentials(words: Sequence[str]) -> dict[int, tuple[int, int]]:
@@ -121,7 +156,12 @@ def argument_credentials(words: Sequence[str]) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     program: Program | None = None
     for index, word in enumerate(words):
-        named = _program_of(word)
+        if _name_of(word) in _NET_NAMES and index + 1 < len(words):
+            arguments = words[index + 2 : index + 2 + _MOST_WORDS]
+            at = _net_password(words[index + 1], arguments, is_list=True)
+            if at is not None:
+                found[index + 2 + at] = (0, len(arguments[at]))
+        named = PROGRAMS.get(_name_of(word))
         if named is not None and not (named.within and named.within not in words[index:]):
             program = named
         elif program is not None:
@@ -131,11 +171,33 @@ def argument_credentials(words: Sequence[str]) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _program_of(word: str) -> Program | None:
+def _name_of(word: str) -> str:
+    """The name of the program that ``word`` is the path of."""
     if len(word) > _LONGEST:
+        return ""
+    return word.replace("\\", "/").rpartition("/")[2].lower().removesuffix(".exe")
+
+
+def _net_password(verb: str, words: Sequence[str], *, is_list: bool) -> int | None:
+    """The index of the password in ``words``, the arguments of ``net use`` or ``net user``.
+
+    In a line they must also have a share or a switch, because a sentence can have these words, too.
+    """
+    switches = [word for word in words if word[:1] == "/" and word[:2] != "//"]
+    places = [at for at, word in enumerate(words) if word and word not in switches]
+    if verb.lower() == "use":
+        shares = [at for at in places if words[at].startswith(("\\\\", "//"))]
+        is_login = any(word.lower().startswith("/user:") for word in switches)
+        if not shares and not is_login:
+            return None
+        places = [at for at in places if at not in shares and not _DEVICE.fullmatch(words[at])]
+    elif verb.lower() == "user" and (is_list or switches):
+        places = [at for at in places[1:2] if words[at] != "*"]
+    else:
         return None
-    name = word.replace("\\", "/").rpartition("/")[2].lower()
-    return PROGRAMS.get(name.removesuffix(".exe"))
+    if not places or _VARIABLE.fullmatch(words[places[0]]) or _TEMPLATE.fullmatch(words[places[0]]):
+        return None
+    return places[0]
 
 
 def _credential(program: Program, before: str, word: str) -> tuple[int, int] | None:
@@ -173,8 +235,9 @@ def _glued(program: Program, word: str) -> tuple[int, int] | None:
 
 
 def _is_login(value: str) -> bool:
-    """Whether it has a password: without one the program asks for it."""
-    return any(one in value for one in _SEPARATORS) and not _TEMPLATE.fullmatch(value)
+    """Whether it has a password, without which the program asks for one, or is a token."""
+    is_login = any(one in value for one in _SEPARATORS) or _TOKEN.fullmatch(value)
+    return bool(is_login) and not _TEMPLATE.fullmatch(value)
 
 
 def command_credentials(searched: Searched) -> Iterator[Finding]:
@@ -196,12 +259,47 @@ def command_credentials(searched: Searched) -> Iterator[Finding]:
             yield from _in_line(text, program, start, end)
 
 
+def net_credentials(text: str) -> Iterator[Finding]:
+    """Every password of ``net use`` and ``net user`` in a text whose escapes are not undone.
+
+    The names of shares start with backslashes, and what follows one only looks like an escape.
+    """
+    low = text.lower()
+    is_aligned = len(low) == len(text)
+    for match in matches_at(_NET, text, "net", low=low) if is_aligned else _NET.finditer(text):
+        is_list = match["between"].lstrip(" \t") != ""
+        spans = list(_net_spans(text, match.end(), is_list=is_list))
+        words = [text[start:end] for start, end in spans]
+        at = _net_password(match["verb"], words, is_list=is_list)
+        if at is not None:
+            yield Finding(*spans[at], "command")
+
+
+def _net_spans(text: str, place: int, *, is_list: bool) -> Iterator[tuple[int, int]]:
+    between = _LIST_BETWEEN if is_list else _LINE_BETWEEN
+    for _ in range(_MOST_WORDS):
+        gap = between.match(text, place)
+        if gap is None:
+            return
+        quoted = string(text, gap.end())
+        if quoted is not None and not is_closing_quote(text, gap.end()):
+            # In a list the closing quote is part of what separates two words.
+            place = quoted.end if is_list else quoted.after
+            yield quoted.start, quoted.end
+            continue
+        word = _LINE_WORD.match(text, gap.end())
+        if word is None:
+            return
+        place = word.end()
+        yield word.start(), word.start() + len(word[0].rstrip("\\"))
+
+
 def _programs_in(searched: Searched) -> list[re.Match[str]]:
     """The names of programs in the text, in order."""
-    names = set(_BY_CLUE.fitting(searched.index, searched.low))
+    needs = set(_BY_CLUE.fitting(searched.index, searched.low))
     if not searched.aligned:
-        return list(_PROGRAM.finditer(searched.text)) if names else []
-    matches = (match for name in names for match in searched.matches(_PROGRAM, name))
+        return list(_PROGRAM.finditer(searched.text)) if needs else []
+    matches = (match for need in needs for match in searched.matches(_PROGRAM, need))
     return sorted({match.start(): match for match in matches}.values(), key=re.Match.start)
 
 

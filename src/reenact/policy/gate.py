@@ -25,7 +25,7 @@ import msgspec
 
 from reenact.errors import ExtraMissing
 from reenact.policy.charsets import GATE_ESCAPED, GATE_RAW
-from reenact.policy.command_lines import GATE_FLAG, PROGRAMS, gate_program
+from reenact.policy.command_lines import GATE_FLAG, GATE_NET, PROGRAMS, gate_program
 from reenact.policy.names import Names, Stem
 from reenact.policy.searched import Clue, ClueIndex, WordIndex, clue_of
 from reenact.policy.shapes import GATE_EDGE, SHAPES, Shape
@@ -77,8 +77,7 @@ _ESCAPED_ASCII = _caseless(r"\\u00(?:0[9ad]|[2-7][0-9a-f])", "\\u00")
 
 _PROGRAM_PATTERNS = tuple(
     Pattern(
-        (clue_of(name, leads=True, ends_word=True),),
-        gate_program(name),
+        *gate_program(name),
         caseless=True,
         then=GATE_FLAG,
         within=program.within,
@@ -86,6 +85,7 @@ _PROGRAM_PATTERNS = tuple(
     )
     for name, program in PROGRAMS.items()
 )
+_NET = Pattern((clue_of("net", leads=True),), GATE_NET, caseless=True, edge=True)
 _WIDE = (_caseless(GATE_RAW, "\x00"), _caseless(GATE_ESCAPED, "u0000"))
 
 
@@ -148,6 +148,7 @@ def _patterns(names: Names) -> tuple[Pattern, ...]:
         *_of_stems(names.stems),
         _caseless(rf"--{_FLAG_PARTS}(?:{words})", "--"),
         *_PROGRAM_PATTERNS,
+        _NET,
         _caseless(r"code(?:=|%3d)", "code=", "code%3d"),
         _caseless(_BESIDE_CODE, "redirect", "grant", "verifier", '["state', '["iss'),
         _caseless(r"form-data.{0,24}name(?:=|%3d)[^\s\"'\\%]", "form-data"),

@@ -76,11 +76,6 @@ class WordIndex:
         starts |= {start[:2] for start in starts}
         self.starts = starts
 
-    @property
-    def longest(self) -> int:
-        """The letters of the longest word."""
-        return max(map(len, self._words), default=0)
-
 
 def _unique(low: bytes) -> str:
     return " ".join(set(low.translate(_PIECES).decode("ascii").split()))
@@ -94,22 +89,19 @@ class Clue(msgspec.Struct, frozen=True):
     """What the words of a text show when ``need``, in lower case, is in it.
 
     Some word starts with ``start``, if that is not empty, some word ends in one of ``ends``, if there are
-    any, some word has ``letters`` letters or more, and ``probe`` is in the joined words.
+    any, and ``probe`` is in the joined words.
     """
 
     need: str
     probe: str
     start: str = ""
     ends: tuple[str, ...] = ()
-    letters: int = 0
 
     def fits(self, index: WordIndex) -> bool:
         """False proves that the need is not in the text."""
         if self.start and self.start not in index.starts:
             return False
         if self.ends and index.ends.isdisjoint(self.ends):
-            return False
-        if self.letters and self.letters > index.longest:
             return False
         if index.joined is not None and self.probe not in index.joined:
             return False
@@ -124,12 +116,7 @@ class Clue(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def clue_of(
-    need: str,
-    *,
-    leads: bool = False,
-    ends_word: bool = False,
-    ends: tuple[str, ...] = (),
-    letters: int = 0,
+    need: str, *, leads: bool = False, ends_word: bool = False, ends: tuple[str, ...] = ()
 ) -> Clue:
     """The clue to ``need``. ``leads``: no letter or digit is before it; ``ends_word``: nor behind it.
 
@@ -138,7 +125,7 @@ def clue_of(
     padded = f"{' ' * leads}{need}{' ' * ends_word}"
     runs = [(run[0], *run.span()) for run in _RUN.finditer(padded) if not run[0].isdigit()]
     if not runs:
-        return Clue(need, "", letters=letters)
+        return Clue(need, "")
     word, first, last = max(runs, key=lambda run: len(run[0]))
     probe = " " * (first > leads) + word + " " * (last < len(padded))
     if ends:
@@ -165,7 +152,7 @@ class ClueIndex(Generic[T]):
         self._by_end: dict[str, list[_Entry[T]]] = {}
         self._rest: list[_Entry[T]] = []
         for clue, thing in clues:
-            entry = clue.probe, clue.piece, clue.need, clue, thing
+            entry = clue.probe, clue.piece, clue.need, thing
             if clue.start:
                 self._by_start.setdefault(clue.start, []).append(entry)
             for end in clue.ends:
@@ -194,12 +181,12 @@ class ClueIndex(Generic[T]):
         if index.pieces is not None:
             pieces = index.pieces
             entries = [entry for entry in entries if entry[1] in pieces]
-        for _, _, need, clue, thing in entries:
-            if need in low and (not clue.letters or clue.fits(index)):
+        for _, _, need, thing in entries:
+            if need in low:
                 yield thing
 
 
-_Entry = tuple[str, str, str, Clue, T]
+_Entry = tuple[str, str, str, T]
 
 
 class Searched:

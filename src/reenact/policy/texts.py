@@ -9,7 +9,7 @@ from msgspec import structs
 
 from reenact.policy.assignments import Assignments
 from reenact.policy.behind import Finding
-from reenact.policy.command_lines import command_credentials
+from reenact.policy.command_lines import command_credentials, net_credentials
 from reenact.policy.folding import View, fold, unquote
 from reenact.policy.known import Known
 from reenact.policy.names import Names
@@ -48,7 +48,7 @@ class Texts:
         ``opaque``: the text is a protocol id, which may well look random.
         """
         folded = fold(text)
-        found = [*self._in_view(folded), *self._values(View(text))]
+        found = [*self._in_view(folded), *self._values(View(text)), *net_credentials(text)]
         view = unquote(folded)
         for _ in range(_DEEPEST_ENCODING):
             if view is None:
