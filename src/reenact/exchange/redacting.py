@@ -132,8 +132,10 @@ class Cleaner:
 
     def _change(self, change: Change) -> Change:
         tokens = parse_pointer(change.path)
+        clean = tuple(map(self.text, tokens))
         return msgspec.structs.replace(
             change,
+            path=change.path if clean == tokens else spell_pointer(clean),
             before=self._at(tokens, change.before),
             after=self._at(tokens, change.after),
         )
@@ -146,8 +148,8 @@ class Cleaner:
         for token in reversed(tokens):
             whole = {token: whole}
         inner = whole if self._is_clean(whole) else self.redactor.redact(whole).value
-        for token in tokens:
-            inner = inner[token]
+        for _ in tokens:
+            (inner,) = inner.values()  # under another name, if a secret was in it
         return encoded(shown(inner))
 
 

@@ -62,8 +62,9 @@ _WORD = late(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6
 # `/pass:…` of Windows programs.
 _SWITCH = late(r"(?P<value>[^\s\"'<>|&]+)")
 _SWITCH_BEFORE = late(r"(?:\A|[\s\"'])/\Z")
-# `curl -H X-Api-Key:…`, `http host X-Api-Key:…`: only headers are written with dashes.
+# `curl -H X-Api-Key:…`, `http host X-Api-Key:…`; but `user-auth:1.2.3` is an image.
 _WORD_OR_HEADER = late(r"[ \t]{0,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
+_TIGHT_NAMES = frozenset({"apikey", "authtoken", "privatetoken"})
 _LINE_NAMES = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie", "xapikey"})
 
 
@@ -123,7 +124,8 @@ def _behind_colon(text: str, opening: int, name: str) -> re.Pattern[str]:
         return _LINE
     if _SWITCH_BEFORE.search(text, max(0, opening - 2), opening):
         return _SWITCH
-    return _WORD_OR_HEADER if "-" in name else _WORD
+    is_header = name.lower().startswith("x-") or ("-" in name and normalise(name) in _TIGHT_NAMES)
+    return _WORD_OR_HEADER if is_header else _WORD
 
 
 def _assigned(text: str, opening: int, place: int, name: str) -> Found | None:

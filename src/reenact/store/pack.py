@@ -13,10 +13,11 @@ import shutil
 import sys
 import tarfile
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, cast
+from typing import IO, Final
 
 from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, SinkError
 from reenact.store.file_access import create_private, make_private_folder, open_regular
@@ -28,7 +29,7 @@ from reenact.store.sign import signature_path
 from reenact.store.tape import tape_blobs
 from reenact.store.verify import Report, verify
 
-__all__ = ["MOST", "pack", "pack_contents", "unpack"]
+__all__ = ["MOST", "pack", "pack_contents", "packed_members", "unpack"]
 
 MOST = 16 << 30
 """How many bytes ``unpack`` writes unless it is told otherwise."""
@@ -66,6 +67,10 @@ def pack(recording: Path, target: Path, *, preset: int = 6) -> Report:
 
 
 _BLOCK: Final = 512
+_PIECE: Final = 1 << 20
+_REGULAR: Final = (tarfile.REGTYPE, tarfile.AREGTYPE)
+_EXTENSIONS: Final = (tarfile.XHDTYPE, tarfile.XGLTYPE)
+_LARGEST_EXTENSION: Final = 4_096
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -169,12 +174,12 @@ def _extract(packed: Path, folder: Path, most: int, limits: ReadLimits | None = 
     """Write out the members, none of which may stand anywhere else, and verify the result."""
     make_private_folder(folder, exist_ok=False)
     try:
-        with _decompressed(packed) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-            for entry in tar:
+        with packed.open("rb") as file:
+            for entry, content in packed_members(file):
                 most -= entry.size
                 if most < 0:
                     raise _too_large(packed)
-                _write_member(tar, entry, folder)
+                _write_member(entry, content, folder)
     except (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise RecordingDamaged(
             f"{packed} is not a packed recording, or was cut short: {error}",
@@ -185,10 +190,34 @@ def _extract(packed: Path, folder: Path, most: int, limits: ReadLimits | None = 
     return verify(tape if tape.exists() else folder, limits=limits)
 
 
-def _decompressed(packed: Path) -> IO[bytes]:
-    with packed.open("rb") as file:
-        is_gzip = file.read(len(_GZIP)) == _GZIP
-    return cast("IO[bytes]", gzip.open(packed, "rb") if is_gzip else lzma.open(packed, "rb"))
+def packed_members(file: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, Iterator[bytes]]]:
+    """The members of a packed recording, each with its content, which is read piece by piece.
+
+    Small extension headers (of times, say) are skipped. Large ones are members here, which no recording
+    has: :mod:`tarfile` would read them into memory whatever their size. Raises :class:`tarfile.TarError`, :class:`EOFError` and the errors of
+    gzip and xz for what is damaged.
+    """
+    is_gzip = file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    with gzip.open(file, "rb") if is_gzip else lzma.open(file, "rb") as stream:
+        while (block := stream.read(_BLOCK)) and any(block):
+            entry = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            if entry.size < 0:
+                raise tarfile.ReadError("a member has a negative size")
+            content = _content(stream, entry.size)
+            if entry.type not in _EXTENSIONS or entry.size > _LARGEST_EXTENSION:
+                yield entry, content
+            deque(content, maxlen=0)
+            stream.read(-entry.size % _BLOCK)
+
+
+def _content(stream: gzip.GzipFile | lzma.LZMAFile, left: int) -> Iterator[bytes]:
+    while left:
+        piece = stream.read(min(left, _PIECE))
+        if not piece:
+            raise EOFError("a member was cut short")
+        left -= len(piece)
+        yield piece
 
 
 def _too_large(packed: Path) -> SinkError:
@@ -198,11 +227,10 @@ def _too_large(packed: Path) -> SinkError:
     )
 
 
-def _write_member(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
+def _write_member(entry: tarfile.TarInfo, content: Iterator[bytes], folder: Path) -> None:
     parts = PurePosixPath(entry.name).parts
     is_blob = len(parts) == 3 and parts[0] in _BLOB_FOLDERS and ".." not in parts
-    content = tar.extractfile(entry) if entry.isreg() else None
-    if content is None or not (entry.name in _ALLOWED or is_blob):
+    if entry.type not in _REGULAR or not (entry.name in _ALLOWED or is_blob):
         raise RecordingDamaged(
             f"the packed file holds {entry.name!r}, which no recording has",
             place=f"member {entry.name!r}",
@@ -218,4 +246,4 @@ def _write_member(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) ->
     for count in range(1, len(parts)):
         make_private_folder(folder.joinpath(*parts[:count]))
     with open(create_private(target, os.O_EXCL), "wb") as out:
-        shutil.copyfileobj(content, out, 1 << 20)
+        out.writelines(content)

@@ -50,7 +50,8 @@ class Removed:
 
 
 def redact_again(source_path: Path, target: Path, redactor: Redactor, clock: Clock) -> Removed:
-    """Copy a recording with more taken out. Same ids, same order, new hashes, nothing sealed."""
+    """Copy a recording with more taken out, also of its manifest and of fields that this version does
+    not know. Same ids, same order, new hashes, nothing sealed."""
     if redactor.profile == "none":
         raise UsageError("the profile 'none' removes nothing", hint="default or strict")
     by_rule: Counter[str] = Counter()
@@ -59,14 +60,17 @@ def redact_again(source_path: Path, target: Path, redactor: Redactor, clock: Clo
 
         def drafts() -> Iterator[Draft]:
             for draft, seq in _drafts(source):
-                marks = redactor.redact(draft.data).marks
+                extra = redactor.redact(draft.extra)
+                marks = (*redactor.redact(draft.data).marks, *extra.marks)
                 by_rule.update(mark.rule for mark in marks)
                 if marks:
                     events[seq] = sorted({mark.path for mark in marks})
-                yield draft
+                yield msgspec.structs.replace(draft, extra=extra.value)
 
         old = source.manifest()
-        seed = _seed_of(old, RedactionInfo(enabled=True, profile=redactor.profile))
+        redaction = RedactionInfo(enabled=True, profile=redactor.profile)
+        seed, rules = _clean_seed(_seed_of(old, redaction), redactor)
+        by_rule.update(rules)
         sink = _sink(target, clock, Options(redactor=redactor))
         manifest = _write(sink, seed, drafts(), old.status, old.error, old.flags)
     return Removed(manifest, dict(sorted(by_rule.items())), events)
@@ -106,6 +110,15 @@ def _seed_of(manifest: Manifest, redaction: RedactionInfo) -> Seed:
     names = Seed.__struct_fields__
     values = {name: getattr(manifest, name) for name in names}
     return Seed(**{**values, "redaction": redaction})
+
+
+_SEED_TEXTS = ("run_id", "environment", "extra")
+
+
+def _clean_seed(seed: Seed, redactor: Redactor) -> tuple[Seed, list[str]]:
+    """``seed`` without secrets, and the rules by which they were found."""
+    found = redactor.redact({name: getattr(seed, name) for name in _SEED_TEXTS})
+    return msgspec.structs.replace(seed, **found.value), [mark.rule for mark in found.marks]
 
 
 def _sink(target: Path, clock: Clock, options: Options) -> Sink:

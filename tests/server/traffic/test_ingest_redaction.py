@@ -10,12 +10,21 @@ import msgspec
 import pytest
 
 import reenact
-from reenact.exchange.model import Body, Change, ErrorFacts, Payload, Processor
+from reenact.exchange.model import (
+    Body,
+    Change,
+    ErrorFacts,
+    Payload,
+    Processor,
+    Trace,
+)
 from reenact.format.event import Draft
+from reenact.format.manifest import Seed
+from reenact.store.directory import DirectorySink
 from reenact.store.pack import unpack
 from tests.integration.small import write_small
 from tests.server.house import House
-from tests.server.traffic.puppet import Puppet, ask_for, exchange, named, packed
+from tests.server.traffic.puppet import Puppet, ask_for, exchange, named, packed, silent
 
 TOKEN = "-".join(["sk", "proj", "Zx81" * 10])
 WORD = "hunter2" + "hunter3"
@@ -86,6 +95,122 @@ def test_secrets_of_a_foreign_agent_are_not_stored(
     assert WORD.encode() not in stored
     page = house.client(house.key("viewer")).get("/api/v1/exchanges/ex-9")
     assert TOKEN not in page.text
+
+
+def _start(**body: Any) -> dict[str, Any]:
+    return {"start": Payload(body=Body(**body))}
+
+
+def _step(**changes: Any) -> dict[str, Any]:
+    return {"processors": (Processor(**{"processor_id": "p", "seq": 1, **changes}),)}
+
+
+URL = f"postgres://ada:{WORD}@host.example/db"
+FIELDS: dict[str, dict[str, Any]] = {
+    "route": {"route_id": f"POST /{TOKEN}"},
+    "revision": {"revision": TOKEN},
+    "code version": {"code_version": TOKEN},
+    "redacted": {"redacted": (f"/body/{TOKEN}",)},
+    "reason why it cannot be replayed": {"not_replayable": TOKEN},
+    "content type": _start(type="text", text="x", content_type=f"text/x; a={TOKEN}"),
+    "text of no body": _start(type="none", text=TOKEN, base64=TOKEN),
+    "base64 of JSON": _start(type="json", text="{}", base64=TOKEN),
+    "text of bytes": _start(type="bytes", base64="QUJD", text=TOKEN),
+    "name of a header": {"start": Payload(headers=((TOKEN, "1"),))},
+    "name of a property": {"start": Payload(properties={TOKEN: 1})},
+    "processor": _step(processor_id=TOKEN),
+    "branch": _step(branch=TOKEN),
+    "lane": _step(lane=TOKEN),
+    "path of a change": _step(changes=(Change(op="add", path=f"/body/{TOKEN}", after=1),)),
+    "URL in a path": _step(
+        changes=(Change(op="add", path="/body/" + URL.replace("/", "~1"), after=1),)
+    ),
+    "trace state": {"trace": Trace(trace_id="1" * 32, span_id="2" * 16, state=TOKEN)},
+    "content hash": {"recording": msgspec.structs.replace(named(silent()), content_hash=TOKEN)},
+}
+
+
+@pytest.mark.parametrize("field", sorted(FIELDS))
+def test_secret_in_any_field_of_an_exchange_is_not_stored(
+    agent: Puppet, operator: httpx.Client, field: str
+) -> None:
+    sent = exchange("ex-9", **FIELDS[field])
+    assert [one["status"] for one in agent.ingest(sent, blobs=(silent(),))] == ["stored"]
+    # Documents are stored compressed: this reads them as they are.
+    found = operator.get("/api/v1/exchanges/ex-9")
+    assert found.status_code == 200
+    assert TOKEN not in found.text
+    assert WORD not in found.text
+
+
+@pytest.mark.parametrize("change", [{"exchange_id": TOKEN}, {"agent_id": TOKEN}])
+def test_secret_in_an_id_is_refused(agent: Puppet, change: dict[str, str]) -> None:
+    sent = msgspec.structs.replace(exchange("ex-9"), **change)
+    (answer,) = agent.ingest(sent)
+    assert (answer["status"], answer["code"]) == ("refused", "exchange_invalid")
+
+
+def test_secrets_in_a_registration_are_not_stored(house: House, agent: Puppet) -> None:
+    answer = agent.register(
+        name=TOKEN,
+        version=f"1.0 {TOKEN}",
+        routes=[{"routeId": f"GET /{TOKEN}", "revision": TOKEN, "processors": [TOKEN]}],
+        containment={"drivers": [{"name": TOKEN}], "scratch": [f"/tmp/{TOKEN}"]},
+    )
+    assert answer.status_code == 200, answer.text
+    assert agent.register(agentId=TOKEN).status_code == 422
+    assert TOKEN.encode() not in everything(house)
+
+
+def _manifest_with(**changes: Any) -> Any:
+    def leak(monkeypatch: pytest.MonkeyPatch) -> None:
+        start = DirectorySink.start
+
+        def leaky_start(sink: DirectorySink, seed: Seed) -> None:
+            start(sink, msgspec.structs.replace(seed, **changes))
+
+        monkeypatch.setattr(DirectorySink, "start", leaky_start)
+
+    return leak
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        _manifest_with(run_id=TOKEN),
+        _manifest_with(environment={"note": TOKEN}),
+        _manifest_with(extra={"later": {"password": WORD}}),
+    ],
+    ids=["run", "environment", "extra"],
+)
+def test_secret_in_the_manifest_of_a_recording_is_not_stored(
+    house: House, agent: Puppet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leak: Any
+) -> None:
+    with monkeypatch.context() as patched:
+        leak(patched)
+        write_small(tmp_path / "run")
+        data = packed(tmp_path / "run")
+    agent.ingest(exchange("ex-9", recording=named(data)), blobs=(data,))
+    pusher = house.client(house.key("replayer"))
+    assert pusher.post("/api/v1/captures", content=data, headers=BYTES).status_code == 201
+    stored = everything(house)
+    assert TOKEN.encode() not in stored
+    assert WORD.encode() not in stored
+
+
+def test_secret_in_an_unknown_field_of_an_event_is_not_stored(
+    house: House, agent: Puppet, tmp_path: Path
+) -> None:
+    draft = Draft(
+        type="tool_call",
+        data={"name": "f", "args": {}, "callId": "c"},
+        ts=1,
+        extra={"later": {"note": TOKEN}},
+    )
+    write_small(tmp_path / "run", [draft])
+    data = packed(tmp_path / "run")
+    agent.ingest(exchange("ex-9", recording=named(data)), blobs=(data,))
+    assert TOKEN.encode() not in everything(house)
 
 
 def test_clean_exchange_is_stored_as_it_was_sent(agent: Puppet, operator: httpx.Client) -> None:

@@ -62,6 +62,7 @@ HARMLESS = [
     "the net use of energy, and net user growth of 12 percent",
     "net user ada /delete",
     "cmd /token:",
+    "docker pull registry.example/user-auth:v1.2.3-rc1",
     '{"key": "token:user:12345"}',
     "Module_Names-of-2024-10.module.some_attribute_of_2024_10_20",
     "the compass and the bypass: a pass through the oauth author's inside",

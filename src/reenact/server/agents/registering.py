@@ -8,11 +8,13 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.audit.record import Record, Subject
+from reenact.errors import UsageError
 from reenact.exchange.containment import drivers_text
 from reenact.exchange.model import PROTOCOL, Heartbeat, Registered, Registration
 from reenact.server.agents.members import known_agent, present_agent
 from reenact.server.asking import Ask
 from reenact.server.audit import actor_of
+from reenact.server.exchanges.cleaning import clean_registration
 from reenact.server.exchanges.finishing import give_up
 from reenact.server.exchanges.subjects import agent_subject, replay_subject
 from reenact.server.problems import Problem
@@ -36,6 +38,10 @@ async def register(ask: Ask) -> Registered:
     said = await ask.json(Registration)
     if said.protocol != PROTOCOL:
         raise Problem("invalid", f"this server speaks protocol {PROTOCOL}", field="protocol")
+    try:
+        said = clean_registration(said)
+    except UsageError as error:
+        raise Problem("invalid", error.message, hint=error.hint) from None
     server, principal = ask.server, ask.principal
     if (said.app, said.environment) != (principal.app, principal.environment):
         raise await _refused(ask, said, "the key is for another app or environment")

@@ -13,7 +13,7 @@ from reenact.format.canonical import digest_bytes
 from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.captures.checking import check
-from reenact.server.exchanges.cleaning import Unclean, clean_recording
+from reenact.server.exchanges.cleaning import Unclean, clean_recording, clean_text
 from reenact.server.exchanges.paging import listed, page_of
 from reenact.server.problems import Problem
 from reenact.server.routing import PAGED, Endpoint, Says
@@ -73,7 +73,7 @@ async def _keep(ask: Ask, sent: bytes) -> Response:
         "size": len(data),
         "events": facts.events,
         "content_hash": clean.content_hash or facts.content_hash,
-        "name": facts.name,
+        "name": clean_text(facts.name),
         "created_at": ask.server.now(),
         "created_by": ask.principal.name or ask.principal.id,
     }

@@ -10,6 +10,7 @@ import io
 import lzma
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -18,22 +19,44 @@ from typing import Any, Final
 import msgspec
 
 from reenact._system import Clock
-from reenact.errors import ReenactError, ValueRefused
+from reenact.errors import ReenactError, UsageError, ValueRefused
 from reenact.exchange.document import digest_of
-from reenact.exchange.model import ErrorFacts, Exchange, Payload, Processor, RecordingRef
+from reenact.exchange.model import (
+    Body,
+    Containment,
+    ErrorFacts,
+    Exchange,
+    Payload,
+    Processor,
+    RecordingRef,
+    Registration,
+    Route,
+)
 from reenact.exchange.redacting import Cleaned, Cleaner
 from reenact.format.canonical import digest_bytes, exact
 from reenact.policy.redaction import Redactor
 from reenact.server.ports import Limits
-from reenact.store.pack import pack, unpack
+from reenact.store.pack import pack, packed_members, unpack
 from reenact.store.reading import open_recording
 from reenact.store.rewrite import redact_again
+from reenact.store.source import LogSource
 
-__all__ = ["CleanRecording", "Unclean", "clean_exchange", "clean_recording", "clean_text"]
+__all__ = [
+    "CleanRecording",
+    "Unclean",
+    "clean_exchange",
+    "clean_recording",
+    "clean_registration",
+    "clean_text",
+]
 
 _LOOSER: Final = 16
 """How many times larger than a capture may be packed it may be unpacked."""
 _MESSAGE: Final = 4_096
+_NAME: Final = 512
+"""Characters of the id of a route or a processor."""
+_DRIVER: Final = 128
+_REGULAR: Final = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _SMALL: Final = 16 << 20
 """Bytes of a recording that are looked at in memory."""
 
@@ -74,16 +97,19 @@ def clean_text(text: str) -> str:
 def clean_exchange(exchange: Exchange) -> Exchange:
     """Return ``exchange`` without secrets; the same object when it has none.
 
-    Raises :class:`ReenactError` for a payload or a change that cannot be read.
+    Raises :class:`ReenactError` for a payload or a change that cannot be read, and for a secret in an
+    id that others refer to.
     """
     start, changes = _payload(exchange.start), dict[str, Any]()
+    redacted = tuple(map(_line, exchange.redacted))
     if start.payload is not exchange.start:
         changes["start"] = start.payload
-        changes["redacted"] = tuple(dict.fromkeys((*exchange.redacted, *start.pointers)))
+        redacted = tuple(dict.fromkeys((*redacted, *start.pointers)))
         if exchange.start_digest:
             changes["start_digest"] = digest_of(start.payload)
         if start.lost:
-            changes["not_replayable"] = exchange.not_replayable or start.lost
+            changes["not_replayable"] = _line(exchange.not_replayable) or start.lost
+    changes["redacted"] = redacted
     if exchange.result is not None:
         result = _payload(exchange.result)
         if result.payload is not exchange.result:
@@ -91,25 +117,83 @@ def clean_exchange(exchange: Exchange) -> Exchange:
     if exchange.error is not None:
         changes["error"] = _error(exchange.error)
     changes["processors"] = _if_suspect(exchange.processors, _processors)
-    if exchange.replay is not None and exchange.replay.divergences:
-        told = _if_suspect(exchange.replay.divergences, _divergences)
-        changes["replay"] = msgspec.structs.replace(exchange.replay, divergences=told)
+    if exchange.replay is not None:
+        divergences = _if_suspect(exchange.replay.divergences, _divergences)
+        contained = exchange.replay.containment
+        changes["replay"] = msgspec.structs.replace(
+            exchange.replay,
+            divergences=divergences,
+            containment=None if contained is None else _containment(contained),
+        )
     if exchange.trace is not None and exchange.trace.state:
-        state = clean_text(exchange.trace.state)[:_MESSAGE]
+        state = _line(exchange.trace.state)
         changes["trace"] = msgspec.structs.replace(exchange.trace, state=state)
-    changes["correlation_id"] = clean_text(exchange.correlation_id)[:_MESSAGE]
-    if exchange.not_replayable and "not_replayable" not in changes:
-        changes["not_replayable"] = clean_text(exchange.not_replayable)[:_MESSAGE]
+    if exchange.recording is not None:
+        named = _line(exchange.recording.content_hash)
+        changes["recording"] = msgspec.structs.replace(exchange.recording, content_hash=named)
+    changes.setdefault("not_replayable", _line(exchange.not_replayable))
+    changes["correlation_id"] = _line(exchange.correlation_id)
+    changes["revision"] = _line(exchange.revision)
+    changes["code_version"] = _line(exchange.code_version)
+    changes["route_id"] = _line(exchange.route_id, _NAME)
     made = msgspec.structs.replace(exchange, **changes)
+    _check_clean(made)
     return exchange if made == exchange else made
 
 
-def _payload(payload: Payload) -> Cleaned:
-    body = payload.body
-    if body.clipped is not None and (body.text or body.base64):
-        payload = msgspec.structs.replace(
-            payload, body=msgspec.structs.replace(body, text="", base64="")
+def clean_registration(said: Registration) -> Registration:
+    """Return what an app agent reports about itself, without secrets.
+
+    Raises :class:`UsageError` for a secret in its id, which others refer to.
+    """
+    made = msgspec.structs.replace(
+        said,
+        name=_line(said.name),
+        version=_line(said.version),
+        routes=tuple(map(_route, said.routes)),
+        containment=_containment(said.containment),
+    )
+    _check_clean(made)
+    return made
+
+
+def _check_clean(made: Exchange | Registration) -> None:
+    survivors = _cleaner().redactor.survivors(msgspec.json.encode(made))
+    if survivors:
+        raise UsageError(
+            f"a secret cannot be redacted ({survivors[0]})",
+            hint="use ids that do not contain secrets",
         )
+
+
+def _line(text: str, most: int = _MESSAGE) -> str:
+    """``text`` without secrets, of ``most`` characters if it changes. Most have none."""
+    if not text or not _cleaner().redactor.suspects(text.encode("utf-8", "surrogatepass")):
+        return text
+    clean = clean_text(text)
+    return text if clean == text else clean[:most]
+
+
+def _route(route: Route) -> Route:
+    return msgspec.structs.replace(
+        route,
+        route_id=_line(route.route_id, _NAME),
+        revision=_line(route.revision),
+        processors=tuple(map(_line, route.processors)),
+    )
+
+
+def _containment(told: Containment) -> Containment:
+    drivers = tuple(
+        msgspec.structs.replace(one, name=_line(one.name, _DRIVER)) for one in told.drivers
+    )
+    return msgspec.structs.replace(told, drivers=drivers, scratch=tuple(map(_line, told.scratch)))
+
+
+def _payload(payload: Payload) -> Cleaned:
+    body = _own_content(payload.body)
+    if body is not payload.body:
+        payload = msgspec.structs.replace(payload, body=body)
     try:
         return _cleaner().payload(payload)
     except ReenactError:
@@ -125,23 +209,44 @@ def _payload(payload: Payload) -> Cleaned:
         return Cleaned(payload if kept == payload else kept, found.pointers, found.lost)
 
 
+def _own_content(body: Body) -> Body:
+    """``body`` without content that its type does not have: nothing reads or redacts that."""
+    is_text = body.type in ("text", "json") and body.clipped is None
+    is_bytes = body.type == "bytes" and body.clipped is None
+    made = msgspec.structs.replace(
+        body,
+        text=body.text if is_text else "",
+        base64=body.base64 if is_bytes else "",
+        content_type=_line(body.content_type),
+    )
+    return body if made == body else made
+
+
 def _if_suspect(values: tuple[Any, ...], clean: Callable[[Any], tuple[Any, ...]]) -> Any:
     """``values`` as ``clean`` makes them, unless it is certain that they have no secrets."""
     if not values:
         return values
     try:
-        suspect = _cleaner().redactor.suspects(exact(msgspec.to_builtins(values)))
+        text = exact(msgspec.to_builtins(values))
     except ValueRefused:
-        suspect = True
-    return clean(values) if suspect else values
+        return clean(values)
+    # The paths of changes are JSON pointers, in which a slash of a name is written `~1`.
+    texts = {text, text.replace(b"~1", b"/")}
+    return clean(values) if any(map(_cleaner().redactor.suspects, texts)) else values
 
 
 def _processors(processors: tuple[Processor, ...]) -> tuple[Processor, ...]:
-    told = [
-        one if one.error is None else msgspec.structs.replace(one, error=_error(one.error))
-        for one in processors
-    ]
-    return _cleaner().processors(told)
+    return _cleaner().processors(list(map(_processor, processors)))
+
+
+def _processor(one: Processor) -> Processor:
+    return msgspec.structs.replace(
+        one,
+        processor_id=_line(one.processor_id, _NAME),
+        error=None if one.error is None else _error(one.error),
+        branch=_line(one.branch),
+        lane=_line(one.lane),
+    )
 
 
 def _divergences(divergences: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
@@ -179,12 +284,13 @@ def clean_recording(data: bytes, limits: Limits) -> CleanRecording:
         packed.write_bytes(data)
         try:
             unpack(packed, capture, most=_LOOSER * limits.capture, limits=limits.read)
-            completed_at = _secret_of(capture, redactor, limits)
+            with open_recording(capture, limits=limits.read) as source:
+                is_clean, completed_at = not _has_secret(source, redactor), _completed_at(source)
         except (ReenactError, lzma.LZMAError):
             if redactor.survivors(data):
                 raise Unclean("it is not a recording, and holds a secret") from None
             return CleanRecording(data)
-        if completed_at is None:
+        if is_clean:
             return CleanRecording(data)
         suffix = ".jsonl" if capture.is_file() else ""
         clean, again = Path(folder, f"clean{suffix}"), Path(folder, "again")
@@ -193,6 +299,8 @@ def clean_recording(data: bytes, limits: Limits) -> CleanRecording:
             pack(clean, again)
         except ReenactError as error:
             raise Unclean(f"a secret cannot be taken out: {error.message}") from None
+        if redactor.survivors(msgspec.json.encode(made.manifest.to_json())):
+            raise Unclean("a secret cannot be taken out of its manifest")
         return CleanRecording(again.read_bytes(), True, made.manifest.integrity.content_hash)
 
 
@@ -204,28 +312,41 @@ def _is_surely_clean(data: bytes, redactor: Redactor) -> bool:
     """
     left = _SMALL
     try:
-        with lzma.open(io.BytesIO(data)) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-            for entry in tar:
-                left -= entry.size
-                content = tar.extractfile(entry) if left >= 0 else None
-                if content is None:
-                    return False
-                text = content.read()
-                # Lines one by one: each is JSON of its own. In a blob that is no matter.
-                if b'"$delta":' in text or any(map(redactor.suspects, text.splitlines())):
-                    return False
-    except (lzma.LZMAError, tarfile.TarError, EOFError, OSError):
+        for entry, content in packed_members(io.BytesIO(data)):
+            left -= entry.size
+            if left < 0 or entry.type not in _REGULAR:
+                return False
+            text = b"".join(content)
+            # Lines one by one: each is JSON of its own. In a blob that is no matter.
+            if b'"$delta":' in text or any(map(redactor.suspects, text.splitlines())):
+                return False
+    except (lzma.LZMAError, tarfile.TarError, zlib.error, EOFError, OSError):
         return False
     return True
 
 
-def _secret_of(capture: Path, redactor: Redactor, limits: Limits) -> int | None:
-    """When the recording was completed, if it holds a secret; otherwise None."""
-    with open_recording(capture, limits=limits.read) as source:
-        for event in source:
-            payload = event.payload
-            if redactor.suspects(payload) and (
-                redactor.redact(event.data).marks or redactor.survivors(payload)
-            ):
-                return source.manifest().completed_at
-    return None
+def _has_secret(source: LogSource, redactor: Redactor) -> bool:
+    """Whether a payload, a field that this version does not know, or the manifest has one."""
+    told = source.manifest().to_json()
+    if _is_secret(told, msgspec.json.encode(told), redactor):
+        return True
+    for event in source:
+        if _is_secret(event.data, event.payload, redactor):
+            return True
+        line = source.raw(event.seq)
+        if redactor.suspects(line) and (
+            redactor.redact(source.extra(event.seq)).marks or redactor.survivors(line)
+        ):
+            return True
+    return False
+
+
+def _is_secret(value: Any, encoded: bytes, redactor: Redactor) -> bool:
+    return redactor.suspects(encoded) and bool(
+        redactor.redact(value).marks or redactor.survivors(encoded)
+    )
+
+
+def _completed_at(source: LogSource) -> int:
+    manifest = source.manifest()
+    return manifest.created_at if manifest.completed_at is None else manifest.completed_at
