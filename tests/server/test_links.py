@@ -55,6 +55,13 @@ def test_host_header_is_in_no_redirection(house: House, host: str) -> None:
     assert answer.headers["location"] == "/signin?next=%2Fexchanges%3Flimit%3D5"
 
 
+@pytest.mark.parametrize("path", ["/signin/", "/exchanges/", "/api/v1/exchanges/"])
+def test_slash_behind_a_path_does_not_redirect_to_the_host_header(house: House, path: str) -> None:
+    answer = house.client(Accept="text/html").get(path, headers={"Host": EVIL})
+    assert answer.status_code == 404
+    assert EVIL not in answer.headers.get("location", "") + answer.text
+
+
 def test_configured_address_is_that_of_all_links(tmp_path: Path) -> None:
     with running(tmp_path / "data", public_url=check_public_url(f"{PUBLIC}/")) as house:
         assert invitation(house, Host=EVIL).startswith(f"{PUBLIC}/invite?token=")

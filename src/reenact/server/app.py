@@ -58,12 +58,15 @@ def make_app(
             yield
             server.stopping.set()
 
-    return Starlette(
+    app = Starlette(
         routes=[_route(server, path, found) for path, found in _by_path(endpoints).items()],
         middleware=[Middleware(Edge, server=server)],
         exception_handlers={HTTPException: partial(_answer_http, server)},
         lifespan=lifespan,
     )
+    # A path with one more slash would be redirected to an address made of the `Host` header.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _run(work: Background, server: Server) -> None:
