@@ -233,13 +233,15 @@ def test_the_wrong_container_says_what_it_is(studio: Studio) -> None:
     studio.record(_calls(studio, 1), capture=capture)
     before = studio.everything()
     for mode in ("record", "replay", "record_missing", "rewrite"):
-        with pytest.raises(UsageError, match="is a tape, not a capture") as caught:
+        with pytest.raises(UsageError, match="is a file, and a capture is a directory") as caught:
             studio.record(_calls(studio, 1), mode=mode, capture=tape)
         assert f"session(tape={str(tape)!r})" in caught.value.hint
-        with pytest.raises(UsageError, match="is a capture, not a tape"):
+        with pytest.raises(UsageError, match="is a directory, and a tape is a file"):
             studio.record(_calls(studio, 1), mode=mode, tape=capture)
-    with pytest.raises(UsageError, match="not a tape"):
+    with pytest.raises(UsageError, match="a tape is a file"):
         studio.record(_calls(studio, 1), tape=capture, overwrite=True)
+    with pytest.raises(UsageError, match="is not a path"):
+        studio.record(_calls(studio, 1), capture=f"{capture}\0")
     assert studio.everything() == before
     assert studio.asked == 2
 

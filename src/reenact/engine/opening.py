@@ -116,8 +116,11 @@ def _own_key(source: SeekableSource | None) -> Seal | None:
 
 def _source(settings: Settings, path: Path) -> LogSource | None:
     if path.exists() and settings.tape == path.is_dir():
-        said, is_ = ("tape", "capture") if settings.tape else ("capture", "tape")
-        raise UsageError(f"{path} is a {is_}, not a {said}", hint=f"session({is_}={str(path)!r})")
+        if settings.tape:
+            message, option = f"{path} is a directory, and a tape is a file", "capture"
+        else:
+            message, option = f"{path} is a file, and a capture is a directory", "tape"
+        raise UsageError(message, hint=f"session({option}={str(path)!r}), or another path")
     if settings.mode == "replay":
         return _open(path)
     wanted = settings.mode in ADDS or settings.append

@@ -356,10 +356,11 @@ def _place(
             "a session has one place: a name, capture=PATH or tape=PATH",
             hint="leave the others out",
         )
-    if capture is not None:
-        return Path(capture), False
-    if tape is not None:
-        return Path(tape), True
+    path = capture if capture is not None else tape
+    if path is not None:
+        if "\0" in str(path):
+            raise UsageError(f"{str(path)!r} is not a path", hint="a path cannot contain NUL")
+        return Path(path), capture is None
     if name is None:
         if mode == "off":
             return None, False
