@@ -3,7 +3,7 @@
 Connecting from inside a replay is refused at the audit hook, but a connection that was opened
 before carries bytes without any event. So every way to send through Python is checked here: the
 methods of sockets, TLS sockets and asyncio's transports, writing to the descriptor of a socket, and
-files that were made of a socket or its descriptor. The transports are checked as well as their
+files that were made of a socket or its descriptor. Writes to pipes come by as well. The transports are checked as well as their
 sockets because asyncio closes a connection whose socket raises, and other parts of the program may be
 using it. Files are checked when they are written to and not only when they are flushed: what is in
 their buffer would leave after the replay.
@@ -189,7 +189,7 @@ class Sends:
 
     ``holding`` returns the session that decides here. ``refuse`` is called for a send to a peer
     outside the program and raises unless that is allowed. ``connects`` does the same for a new
-    connection to a host and port that raises no audit event.
+    connection to a host and port that raises no audit event, ``pipes`` for a write to a pipe.
     """
 
     def __init__(
@@ -197,10 +197,12 @@ class Sends:
         holding: Callable[[], Session | None],
         refuse: Callable[[Session, str], None],
         connects: Callable[[Any, Any], None],
+        pipes: Callable[[int], None],
     ) -> None:
         self._holding = holding
         self._refuse = refuse
         self._connects = connects
+        self._pipes = pipes
         self._uvloop: list[Installable] = []
         self._patches: list[Installable] = [
             *(TypePatch(_socket.socket, name, self._socket_method) for name in _METHODS),
@@ -210,6 +212,13 @@ class Sends:
             *(
                 LatePatch("ssl", lambda module: module.SSLSocket, name, self._socket_method)
                 for name in ("send", "sendall", "write", "sendfile", "do_handshake", "unwrap")
+            ),
+            # It has bound ``os.write``.
+            LatePatch(
+                "multiprocessing.connection",
+                lambda module: module.Connection,
+                "_send_bytes",
+                self._connection_method,
             ),
             LatePatches("asyncio.selector_events", self._selector_patches),
             LatePatches("asyncio.sslproto", self._tls_patches),
@@ -253,9 +262,26 @@ class Sends:
         return function
 
     def _check_descriptor(self, fd: Any) -> None:
-        if _is_socket(fd):
+        try:
+            mode = os.fstat(fd).st_mode
+        except (OSError, TypeError, ValueError):
+            return  # the original raises what is wrong
+        if stat.S_ISSOCK(mode):
             with socket.socket(fileno=os.dup(fd)) as sock:
                 self.check(sock)
+        elif stat.S_ISFIFO(mode):
+            self._pipes(fd)
+
+    def _connection_method(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A connection of multiprocessing, which may be a socket to another program."""
+
+        @wraps(original)
+        def method(connection: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if not connection.closed:  # else the original raises
+                self._check_descriptor(connection.fileno())
+            return original(connection, *args, **kwargs)
+
+        return method
 
     def _file_method(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """``write`` of a file, which may have been made of a socket or its descriptor."""
@@ -346,10 +372,3 @@ def _raw_of(file: Any) -> Any:
         return getattr(file, "raw", file)
     except ValueError:  # detached
         return None
-
-
-def _is_socket(fd: Any) -> bool:
-    try:
-        return stat.S_ISSOCK(os.fstat(fd).st_mode)
-    except (OSError, TypeError, ValueError):
-        return False  # the original raises what is wrong

@@ -8,7 +8,8 @@ sockets of its own processes, ports that it listens on itself, forks.
 A hook cannot be taken out again. It is added when the first session opens, and asks one dictionary,
 which is empty while none is open. No event announces what is sent on a connection that is open
 already, so that is checked where it is sent (:mod:`.connections`, :mod:`.statements`), also for
-workers that a session hands work to (:mod:`.queues`). Connections that are made in C never come by
+workers that a session hands work to (:mod:`.queues`). Work for other processes is refused where it is
+handed over (:mod:`.worker_processes`). Connections that are made in C never come by
 here: known libraries that make such ones are refused when they are imported, and ``--isolate`` is
 for the rest.
 """
@@ -49,6 +50,7 @@ from reenact.hermetic.queues import Queues, handed, release_unneeded
 from reenact.hermetic.sent_bytes import SentBytes
 from reenact.hermetic.stacks import Stack, StackWatch, imported, is_covered
 from reenact.hermetic.statements import SEAMS, Statement, Statements, is_memory, is_observer
+from reenact.hermetic.worker_processes import WorkerProcesses
 from reenact.policy.drivers import driver_named, driver_of
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ __all__ = ["Guard", "add_checks", "is_isolated", "listens_here"]
 
 _PACKET = getattr(socket, "AF_PACKET", None)
 _NOWHERE = Context()
+_NOT_FORKED = (
+    "a process of multiprocessing that is not forked is in no session: what it does is neither "
+    "recorded nor refused (run the program with reenact run)"
+)
 _named = threading.local()
 """``address``: has been looked at, because it holds a name, which is looked up before the event."""
 
@@ -148,12 +154,20 @@ class Guard:
             LatePatch(
                 "multiprocessing.util", lambda module: module, "spawnv_passfds", self._spawns
             ),
+            LatePatch(
+                "multiprocessing.popen_forkserver",
+                lambda module: module.Popen,
+                "_launch",
+                self._launches,
+            ),
         ]
         if hasattr(os, "_spawnvef"):
             self._patches.append(Patch(os, "_spawnvef", self._before_forking))
+        self._worker_processes = WorkerProcesses(self._hands_over)
         self.in_replay: tuple[Installable, ...] = (
-            Sends(holding, self._sends, self._connects_in_c),
+            Sends(holding, self._sends, self._connects_in_c, self._worker_processes.check_pipe),
             Queues(),
+            self._worker_processes,
         )
         """What is installed only while a replay is open: every send and every queue passes here."""
 
@@ -188,6 +202,7 @@ class Guard:
     def opened(self, session: Session) -> None:
         """Say what is in the process already and cannot be seen."""
         release_unneeded()
+        self._worker_processes.opened(session)
         if session.mode == "replay" and not is_isolated():
             watch = SentBytes(session, lambda peer, count: self._sent(session, peer, count))
             session.before_close(watch.compare)
@@ -246,6 +261,9 @@ class Guard:
 
     def _sent(self, session: Session, peer: str, count: int) -> None:
         refusal.report_sent(session, refusal.bytes_left(peer, count), self._covered)
+
+    def _hands_over(self, session: Session, does: str, processes: str, operation: str) -> None:
+        self._answer(session, refusal.handing_over(does, processes, operation))
 
     # Drivers
 
@@ -347,13 +365,22 @@ class Guard:
             start = STARTS["os.exec"](path, args, None)
             plumbing = any("multiprocessing.resource_tracker" in word for word in start.argv)
             if session is not None and not plumbing and not is_ours(start):
-                session.warn_once(
-                    "a process of multiprocessing that is not forked is in no session: what it "
-                    "does is neither recorded nor refused (run the program with reenact run)"
-                )
+                session.warn_once(_NOT_FORKED)
             return original(path, args, passfds)
 
         return spawnv_passfds
+
+    def _launches(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A fork server that runs already starts processes without any event."""
+
+        @wraps(original)
+        def _launch(popen: Any, process: Any) -> None:
+            session = holding()
+            if session is not None and not session.settings.whole_process:
+                session.warn_once(_NOT_FORKED)
+            original(popen, process)
+
+        return _launch
 
     # Imports
 

@@ -34,7 +34,7 @@ from reenact.engine.patches import Installable, LatePatches, Patch, TypePatch
 from reenact.engine.session import Session
 from reenact.hermetic.origin import kind_of
 
-__all__ = ["SERVED_LIVE", "Handed", "Queues", "handed", "release_unneeded"]
+__all__ = ["SERVED_LIVE", "Handed", "Queues", "giver", "handed", "release_unneeded"]
 
 SERVED_LIVE: Final[ContextVar[bool]] = ContextVar("reenact_served_live", default=False)
 """True inside a live request that is not recorded. What is recorded is in a session."""
@@ -184,8 +184,9 @@ def release_unneeded() -> None:
         unneeded()
 
 
-def _giver() -> Session | None:
-    """Return the replay for which an item is put here. A replay of the whole process has no outside."""
+def giver() -> Session | None:
+    """Return the replay that hands over what is put here. A replay of the whole process has no
+    outside."""
     session = current()
     if session is None:
         found = handed()
@@ -233,7 +234,7 @@ def _marks_of(owner: Any) -> _Marks:
 
 def _note_put(owner: Any, item: Any, position: int | None) -> None:
     """``item`` is put into ``owner``. ``position`` is where it will be; None if that is unknown."""
-    session = _giver() if item is not None else None
+    session = giver() if item is not None else None
     found = _marks.get(owner)
     if session is None:
         if found is not None and position is None and id(item) in found.by_identity:
@@ -266,7 +267,7 @@ def _note_got(owner: Any, item: Any, position: int | None) -> None:
         mark = found.by_position.pop(position, None)
     elif found is not None and id(item) in found.by_identity:
         mark = _marked(found.by_identity, item)
-    session = _giver()
+    session = giver()
     if session is not None and mark is None:
         lent = _marks_of(owner).borrowed.setdefault(threading.get_ident(), [])
         lent.append(item)

@@ -28,6 +28,7 @@ __all__ = [
     "bytes_left",
     "connection",
     "file_change",
+    "handing_over",
     "look_up",
     "passes",
     "process",
@@ -186,6 +187,26 @@ def process(start: Start) -> Attempt:
         advice="A Python process goes on with the recording below reenact run, unless it is started "
         "with -I, -E or -S or with an environment of its own.",
         data=start.written(),
+    )
+
+
+def handing_over(does: str, processes: str, operation: str) -> Attempt:
+    """Work is handed to ``processes``, which are not in the session."""
+    rule = f'{{"capability": "process.exec", "operation": "{operation}", "action": "pass"}}'
+    return Attempt(
+        capability="process.exec",
+        kind="process",
+        operation=operation,
+        does=f"{does} for {processes}",
+        undone="nothing was handed over",
+        lost=_LOST,
+        because="not started in the session",
+        hints=(
+            "Start the processes inside the session, or run the program with reenact run, where every "
+            "process is in the replay.",
+            f'To let them work for real: the rule {rule} with "allowPassthrough": true in the policy.',
+        ),
+        always=True,
     )
 
 

@@ -1,0 +1,91 @@
+"""Work for processes outside a session, where the usual tests do not reach."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import reenact
+from reenact.hermetic.worker_processes import WorkerProcesses
+
+FORK = multiprocessing.get_context("fork")
+
+
+class _Refused(Exception):
+    pass
+
+
+def _refuse(session: Any, does: str, names: str, operation: str) -> None:
+    raise _Refused(f"{does} for {names}")
+
+
+@contextmanager
+def _blind() -> Iterator[None]:
+    """Checks on a system that does not tell who can read a connection."""
+    made = WorkerProcesses(_refuse, lambda fd, among: None)
+    made.install()
+    try:
+        yield
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def child() -> Iterator[BaseProcess]:
+    """A process of before the session."""
+    ours, theirs = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=ours.recv, name="idle")
+    process.start()
+    yield process
+    theirs.send(None)
+    process.join()
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    with reenact.session(capture=tmp_path / "c", mode="record"):
+        pass
+    return tmp_path / "c"
+
+
+def test_connection_of_before_is_refused_where_nobody_tells_who_reads_it(
+    child: BaseProcess, recording: Path
+) -> None:
+    before = FORK.Pipe(duplex=False)
+    with reenact.session(capture=recording, mode="replay"), _blind():
+        inside = FORK.Pipe(duplex=False)
+        inside[1].send("inside")
+        with pytest.raises(_Refused, match="sends on a Connection of multiprocessing for idle"):
+            before[1].send("before")
+    before[1].send("after")
+    assert [before[0].recv(), inside[0].recv()] == ["after", "inside"]
+
+
+def test_executors_of_loky_are_refused_where_a_job_is_submitted(
+    child: BaseProcess, recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its manager would be refused later, in a thread that leaves the future without a result."""
+
+    class ProcessPoolExecutor:
+        def __init__(self) -> None:
+            self._processes = {child.pid: child}
+
+        def submit(self, fn: Any) -> str:
+            return "submitted"
+
+    module = ModuleType("loky.process_executor")
+    vars(module)["ProcessPoolExecutor"] = ProcessPoolExecutor
+    monkeypatch.setitem(sys.modules, "loky.process_executor", module)
+    pool, session = ProcessPoolExecutor(), reenact.session(capture=recording, mode="replay")
+    says = "submits a job to a ProcessPoolExecutor"
+    with pytest.raises(reenact.DivergenceError, match=says), session:
+        pool.submit(print)
+    assert pool.submit(print) == "submitted"
