@@ -142,7 +142,16 @@ def attempts(tmp_path: Path) -> Callable[..., Found]:
     return run
 
 
-_NAMELESS = ("large_object", "prepared", "connect", "connect_async", "attach", "vacuum_into")
+_NAMELESS = (
+    "large_object",
+    "prepared",
+    "connect",
+    "connect_async",
+    "connect_for_replication",
+    "cancel_made_before",
+    "attach",
+    "vacuum_into",
+)
 """Attempts whose message names the driver and no peer, because the driver does not tell it."""
 
 

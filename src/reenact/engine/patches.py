@@ -10,7 +10,7 @@ import gc
 import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
-from types import ModuleType
+from types import GetSetDescriptorType, ModuleType
 from typing import Any, Final, Protocol
 
 from reenact.engine.imports import ImportWatch
@@ -121,7 +121,7 @@ def put_in_type(owner: type, name: str, descriptor: Any) -> None:
 
 
 class TypePatch:
-    """A patch of a method or class method of a type written in C.
+    """A patch of a method or class method of a type written in C, or of setting an attribute of it.
 
     It also reaches objects that exist already. Make one per method and install it as often as
     needed: its descriptors are never released. A method that fills a slot of the type (``__init__``,
@@ -143,6 +143,8 @@ class TypePatch:
             self._installed: Any = classmethod(wraps(call)(wrap(call)))
         elif isinstance(before, staticmethod):
             self._installed = staticmethod(wrap(before.__func__))
+        elif isinstance(before, GetSetDescriptorType):
+            self._installed = property(before.__get__, wrap(before.__set__), doc=before.__doc__)
         else:
             self._installed = wraps(before)(wrap(before))
 

@@ -265,6 +265,14 @@ def _sqlite_seams(module: ModuleType) -> list[Seam]:
 
         return describe
 
+    def sets(name: str) -> Describe:
+        """Sets an attribute. None and True end a transaction: other values do nothing to it."""
+
+        def describe(it: Any, args: tuple[Any, ...]) -> Statement | None:
+            return None if args[0] not in (None, True) else ends("commit")(it, ())
+
+        return describe
+
     def copies(name: str) -> Describe:
         def describe(it: Any, args: tuple[Any, ...]) -> Statement | None:
             found = statement(it, name)
@@ -289,6 +297,7 @@ def _sqlite_seams(module: ModuleType) -> list[Seam]:
     found = [
         *_seams("sqlite3", connection, ("execute", "executemany", "executescript"), by_connection),
         *_seams("sqlite3", connection, ("commit", "rollback", "__exit__"), ends),
+        *_seams("sqlite3", connection, ("isolation_level", "autocommit"), sets),
         *_seams("sqlite3", connection, ("backup",), copies),
         *_seams("sqlite3", connection, ("blobopen", "deserialize", "serialize"), opaque),
         *_seams("sqlite3", connection, ("iterdump", "load_extension"), opaque),
@@ -335,6 +344,10 @@ _PGCONN: Final = (
 )
 
 
+_PGCANCEL: Final = {"PGcancel": ("cancel",), "PGcancelConn": ("start", "blocking", "poll", "reset")}
+"""Types of requests that cancel a statement, and their methods that connect."""
+
+
 def _psycopg_seams(module: ModuleType) -> list[Seam]:
     """``module`` is ``psycopg.pq``, which has chosen an implementation in C or in Python."""
 
@@ -350,7 +363,14 @@ def _psycopg_seams(module: ModuleType) -> list[Seam]:
 
         return described
 
-    return _seams("psycopg", module.PGconn, _PGCONN, describe, lambda it: getattr(it, "socket", -1))
+    cancels: list[Seam] = []
+    for kind, names in _PGCANCEL.items():
+        owner = getattr(module, kind, None)
+        cancels += [] if owner is None else _seams("psycopg", owner, names, _by_name(_nowhere))
+    found = _seams(
+        "psycopg", module.PGconn, _PGCONN, describe, lambda it: getattr(it, "socket", -1)
+    )
+    return [*found, *cancels]
 
 
 # psycopg2
@@ -414,6 +434,13 @@ def _psycopg2_seams(module: ModuleType) -> list[Seam]:
     if streaming is not None:
         found += _seams("psycopg2", streaming, replicating, _by_name(of_cursor))
     return found
+
+
+def _psycopg2_replicating_seams(module: ModuleType) -> list[Seam]:
+    """``module`` is ``psycopg2.extras``, whose classes for replication connect when they are made."""
+    kinds = (module.LogicalReplicationConnection, module.PhysicalReplicationConnection)
+    connects: Describe = lambda it, args: Statement("connect", "")  # noqa: E731
+    return [Seam("psycopg2", kind, "__init__", connects) for kind in kinds]
 
 
 # asyncpg
@@ -618,6 +645,11 @@ def _grpc_seams(module: ModuleType) -> list[Seam]:
 
         return described
 
+    def connects(name: str) -> Describe:
+        """``check_connectivity_state(True)`` connects."""
+        return lambda it, args: Statement("connect", channel(it)) if args and args[0] else None
+
+    state = ("check_connectivity_state",)
     parts = {
         "Channel": (("integrated_call", "segregated_call"), calls),
         "AioChannel": (("call",), calls),
@@ -630,13 +662,27 @@ def _grpc_seams(module: ModuleType) -> list[Seam]:
         owner = getattr(module, name, None)
         if owner is not None:
             found += _seams("grpc", owner, methods, describe)
+            found += _seams("grpc", owner, state, connects)
     return found
+
+
+def _grpc_channel_seams(module: ModuleType) -> list[Seam]:
+    """``module`` is ``grpc._channel``. A subscriber can ask for a connection, which a thread makes: it
+    is refused before, so that nobody waits for that thread."""
+
+    def subscribes(it: Any, args: tuple[Any, ...]) -> Statement | None:
+        if len(args) < 2 or not args[1]:
+            return None
+        return Statement("connect", it._channel.target().decode("utf-8", "replace"))
+
+    return [Seam("grpc", module.Channel, "subscribe", subscribes)]
 
 
 SEAMS: Final[dict[str, Callable[[ModuleType], list[Seam]]]] = {
     "sqlite3": _sqlite_seams,
     "psycopg.pq": _psycopg_seams,
     "psycopg2": _psycopg2_seams,
+    "psycopg2.extras": _psycopg2_replicating_seams,
     "asyncpg.connection": _asyncpg_seams,
     "redis.connection": _redis_seams,
     "redis.asyncio.connection": _redis_seams,
@@ -651,6 +697,7 @@ SEAMS: Final[dict[str, Callable[[ModuleType], list[Seam]]]] = {
     "mysql.connector.aio.connection": _mysql_seams("mysql-connector", "_send_cmd"),
     "_mysql_connector": _mysql_connector_seams,
     "pymongo.asynchronous.pool": _pymongo_seams,
+    "grpc._channel": _grpc_channel_seams,
     "grpc._cython.cygrpc": _grpc_seams,
 }
 """Makers of the seams of a driver, by the module whose import they wait for."""

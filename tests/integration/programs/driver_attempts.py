@@ -113,6 +113,9 @@ def psycopg(address: str) -> None:
         cursor.execute(insert("cursor_made_before"))
     with attempt("pgconn_taken_before"):
         raw.exec_(insert("pgconn_taken_before").encode())
+    cancel = made.pgconn.get_cancel()
+    with attempt("cancel_made_before"):
+        cancel.cancel()
     waiting = psycopg.connect(address)
     waiting.execute(insert("commit"))
     with attempt("commit"):
@@ -188,6 +191,8 @@ def psycopg2(address: str) -> None:
     other.cursor().execute(insert("leaving_with"))
     with attempt("leaving_with"):
         other.__exit__(None, None, None)
+    with attempt("connect_for_replication"):
+        psycopg2.extras.LogicalReplicationConnection(address)
     with attempt("connect"):
         late = psycopg2.connect(address)
         late.autocommit = True
@@ -344,6 +349,9 @@ def sqlite3(path: str) -> None:
     waiting.execute(insert("commit"))
     with attempt("commit"):
         waiting.commit()
+    with attempt("isolation_level"):
+        waiting.isolation_level = None
+    assert waiting.isolation_level == ""
     with attempt("leaving_with"):
         waiting.__exit__(None, None, None)
     waiting.rollback()
@@ -494,7 +502,12 @@ def grpc(port: str) -> None:
     with attempt("connect"):
         grpc.insecure_channel(address).unary_unary("/leak.Leak/Write")(b"connect")
 
+    with attempt("connect_and_wait"):
+        grpc.channel_ready_future(grpc.insecure_channel(address)).result()
+
     async def tasks() -> None:
+        with attempt("connect_and_wait_async"):
+            await grpc.aio.insecure_channel(address).channel_ready()
         async with grpc.aio.insecure_channel(address) as one:
             write = one.unary_unary("/leak.Leak/Write")
             await write(b"control")

@@ -260,3 +260,20 @@ def test_class_method_of_a_type_written_in_c_is_patched() -> None:
     finally:
         patch.remove()
     assert date.fromisoformat("2026-11-17") == date(2026, 11, 17)
+
+
+def test_setting_an_attribute_of_a_type_written_in_c_is_patched() -> None:
+    made = sqlite3.connect(":memory:")
+
+    def wrap(original: Callable[..., None]) -> Callable[..., None]:
+        return lambda it, value: original(it, value.upper())
+
+    patch = TypePatch(sqlite3.Connection, "isolation_level", wrap)
+    for _ in range(3):
+        patch.install()
+        made.isolation_level = "immediate"  # type: ignore[assignment]
+        assert made.isolation_level == "IMMEDIATE"
+        patch.remove()
+        made.isolation_level = None
+        assert made.isolation_level is None
+    made.close()
