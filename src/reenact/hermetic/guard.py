@@ -365,7 +365,7 @@ class Guard:
             start = STARTS["os.exec"](path, args, None)
             plumbing = any("multiprocessing.resource_tracker" in word for word in start.argv)
             if session is not None and not plumbing and not is_ours(start):
-                session.warn_once(_NOT_FORKED)
+                self._starts_unforked(session)
             return original(path, args, passfds)
 
         return spawnv_passfds
@@ -377,10 +377,17 @@ class Guard:
         def _launch(popen: Any, process: Any) -> None:
             session = holding()
             if session is not None and not session.settings.whole_process:
-                session.warn_once(_NOT_FORKED)
+                self._starts_unforked(session)
             original(popen, process)
 
         return _launch
+
+    def _starts_unforked(self, session: Session) -> None:
+        """A process that is not forked is in no session. An app does not let a replay start it."""
+        if session.settings.refuses_drivers:
+            self._answer(session, refusal.unforked())
+        else:
+            session.warn_once(_NOT_FORKED)
 
     # Imports
 

@@ -35,6 +35,7 @@ __all__ = [
     "report_sent",
     "sending",
     "statement",
+    "unforked",
     "unseen",
 ]
 
@@ -190,9 +191,28 @@ def process(start: Start) -> Attempt:
     )
 
 
+def unforked() -> Attempt:
+    """A process of multiprocessing is started that is not forked."""
+    return Attempt(
+        capability="process.exec",
+        kind="process",
+        operation="multiprocessing",
+        does="starts a process of multiprocessing that is not forked",
+        undone="it was not started",
+        lost=_LOST,
+        because="which is in no session",
+        hints=(_passing("multiprocessing"),),
+        always=True,
+    )
+
+
+def _passing(operation: str) -> str:
+    rule = f'{{"capability": "process.exec", "operation": "{operation}", "action": "pass"}}'
+    return f'To let it work for real: the rule {rule} with "allowPassthrough": true in the policy.'
+
+
 def handing_over(does: str, processes: str, operation: str) -> Attempt:
     """Work is handed to ``processes``, which are not in the session."""
-    rule = f'{{"capability": "process.exec", "operation": "{operation}", "action": "pass"}}'
     return Attempt(
         capability="process.exec",
         kind="process",
@@ -204,7 +224,7 @@ def handing_over(does: str, processes: str, operation: str) -> Attempt:
         hints=(
             "Start the processes inside the session, or run the program with reenact run, where every "
             "process is in the replay.",
-            f'To let them work for real: the rule {rule} with "allowPassthrough": true in the policy.',
+            _passing(operation),
         ),
         always=True,
     )

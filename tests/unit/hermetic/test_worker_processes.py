@@ -89,3 +89,18 @@ def test_executors_of_loky_are_refused_where_a_job_is_submitted(
     with pytest.raises(reenact.DivergenceError, match=says), session:
         pool.submit(print)
     assert pool.submit(print) == "submitted"
+
+
+def test_process_of_a_fork_server_that_runs_already_is_a_warning(recording: Path) -> None:
+    context, warnings = multiprocessing.get_context("forkserver"), list[str]()
+
+    def start() -> int | None:
+        process = context.Process(target=int)
+        process.start()
+        process.join()
+        return process.exitcode
+
+    assert start() == 0
+    with reenact.session(capture=recording, mode="replay", warn=warnings.append):
+        assert start() == 0
+    assert [one for one in warnings if "not forked is in no session" in one]
