@@ -69,7 +69,7 @@ def has_routes() -> bool:
 
 
 def running() -> set[int]:
-    """Return the processes that run now. Empty where nobody tells."""
+    """Return the running processes, an empty set on systems without /proc."""
     return set(_pids())
 
 
@@ -91,7 +91,7 @@ def program_of(pid: int) -> str:
 
 def receivers(fd: int, among: Collection[int]) -> set[int] | None:
     """Return the processes of ``among`` that can receive what is sent through the pipe or connected
-    socket ``fd``. None if the system does not tell."""
+    socket ``fd``, or None if the system does not provide that."""
     if not os.path.isdir("/proc/self/fd"):
         return None
     status = os.fstat(fd)
@@ -138,8 +138,8 @@ def _unix_receivers(sock: socket.socket, inode: int, among: Collection[int]) -> 
     return found
 
 
-# Relied on (Linux 3.3): ``unix_diag`` of netlink tells the inode of a socket's peer, which no file of
-# /proc does. tests/unit/hermetic/test_kinship.py notices when this changes.
+# Relied on (Linux 3.3): ``unix_diag`` of netlink reports the inode of a socket's peer, which no file of
+# /proc contains. tests/unit/hermetic/test_kinship.py notices when this changes.
 
 _CREDENTIALS: Final = struct.Struct("=iII")
 _DIAGNOSTICS: Final = 4  # NETLINK_SOCK_DIAG
@@ -153,7 +153,7 @@ _ALL, _SHOW_PEER, _PEER = 0xFFFF_FFFF, 4, 2
 
 def _peer_of(inode: int) -> int | None:
     """Return the inode of the peer of the unix socket ``inode``, 0 if it has none, None if the kernel
-    does not tell."""
+    does not report it."""
     query = _QUERY.pack(socket.AF_UNIX, 0, 0, _ALL, inode, _SHOW_PEER, _ALL, _ALL)
     header = _HEADER.pack(_HEADER.size + len(query), _BY_FAMILY, 1, 1, 0)
     try:
@@ -175,8 +175,8 @@ def _peer_of(inode: int) -> int | None:
 
 
 def _tcp_peers(sock: socket.socket) -> set[str]:
-    """Return the inodes of the other end of ``sock`` on this machine; before it is accepted those of
-    the sockets that listen for it."""
+    """Return the inodes of the other end of ``sock`` on this machine. Before the connection is accepted
+    these are the inodes of the listening sockets."""
     try:
         own, peer = sock.getsockname(), sock.getpeername()
     except OSError:

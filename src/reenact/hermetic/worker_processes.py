@@ -73,11 +73,11 @@ class _Outside:
     def __init__(self) -> None:
         self.pids = (running() or _relatives()) - {process_id()}
         self.settled: set[int] = set()
-        """Inodes of pipes and sockets that nobody outside can read."""
+        """Inodes of pipes and sockets that no process outside can read."""
         self.pipes: set[int] = set()
         """Inodes of pipes that no program outside is fed with."""
         self.connections: WeakSet[Any] = WeakSet()
-        """Connections that were made inside, for systems that do not tell who can read them."""
+        """Connections created inside, for systems that do not report their readers."""
 
     def started(self, pid: int, *, inside: bool) -> None:
         """A process was started while the session is open."""
@@ -179,7 +179,7 @@ class WorkerProcesses:
             outside.settled.add(inode)
 
     def check_pipe(self, fd: int) -> None:
-        """Check a write to the pipe ``fd``. What is printed is not for the program that reads it."""
+        """Check a write to the pipe ``fd``. Standard output and error are never refused."""
         session = giver()
         outside = None if session is None else _sessions.get(session)
         if fd in _STANDARD or session is None or outside is None:

@@ -15,6 +15,7 @@ import pytest
 
 import reenact
 from reenact.hermetic.worker_processes import WorkerProcesses
+from reenact.policy.rules import BoundaryRule, Policy
 
 FORK = multiprocessing.get_context("fork")
 
@@ -104,3 +105,15 @@ def test_process_of_a_fork_server_that_runs_already_is_a_warning(recording: Path
     with reenact.session(capture=recording, mode="replay", warn=warnings.append):
         assert start() == 0
     assert [one for one in warnings if "not forked is in no session" in one]
+
+
+def test_rule_of_the_policy_lets_a_process_outside_get_its_work(recording: Path) -> None:
+    rule = BoundaryRule(capability="process.exec", operation="multiprocessing", action="pass")
+    policy = Policy(id="p", boundaries=(rule,), allow_passthrough=True)
+    items = FORK.SimpleQueue()
+    process = FORK.Process(target=items.get)
+    process.start()
+    with reenact.session(capture=recording, mode="replay", policy=policy) as session:
+        items.put("item")
+        process.join()
+    assert dict(session.machine.passed) == {"process.exec multiprocessing": 1}
