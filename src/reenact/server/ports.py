@@ -70,6 +70,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes to which the deltas of a recording expand."""
     viewed: int = 250_000
     """Events of a recording that pages show and that are compared."""
+    called: int = 128 << 20
+    """Of all calls of an exchange together, where pages show them, the API lists them, or they are
+    compared."""
     reads: int = 2
     """Recordings that are read at a time for one tenant, to view or compare them."""
     waiting: int = 32

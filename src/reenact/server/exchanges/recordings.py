@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,7 +18,7 @@ from reenact.store.pack import unpack
 from reenact.store.reading import open_recording
 from reenact.store.source import SeekableSource
 
-__all__ = ["calls_of", "recording_of", "with_recording"]
+__all__ = ["calls_of", "check_calls", "recording_of", "with_recording"]
 
 T = TypeVar("T")
 _LOOSER: Final = 16
@@ -35,12 +36,30 @@ async def calls_of(server: Server, tenant: str, exchange: Exchange) -> tuple[Cal
     """The calls that it made; none where it has no recording. Raises :class:`Problem`."""
     if exchange.recording is None:
         return ()
-    return await with_recording(
-        server,
-        tenant,
-        exchange.recording.digest,
-        lambda source: read_calls(source, exchange.processors),
-    )
+
+    def read(source: SeekableSource) -> tuple[Call, ...]:
+        check_calls(source, server.limits.called)
+        return read_calls(source, exchange.processors)
+
+    return await with_recording(server, tenant, exchange.recording.digest, read)
+
+
+def check_calls(source: SeekableSource, most: int) -> None:
+    """Raises :class:`Problem` if the events of ``source`` have more than ``most`` bytes.
+
+    All calls of an exchange are held in memory at a time, and a small file can stand for many bytes.
+    """
+    left = most
+    with closing(source.reopen()) as again:
+        for event in again:
+            left -= len(event.payload)
+            if left < 0:
+                raise Problem(
+                    "too_large",
+                    f"the calls of this exchange have more than {most:,} bytes",
+                    hint="download the recording, and use reenact view and reenact diff",
+                    limit=most,
+                )
 
 
 async def with_recording(

@@ -11,7 +11,7 @@ import msgspec
 from reenact.exchange.comparison.asking import as_asked
 from reenact.exchange.comparison.calls import Call, read_calls
 from reenact.exchange.model import Exchange
-from reenact.server.exchanges.recordings import with_recording
+from reenact.server.exchanges.recordings import check_calls, with_recording
 from reenact.server.ports import Server
 from reenact.store.source import SeekableSource
 from reenact.views.page.contents import Window, contents
@@ -42,6 +42,7 @@ async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, .
         return ()
 
     def read(source: SeekableSource) -> tuple[Told, ...]:
+        check_calls(source, server.limits.called)
         steps_of = exchange.processors
         calls = as_asked(read_calls(source, steps_of), exchange.replay, steps_of).calls
         with closing(source.reopen()) as again:
