@@ -57,6 +57,19 @@ class Growing:
         self._names.add(name)
         return True
 
+    def take(self, name: Name, value: Any) -> bool:
+        """Add the first draw of ``name``, whose value is known. False where :meth:`admit` is."""
+        kind, drawn = mutation_of(name), self.drawn
+        if drawn:
+            if kind != self._kind or kind == "cwd_change" or name in self._once:
+                return False
+            if len(drawn) >= LONGEST_RUN or len(self._names) >= MOST_NAMES:
+                return False
+        self._kind = kind
+        drawn.append((name, value))
+        (self._once if kind else self._names).add(name)
+        return True
+
     def whole(self) -> Run:
         """What there is of it."""
         if len(self._names) == 1 and not self._kind:
@@ -131,6 +144,20 @@ class RecordedDraws:
             lane.side.admit(name)
             self._opened(lane)
         return lane.side.draw(name, live)
+
+    def note_aside(self, lane: Lane, name: Name, value: Any) -> None:
+        """:meth:`draw_aside` in ``lane`` for a fact whose ``value`` is known. An app reads the same
+        environment variables in every request, so this takes the shortest way."""
+        session = self._session
+        if not session.is_active or self._how(session, name) != "run":
+            return
+        if session.recorder.room.full is not None:
+            return
+        if lane.side is None or not lane.side.take(name, value):
+            self._end_side(lane)
+            lane.side = Growing()
+            lane.side.take(name, value)
+            self._opened(lane)
 
     def _opened(self, lane: Lane) -> None:
         here = self._open[_ident()]

@@ -24,51 +24,60 @@ _SHOWN = 20
 
 class Ending:
     """What is done when no more calls come. ``left_over`` are the first of ``count`` recorded calls
-    that were not made."""
+    that were not made.
 
-    def __init__(self, session: Session) -> None:
+    It does not hold its session: a session that nothing but itself refers to is freed at once, and
+    does not wait for the garbage collector.
+    """
+
+    def __init__(self) -> None:
         self.left_over: list[Divergence] = []
         self.count = 0
         self.manifest: Manifest | None = None
         """Of what was written."""
         self.outcome: Outcome | None = None
         """What an update has changed."""
-        self._session = session
 
-    def come(self, parts: Opened, error: BaseException | None, *, forked: bool) -> None:
-        """Close ``parts``; ``error`` is what the body raised.
+    def come(
+        self, session: Session, parts: Opened, error: BaseException | None, *, forked: bool
+    ) -> None:
+        """Close ``parts`` of ``session``; ``error`` is what the body raised.
 
         Raises :class:`DivergenceError` for what a replay has to complain about.
         """
-        session = self._session
         if session.mode == "update":
             with session.lock:
                 self.outcome = session.machine.outcome()
         if session.branching is not None:
-            self._end_branch(parts, session.branching, error, forked=forked)
+            self._end_branch(session, parts, session.branching, error, forked=forked)
             return
         if session.mode != "replay":
-            self._finish(parts, error, forked=forked)
+            self._finish(session, parts, error, forked=forked)
             return
         try:
             if error is None and not forked:
-                self._look_for_left_overs()
+                self._look_for_left_overs(session)
         finally:
-            self._finish(parts, error or self._complaint(), forked=forked)
-        complaint = self._complaint()
+            self._finish(session, parts, error or self._complaint(session), forked=forked)
+        complaint = self._complaint(session)
         if complaint is not None:
             raise complaint
         if session.divergences():
-            session.warn(self._summary())
+            session.warn(self._summary(session))
 
     def _end_branch(
-        self, parts: Opened, branching: Branching, error: BaseException | None, *, forked: bool
+        self,
+        session: Session,
+        parts: Opened,
+        branching: Branching,
+        error: BaseException | None,
+        *,
+        forked: bool,
     ) -> None:
         """A run that was forked. One that did not come to the point leaves nothing behind."""
-        session = self._session
         if forked or (branching.turned and session.poison is None):
             left = [] if forked or error is not None else branching.left_behind()
-            self._finish(parts, error, forked=forked)
+            self._finish(session, parts, error, forked=forked)
             if left:
                 raise DivergenceError(left[0], render_many(left))
             return
@@ -84,42 +93,42 @@ class Ending:
             parts.close()
         raise DivergenceError(problem, render(problem))
 
-    def _look_for_left_overs(self) -> None:
-        session = self._session
+    def _look_for_left_overs(self, session: Session) -> None:
         if session.settings.unused == "allow" or session.poison is not None:
             return
         with session.lock:
             self.left_over, self.count = session.machine.left_over(_SHOWN)
 
-    def _complaint(self) -> DivergenceError | None:
-        session = self._session
+    def _complaint(self, session: Session) -> DivergenceError | None:
         if session.poison is not None:
             return DivergenceError(session.poison, render(session.poison))
         if self.left_over and session.settings.unused == "error":
-            return DivergenceError(self.left_over[0], self._summary())
+            return DivergenceError(self.left_over[0], self._summary(session))
         return None
 
-    def _summary(self) -> str:
-        text = render_many(self._session.divergences())
+    def _summary(self, session: Session) -> str:
+        text = render_many(session.divergences())
         more = self.count - len(self.left_over)
         return f"{text}\n… and {more:,} more recorded calls that were not made" if more else text
 
-    def _finish(self, parts: Opened, error: BaseException | None, *, forked: bool) -> None:
+    def _finish(
+        self, session: Session, parts: Opened, error: BaseException | None, *, forked: bool
+    ) -> None:
         """What cannot be written is a warning: the program has run."""
-        session = self._session
         try:
             if parts.sink is not None and forked:
                 parts.sink.leave()
             elif parts.sink is not None:
-                self._finish_sink(parts, parts.sink, error)
+                self._finish_sink(session, parts, parts.sink, error)
         except ReenactError as problem:
             hint = f"; hint: {problem.hint}" if problem.hint else ""
             session.warn(f"{problem.message}{hint}")
         finally:
             parts.close()
 
-    def _finish_sink(self, parts: Opened, sink: Any, error: BaseException | None) -> None:
-        session = self._session
+    def _finish_sink(
+        self, session: Session, parts: Opened, sink: Any, error: BaseException | None
+    ) -> None:
         keeps = session.mode not in ("rewrite", "update") and session.settings.keeps_failed
         if (error is not None or session.given_up) and not keeps:
             path = session.settings.path
@@ -130,28 +139,28 @@ class Ending:
             return
         session.settle_kept()
         if parts.copier is not None:
-            parts.copier.rest(self._has_happened(parts))
+            parts.copier.rest(_has_happened(session, parts))
         failed = None if error is None else type(error).__name__
         self.manifest = sink.finalize("ok" if failed is None else "error", failed)
 
-    def _has_happened(self, parts: Opened) -> Callable[[int], bool]:
-        """In a replay: was this event re-enacted? Asked of every seq when all has been read."""
-        session = self._session
-        with session.lock:
-            left = list(session.machine.unused())
-        unused = {event.seq for one in left for event in (one.opening, one.closing) if event}
-        unread = {(one.lane, f"{CHUNK}:{one.position}") for one in left}
-        order = session.conductor.order if session.settings.policy.match == "lane" else None
 
-        def has_happened(seq: int) -> bool:
-            if seq in unused or order is None or parts.reader is None:
-                return seq not in unused
-            event = parts.reader.at(seq)
-            if event.type != "nondeterministic" or event.data.get("source") != SCHEDULE:
-                return True
-            name = str(event.data.get("key"))
-            if (event.lane, name.rpartition(":")[0]) in unread:
-                return False
-            return not order.is_ahead((event.lane, name))
+def _has_happened(session: Session, parts: Opened) -> Callable[[int], bool]:
+    """In a replay: was this event re-enacted? Asked of every seq when all has been read."""
+    with session.lock:
+        left = list(session.machine.unused())
+    unused = {event.seq for one in left for event in (one.opening, one.closing) if event}
+    unread = {(one.lane, f"{CHUNK}:{one.position}") for one in left}
+    order = session.conductor.order if session.settings.policy.match == "lane" else None
 
-        return has_happened
+    def has_happened(seq: int) -> bool:
+        if seq in unused or order is None or parts.reader is None:
+            return seq not in unused
+        event = parts.reader.at(seq)
+        if event.type != "nondeterministic" or event.data.get("source") != SCHEDULE:
+            return True
+        name = str(event.data.get("key"))
+        if (event.lane, name.rpartition(":")[0]) in unread:
+            return False
+        return not order.is_ahead((event.lane, name))
+
+    return has_happened

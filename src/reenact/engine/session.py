@@ -17,6 +17,7 @@ from reenact.engine.draws import Draws, draws_of
 from reenact.engine.ended_lanes import EndedLanes
 from reenact.engine.forked import Forked
 from reenact.engine.forking import watch
+from reenact.engine.gateway import Gateway
 from reenact.engine.keeping import Keeper
 from reenact.engine.lanes import Lane
 from reenact.engine.machine import Machine
@@ -130,6 +131,9 @@ class Session(Forked):
         """Return whether this part was made."""
         return name in vars(self)
 
+    def _make_gateway(self, parts: Parts) -> Gateway:
+        return Gateway(self)
+
     def _make_machine(self, parts: Parts) -> Machine:
         return make_machine(self.settings, parts, self.comparer, None)
 
@@ -216,6 +220,9 @@ class Session(Forked):
             self._flush()
             if self._has("draws"):
                 self.draws.end_all()
+                if self._parts is not None and self._parts.is_brief:
+                    # It refers to its session. A draw that comes too late makes another one.
+                    del self.draws
             self._end_what_is_under_way()
             self._state = "closed"
             self.paces = self._enacts = False
@@ -226,7 +233,7 @@ class Session(Forked):
                 patches.release()
         assert self._parts is not None
         away = self.settings.guest or process_id() != self._pid
-        self._ending.come(self._parts, error, forked=away)
+        self._ending.come(self, self._parts, error, forked=away)
 
     def settle_kept(self) -> None:
         """Where a recording is added to: decide what becomes of what nobody asked for."""
@@ -373,6 +380,7 @@ class Session(Forked):
 
 
 _LATER: Final[dict[str, Callable[[Session, Parts], Any]]] = {
+    "gateway": Session._make_gateway,
     "machine": Session._make_machine,
     "conductor": Session._make_conductor,
     "recorder": Session._make_recorder,

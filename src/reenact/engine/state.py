@@ -40,6 +40,7 @@ class State(Explicit):
     """The first layer of a session: what it was told, what it holds, and whether it is open."""
 
     comparer: Comparer
+    gateway: Gateway
     machine: Machine
     conductor: Conductor
     recorder: Recorder
@@ -53,7 +54,8 @@ class State(Explicit):
     def __init__(self, settings: Settings, parts: Parts | None = None) -> None:
         self.settings = settings
         self.mode = settings.mode
-        self.gateway = Gateway(self._me())
+        if parts is None or not parts.is_brief:
+            self.gateway = Gateway(self._me())
         self.lanes = Lanes()
         self.lock = threading.RLock()
         self.approximate = ""
@@ -78,7 +80,7 @@ class State(Explicit):
         self._keeper: Keeper | None = None
         self.branching: Branching | None = None
         """Where and how the run is forked, if it is."""
-        self._ending = Ending(self._me())
+        self._ending = Ending()
         self._state = "new"
         self._before: list[tuple[Any, Any]] = []
         self._pid = process_id()

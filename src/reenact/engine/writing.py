@@ -20,7 +20,7 @@ from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.redaction import Redactor
 from reenact.store.branching import BranchSink
-from reenact.store.buffered import BufferedSink
+from reenact.store.buffered import BufferedSink, Recurring
 from reenact.store.copying import Copier, LateSink
 from reenact.store.directory import DirectorySink
 from reenact.store.joining import GuestSink, read_open
@@ -85,6 +85,7 @@ class Buffered:
 
     def __init__(self, settings: Settings) -> None:
         self._redactor = settings.redactor()
+        self._recurring = Recurring(self._redactor)
         self._free: set[str] = set()
         self._seed: Seed | None = None
 
@@ -96,7 +97,7 @@ class Buffered:
         options = Options(
             redactor=self._redactor, durability=settings.policy.durability, warn=settings.warn
         )
-        sink = BufferedSink(settings.path, clock=clock, options=options)
+        sink = BufferedSink(settings.path, clock=clock, options=options, recurring=self._recurring)
         parts = Opened(
             clock,
             self._redactor,

@@ -51,6 +51,7 @@ class Limits(msgspec.Struct, frozen=True):
 class _Target(msgspec.Struct, frozen=True):
     """Where the calls of an exchange are recorded: in memory, and at ``place`` if they are many."""
 
+    carrier: Carrier
     place: Path
     sink: BufferedSink | None = None
 
@@ -99,6 +100,8 @@ class Desk:
         self._usual: Settings | None = None
         """What holds for every recording, but for its place."""
         self._buffered: Buffered | None = None
+        self._spare: list[tuple[Carrier, Path]] = []
+        """Places that were not needed, because the recording stayed in memory."""
 
     # Recording
 
@@ -159,6 +162,8 @@ class Desk:
         inside_replay = passage.flow.is_replay
         exchange = passage.close(outcome)
         capture = None if target is None else target.capture()
+        if target is not None and isinstance(capture, Contents):
+            self._spare.append((target.carrier, target.place))
         if capture is not None:
             exchange, capture = self._bounded(exchange, capture)
         if not inside_replay:
@@ -188,21 +193,34 @@ class Desk:
 
     def _recording(self, exchange_id: str) -> Callable[[Notes], Session]:
         def open_session(notes: Notes) -> Session:
-            place = self._carrier().place()
+            carrier = self._carrier()
+            place = self._place(carrier)
             if self._usual is None:
                 made = self._made(notes, self.cleaner, capture=place, mode="record")
                 self._usual = _undurable(made.settings) if self._policy is None else made.settings
             settings = _placed(self._usual, place, notes)
             if settings.policy.durability != "none":
-                self._targets[exchange_id] = _Target(place)
+                self._targets[exchange_id] = _Target(carrier, place)
                 return self._entered(Session(settings))
             if self._buffered is None:
                 self._buffered = Buffered(settings)
             parts, sink = self._buffered.open(settings)
-            self._targets[exchange_id] = _Target(place, sink)
+            self._targets[exchange_id] = _Target(carrier, place, sink)
             return self._entered(Session(settings, parts))
 
         return open_session
+
+    def _place(self, carrier: Carrier) -> Path:
+        """Where nothing is: one of ``carrier`` that was not needed before, else a new one. A path
+        takes longer to make than an exchange takes to be written to the log."""
+        while self._spare:
+            try:
+                owner, place = self._spare.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if owner is carrier:
+                return place
+        return carrier.place()
 
     def _session(self, job: ReplayJob, notes: Notes, cleaner: Cleaner, **how: Any) -> Session:
         """Of a replay."""
@@ -245,6 +263,7 @@ class Desk:
     def after_fork(self) -> None:
         """In a forked child: another thread may have held the lock."""
         self._lock = threading.Lock()
+        self._spare.clear()  # they are the parent's
 
     # Replaying
 

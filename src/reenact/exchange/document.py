@@ -19,12 +19,13 @@ from reenact.errors import UsageError, ValueRefused
 from reenact.exchange.headers import check_headers, from_object, to_object
 from reenact.exchange.model import Body, Payload
 from reenact.exchange.style import Style, print_json, style_of
-from reenact.format.canonical import decode, digest_bytes, exact, jcs
+from reenact.format.canonical import decode, digest_bytes, exact, jcs, quickly
 
 __all__ = ["SECTIONS", "body_value", "check_payload", "digest_of", "from_document", "to_document"]
 
 SECTIONS: Final = ("headers", "body", "properties")
 _MARKS: Final = {"$text": "text", "$json": "json", "$bytes": "bytes"}
+_NO_BODY: Final = Body()
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
@@ -83,17 +84,27 @@ def check_payload(payload: Payload) -> None:
 def digest_of(payload: Payload) -> str:
     """``sha256:`` and the SHA-256 of the canonical JSON of ``payload``, fields that have their
     default left out, however it came about. Raises :class:`ValueRefused`."""
-    body = {
-        name: value
-        for name, value in msgspec.to_builtins(payload.body).items()
-        if value not in ("", None) and (name, value) != ("type", "none")
-    }
+    body = {} if payload.body == _NO_BODY else _without_defaults(payload.body)
     whole = {
         "headers": [list(pair) for pair in payload.headers],
         "body": body,
         "properties": payload.properties,
     }
-    return digest_bytes(jcs({name: value for name, value in whole.items() if value}))
+    stated = {name: value for name, value in whole.items() if value}
+    if all(type(value) is str or type(value) is int for value in payload.properties.values()):
+        # Nothing but texts and integers, and names in ASCII: there is only one way to write it.
+        encoded = quickly(stated)
+        if encoded and encoded.isascii():
+            return digest_bytes(encoded)
+    return digest_bytes(jcs(stated))
+
+
+def _without_defaults(body: Body) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in msgspec.to_builtins(body).items()
+        if value not in ("", None) and (name, value) != ("type", "none")
+    }
 
 
 def _sections(document: Any) -> dict[str, Any]:

@@ -25,6 +25,10 @@ def find(headers: Iterable[Header], name: str) -> str:
 
 def to_object(headers: Iterable[Header]) -> dict[str, str | list[str]]:
     """Names in small letters, in the order in which they first came."""
+    headers = tuple(headers)
+    single: dict[str, str | list[str]] = {name.lower(): value for name, value in headers}
+    if len(single) == len(headers):
+        return single
     values: dict[str, list[str]] = {}
     for name, value in headers:
         values.setdefault(name.lower(), []).append(value)

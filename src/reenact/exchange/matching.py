@@ -136,13 +136,26 @@ def _flat(routes: Sequence[Any], prefix: str) -> Iterator[HttpRoute]:
             yield from _flat(inner, prefix + path)
 
 
+_full: Final[dict[Any, Any]] = {}
+"""The member for a complete match, by the class of members, which is Starlette's ``Match``. Reading
+the name of a member takes as long as matching a route."""
+
+
+def _is_full(match: Any) -> bool:
+    kind = type(match)
+    found = _full.get(kind)
+    if found is None:
+        found = _full[kind] = kind["FULL"]
+    return match is found
+
+
 def _matched(routes: Sequence[Any], scope: dict[str, Any], depth: int) -> str | None:
     """What the router would do, and the templates on the way."""
     for route in routes:
         if depth > _DEEPEST or not hasattr(route, "matches"):
             continue
         match, child = route.matches(scope)
-        if match.name != "FULL":
+        if not _is_full(match):
             continue
         path, inner = str(getattr(route, "path", "")), getattr(route, "routes", None)
         if hasattr(route, "methods") or not isinstance(inner, list):

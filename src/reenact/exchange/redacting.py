@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from reenact.exchange.document import from_document, to_document
 from reenact.exchange.model import Change, ErrorFacts, Payload, Processor
 from reenact.exchange.pointer import look_up, parse_pointer, spell_pointer
 from reenact.exchange.values import encoded, shown
-from reenact.format.canonical import exact
+from reenact.format.canonical import exact, quickly
 from reenact.format.paths import parse
 from reenact.policy.redaction import PLACEHOLDER, Redactor
 
@@ -23,6 +24,8 @@ _MARK = "***REDACTED"
 _LONGEST = 4_000
 _BYTES = "$bytes"
 _BYTES_KEY = b'$bytes"'
+_EXPONENT = re.compile(rb"[0-9]e[-+]?[0-9]+[,\]}]")
+"""The end of a float that is written with an exponent, in a container."""
 
 
 class Cleaned(msgspec.Struct, frozen=True):
@@ -122,7 +125,7 @@ class Cleaner:
     def _is_clean(self, value: Any) -> bool:
         """Is it certain that nothing in it is secret? Most values are, and need no closer look."""
         try:
-            return not self.redactor.suspects(exact(value))
+            return not self.redactor.suspects(_written(value))
         except ValueRefused:
             return False
 
@@ -151,6 +154,13 @@ class Cleaner:
         for _ in tokens:
             (inner,) = inner.values()  # under another name, if a secret was in it
         return encoded(shown(inner))
+
+
+def _written(value: Any) -> bytes:
+    """:func:`exact` for a value that is a container. What was read from JSON, as almost every payload
+    was, is written by one call, and only its floats with an exponent come out differently."""
+    encoded = quickly(value)
+    return encoded if encoded and not _EXPONENT.search(encoded) else exact(value)
 
 
 def _document(payload: Payload) -> dict[str, Any]:

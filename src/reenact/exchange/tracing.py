@@ -39,10 +39,14 @@ def sampled_trace(parent: str, state: str, rate: float) -> Trace | None:
         if rate < 1 and int(found["trace"][-14:], 16) >= rate * _TRACE_SPACE:
             return None
         return _below(found, state)
-    tail = id_bytes(7)
-    if rate < 1 and int.from_bytes(tail) >= rate * _TRACE_SPACE:
+    drawn = id_bytes(24)
+    if rate < 1 and int.from_bytes(drawn[9:16]) >= rate * _TRACE_SPACE:
         return None
-    return Trace(trace_id=_some(9) + tail.hex(), span_id=_some(8))
+    # Neither id may be all zeros, which would mean nothing.
+    trace_id, span_id = drawn[:16].hex(), drawn[16:].hex()
+    if not trace_id.strip("0") or not span_id.strip("0"):
+        return Trace(trace_id=_some(16), span_id=_some(8))
+    return Trace(trace_id=trace_id, span_id=span_id)
 
 
 def new_trace(parent: str = "") -> Trace:

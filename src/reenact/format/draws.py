@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal
 
@@ -82,6 +83,7 @@ def dump_run(run: Run) -> Data:
     return {**data, "names": run.names, "turns": turns, "columns": columns}
 
 
+@lru_cache(maxsize=4096)  # a name may have a path in it
 def mutation_of(name: Name) -> Mutation:
     """Return the type of the state mutation for a draw of ``name``. Other facts of the host have a
     dot in their key."""

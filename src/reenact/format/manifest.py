@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.errors import RecordingDamaged, RecordingOutdated, RecordingTooNew, ValueRefused
 from reenact.format.building import build
-from reenact.format.canonical import decode, digest
+from reenact.format.canonical import decode, digest, digest_bytes, quickly
 
 __all__ = [
     "FORMAT",
@@ -172,13 +172,13 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     @classmethod
     def close_json(cls, seed: Seed, **final: Any) -> tuple[Self, dict[str, Any]]:
         """:meth:`close`, with the JSON form of the manifest."""
-        begun = {name: getattr(seed, name) for name in seed.__struct_fields__}
-        open_ended = cls(**{**begun, **final})
+        open_ended = cls(**msgspec.structs.asdict(seed), **final)
         raw = open_ended.to_json()
-        own_hash = _self_hash(raw)
+        own_hash = _self_hash(raw) if seed.extra else _own_hash(raw)
         raw["integrity"]["manifestHash"] = own_hash
         integrity = msgspec.structs.replace(open_ended.integrity, manifest_hash=own_hash)
-        return msgspec.structs.replace(open_ended, integrity=integrity), raw
+        msgspec.structs.force_setattr(open_ended, "integrity", integrity)  # nobody has seen it yet
+        return open_ended, raw
 
     @classmethod
     def from_json(cls, raw: dict[str, Any], *, place: str) -> Self:
@@ -200,6 +200,13 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 
 
 build(Seed, Manifest)
+
+
+def _own_hash(raw: dict[str, Any]) -> str:
+    """:func:`_self_hash` for a manifest that is being closed and has no ``extra``: it states no hash
+    yet, and there are only texts and small integers in it, which need no closer look."""
+    encoded = quickly(raw)
+    return digest_bytes(encoded) if encoded.isascii() and encoded else _self_hash(raw)
 
 
 def _self_hash(raw: dict[str, Any]) -> str:

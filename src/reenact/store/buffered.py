@@ -13,23 +13,34 @@ from __future__ import annotations
 import hashlib
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import orjson
 
 from reenact._system import Clock
 from reenact.errors import SinkError, UsageError
 from reenact.format.event import VERSION, Draft, Event, Head, Prefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
-from reenact.policy.redaction import Mark
+from reenact.policy.redaction import Mark, Redactor
 from reenact.store.directory import DirectorySink
 from reenact.store.journal import Note
-from reenact.store.redact import prepare
+from reenact.store.redact import Prepared, prepare
 from reenact.store.sink import Options, Status, watch_forks
 from reenact.store.sums import Sums, close_manifest_json, encode_json
 
-__all__ = ["LARGEST", "BufferedSink", "Contents"]
+__all__ = ["LARGEST", "BufferedSink", "Contents", "Recurring"]
 
 LARGEST = 256 * 1024
 """Bytes of events that stay in memory."""
+
+_AS_IS: Final = (
+    orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+_MOST_KNOWN: Final = 256
+_LONGEST_KNOWN: Final = 4096
+"""Bytes of an event that is remembered: a megabyte at most, together."""
 
 
 class _Kept(NamedTuple):
@@ -57,6 +68,32 @@ class Contents:
         return len(self.manifest) + len(self.events)
 
 
+class Recurring:
+    """The prepared forms of events that come again and again: an app reads the same environment
+    variables in every request. All sinks that share one have the same redactor."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._known: dict[bytes, Prepared] = {}
+
+    def prepare(self, event: Draft) -> Prepared:
+        """:func:`reenact.store.redact.prepare`, which depends on nothing but type and data."""
+        if event.type != "state_mutation" or event.data.get("type") != "env_read":
+            return prepare(event, self._redactor)
+        try:
+            encoded = orjson.dumps(event.data, option=_AS_IS)
+        except TypeError:  # bytes, which have to be written in another form
+            return prepare(event, self._redactor)
+        found = self._known.get(encoded)
+        if found is None:
+            found = prepare(event, self._redactor)
+            if len(encoded) <= _LONGEST_KNOWN and not found.warning:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[encoded] = found
+        return found
+
+
 class BufferedSink:
     """Records to memory, then to the directory ``path``. See :class:`reenact.store.sink.Sink`.
 
@@ -64,12 +101,19 @@ class BufferedSink:
     """
 
     def __init__(
-        self, path: Path, *, clock: Clock, options: Options, largest: int = LARGEST
+        self,
+        path: Path,
+        *,
+        clock: Clock,
+        options: Options,
+        largest: int = LARGEST,
+        recurring: Recurring | None = None,
     ) -> None:
         self._path = path
         self._clock = clock
         self._options = options
         self._largest = largest
+        self._prepare = (recurring or Recurring(options.redactor)).prepare
         self._lock = threading.Lock()  # covers what follows
         self._seed: Seed | None = None
         self._prefix: Prefix | None = None
@@ -100,7 +144,7 @@ class BufferedSink:
         directory = self._directory
         if directory is not None:
             return directory.append(event)
-        prepared = prepare(event, self._options.redactor)
+        prepared = self._prepare(event)
         if prepared.warning:
             self._options.warn(prepared.warning)
         payload = prepared.payload

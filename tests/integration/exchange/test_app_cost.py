@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import gc
+import os
 import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -10,6 +17,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from reenact.exchange import Agent
+from reenact.format.building import build, build_structs
 from tests.integration.exchange.protocol_server import KEY, ProtocolServer
 
 _FILE_EVENTS = frozenset(
@@ -67,3 +75,91 @@ def test_a_request_makes_no_file_system_call_but_one_append(tmp_path, sample):
             assert CALLS.written() - before == (5 if sample else 0)
             server.until(lambda: len(server.exchanges) == (6 if sample else 0))
     assert CALLS.seen == []
+
+
+@contextmanager
+def recorded(app: FastAPI, data: Path) -> Iterator[tuple[TestClient, ProtocolServer]]:
+    """A client of ``app``, all of whose requests are recorded."""
+    with ProtocolServer() as server:
+        agent = Agent(server.url, KEY, app="shop", environment="staging", data=data)
+        with agent, TestClient(agent.asgi(app)) as client:
+            yield client, server
+
+
+def test_a_recorded_request_leaves_no_session_for_the_garbage_collector(tmp_path):
+    app = FastAPI()
+
+    @app.get("/items/{number}")
+    async def item(number: int) -> dict[str, str]:
+        return {"home": os.environ.get("HOME", ""), "now": str(time.time())}
+
+    with recorded(app, tmp_path) as (client, server):
+        client.get("/items/0")
+        server.until(lambda: len(server.exchanges) == 1)
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for number in range(5):
+                client.get(f"/items/{number}")
+            gc.collect()
+            found = {type(one).__name__ for one in gc.garbage if _is_of_engine(one)}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+    assert found == set()
+
+
+def _is_of_engine(one: object) -> bool:
+    return type(one).__module__.startswith(("reenact.engine", "reenact.store"))
+
+
+def test_a_recorded_request_does_not_build_message_classes_again(tmp_path):
+    app = FastAPI()
+    calls: list[str] = []
+    building = {build.__code__, build_structs.__code__}
+
+    def profile(frame: FrameType, event: str, _arg: Any) -> None:
+        if event == "call":
+            calls.append("built" if frame.f_code in building else "")
+
+    @app.get("/items/{number}")
+    async def item(number: int) -> dict[str, int]:
+        if sys.getprofile() is None:
+            sys.setprofile(profile)
+        return {"number": number}
+
+    with recorded(app, tmp_path) as (client, server):
+        for number in range(6):
+            client.get(f"/items/{number}")
+        server.until(lambda: len(server.exchanges) == 6)
+    assert len(calls) > 1_000  # the requests were watched
+    assert "built" not in calls
+
+
+def test_a_task_that_outlives_its_recorded_request_reads_clock_and_environment(tmp_path):
+    app = FastAPI()
+    seen: list[tuple[str | None, bool]] = []
+    running: list[asyncio.Task[None]] = []
+
+    async def later(ended: asyncio.Event) -> None:
+        await ended.wait()
+        seen.append((os.environ.get("HOME"), time.time() > 0))
+
+    @app.get("/begin")
+    async def begin() -> str:
+        app.state.ended = asyncio.Event()
+        running.append(asyncio.create_task(later(app.state.ended)))
+        return os.environ.get("HOME", "")
+
+    @app.get("/end")
+    async def end() -> str:
+        app.state.ended.set()
+        await asyncio.wait(running)
+        return "done"
+
+    with recorded(app, tmp_path) as (client, _):
+        client.get("/begin")
+        assert client.get("/end").json() == "done"
+    assert seen == [(os.environ.get("HOME"), True)]

@@ -11,6 +11,7 @@ from reenact.errors import UsageError
 from reenact.exchange.document import check_payload, digest_of, from_document, to_document
 from reenact.exchange.model import Body, Payload
 from reenact.exchange.patch import edit, set_paths
+from reenact.format.canonical import jcs
 
 ORDER = Payload(
     headers=(("Content-Type", "application/json"), ("X-Tag", "a"), ("Host", "h"), ("x-tag", "b")),
@@ -185,3 +186,21 @@ def test_a_digest_survives_the_wire_and_a_document(payload):
 def test_payloads_that_nothing_can_begin_with(payload):
     with pytest.raises(UsageError):
         check_payload(payload)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"http.method": "GET", "http.status": 200},
+        {"n": 1.0},
+        {"n": 1e30, "small": 1e-9},
+        {"é": "x", "z": "é"},
+        {"\U0001f600": 1, "\uffff": 2},
+        {"$bytes": "AA=="},
+        {"big": 2**63, "flag": True, "none": None},
+    ],
+)
+def test_the_digest_is_that_of_the_canonical_form_whatever_the_properties(properties):
+    payload = Payload(headers=(("a", "b"),), properties=properties)
+    canonical = jcs({"headers": [["a", "b"]], "properties": properties})
+    assert digest_of(payload) == f"sha256:{hashlib.sha256(canonical).hexdigest()}"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from reenact.exchange.bodies import body_of
+from reenact.exchange.document import to_document
 from reenact.exchange.model import Body, Change, Payload, Processor
 from reenact.exchange.redacting import Cleaner, fill, unfilled
 from reenact.policy.redaction import PLACEHOLDER, Redactor
@@ -103,3 +104,13 @@ def test_what_was_filled_in_is_taken_out_again_whatever_it_is():
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_messages_are_bounded(size):
     assert len(CLEANER.error(ValueError("x" * size)).message) <= 4_096
+
+
+@pytest.mark.parametrize("text", ["7%s", "-7%s", "7%s.0", "7%s.5", "7%se2", "7%se-30", "7.%se40"])
+def test_a_declared_number_is_found_however_it_is_written(text):
+    digits = "2345678901234568"
+    payload = Payload(body=body_of(b'{"n": %b}' % (text % digits).encode(), "application/json"))
+    for declared in (digits[:8], f"7{digits}", f"7.{digits}", digits):
+        cleaner = Cleaner(Redactor(environ={}, declared=[declared]))
+        marks = cleaner.redactor.redact(to_document(payload)).marks
+        assert len(cleaner.payload(payload).pointers) == len(marks)

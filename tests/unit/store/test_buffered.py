@@ -9,11 +9,12 @@ from reenact.errors import SinkError
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag
 from reenact.policy.redaction import Redactor
-from reenact.store.buffered import BufferedSink
+from reenact.store.buffered import BufferedSink, Recurring
 from reenact.store.directory import DirectorySink
 from reenact.store.memory import memory_seed
 from reenact.store.pack import pack_contents, unpack
 from reenact.store.reading import open_recording
+from reenact.store.redact import prepare
 from reenact.store.sink import Options
 from reenact.store.sums import encode_manifest
 from reenact.store.verify import verify
@@ -111,3 +112,36 @@ def test_a_closed_recording_takes_no_events(tmp_path: Path) -> None:
     assert sink.finalize() is sink.finalize()
     with pytest.raises(SinkError):
         sink.append(draft(1))
+
+
+def env_read(value: object, kind: str = "state_mutation") -> Draft:
+    data = {"type": "env_read", "details": {"variables": {"REGION": value}}, "aside": True}
+    return Draft(type=kind, data=data, ts=1)
+
+
+@pytest.mark.parametrize("value", ["eu", None, SECRET, b"\xff", 1.0, "1.0"])
+def test_events_that_come_again_are_prepared_as_the_first_time(value: object) -> None:
+    redactor = Redactor("default")
+    recurring = Recurring(redactor)
+    fresh = prepare(env_read(value), redactor)
+    assert SECRET.encode() not in fresh.payload
+    for _ in range(3):
+        assert recurring.prepare(env_read(value)) == fresh
+    assert recurring.prepare(env_read("other")) == prepare(env_read("other"), redactor)
+
+
+def test_a_variable_that_changes_is_recorded_with_its_new_value(tmp_path: Path) -> None:
+    options = Options(redactor=Redactor("default"), durability="none")
+    recurring = Recurring(options.redactor)
+    events = []
+    for value in ("eu", "eu", "us"):
+        sink = BufferedSink(
+            tmp_path / "capture", clock=start_clock(), options=options, recurring=recurring
+        )
+        sink.start(memory_seed("default"))
+        sink.append(env_read(value))
+        sink.finalize()
+        assert sink.contents is not None
+        events.append(sink.contents.events)
+    assert [b'"REGION":"eu"' in one for one in events] == [True, True, False]
+    assert b'"REGION":"us"' in events[2]

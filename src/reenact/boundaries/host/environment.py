@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import lru_cache, wraps
 from types import FrameType, ModuleType
 from typing import Any, Final
 
@@ -114,8 +114,8 @@ def _only_of(data: Any, original: _Method, make: Callable[[_Method], _Method]) -
 
 
 def _reader() -> Session | None:
-    """The session, if it is no plumbing that reads."""
-    frame: FrameType | None = _frame(2)
+    """The session, if it is no plumbing that reads. Called by what :func:`_only_of` has made."""
+    frame: FrameType | None = _frame(3)
     while frame is not None and frame.f_globals.get("__name__") in _THROUGH:
         frame = frame.f_back
     session = current()
@@ -137,7 +137,8 @@ def _getitem(original: _Method) -> _Method:
         session, encoded = _reader(), self.encodekey(key)
         if session is None:
             return original(self, key)
-        name, told = os.fsdecode(encoded), told_in(session)
+        name = key if type(key) is str and key.isascii() else os.fsdecode(encoded)
+        told = session.told or told_in(session)
         if not _is_fact(session, told, name):
             return original(self, key)
         found = _value(session, told, self, encoded, name)
@@ -146,6 +147,12 @@ def _getitem(original: _Method) -> _Method:
         return self.decodevalue(os.fsencode(found))
 
     return getitem
+
+
+@lru_cache(maxsize=512)
+def _as_read(value: bytes) -> str | bytes:
+    """The value of a variable as it can stand in a recording."""
+    return as_written(os.fsdecode(value))
 
 
 def _is_fact(session: Session, told: Told, name: str) -> bool:
@@ -158,7 +165,7 @@ def _is_fact(session: Session, told: Told, name: str) -> bool:
 def _value(session: Session, told: Told, environ: Any, encoded: bytes, name: str) -> str | None:
     """What the program is told that the variable is; None where it is not set."""
     found = environ._data.get(encoded)
-    now = None if found is None else as_written(os.fsdecode(found))
+    now = None if found is None else _as_read(found)
     fresh = session.settings.current_environment
     return _shown(now, tell(session, told.variables, name, now, fresh=fresh))
 

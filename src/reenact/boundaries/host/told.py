@@ -14,6 +14,7 @@ from typing import Any, Final
 from reenact.boundaries.callers import tier_of
 from reenact.boundaries.processes.relay import relay_of
 from reenact.engine.call import draw_call
+from reenact.engine.draws_recorded import RecordedDraws
 from reenact.engine.session import Session
 
 __all__ = ["Numbers", "Pair", "Told", "as_written", "check_allowed", "tell", "told_in"]
@@ -84,7 +85,7 @@ _ANY: Final = draw_call("env", "")
 def check_allowed(session: Session, module: dict[str, Any]) -> None:
     """Raises what the policy refuses with, where the program may not ask the machine anything.
     Libraries, to which globals ``module`` may belong, ask all the same: they are not to blame."""
-    if tier_of(module) != "user":
+    if tier_of(module) != "user" or _ANY.source in session.free_draws:
         return
     with session.lock:
         refusal = session.machine.refusal_of(_ANY)
@@ -121,14 +122,22 @@ def tell(
     if pair is not None and pair[0] == now:
         return pair[1]
 
+    draws = session.draws
+    if type(draws) is RecordedDraws:  # nothing is read, so the program is told what is
+        draws.note_aside(lane, f"env {name}", now)
+        here[name] = kept[name] = (now, now)
+        if at_once:
+            draws.end(lane)
+        return now
+
     def live() -> Any:
         before = kept.get(name)
         return before[1] if before is not None and before[0] == now else now
 
-    then = session.draws.draw_aside(f"env {name}", live, fresh=fresh)
+    then = draws.draw_aside(f"env {name}", live, fresh=fresh)
     here[name] = kept[name] = (now, then)
     if at_once and session.writes:
-        session.draws.end(lane)
+        draws.end(lane)
     return then
 
 
