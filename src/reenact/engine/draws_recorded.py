@@ -70,6 +70,11 @@ class Growing:
         (self._once if kind else self._names).add(name)
         return True
 
+    @property
+    def reads_environment(self) -> bool:
+        """Are these environment variables, each of them once?"""
+        return self._kind == "env_read"
+
     def whole(self) -> Run:
         """What there is of it."""
         if len(self._names) == 1 and not self._kind:
@@ -183,7 +188,10 @@ class RecordedDraws:
         run, lane.side = lane.side, None
         if run is not None and run.drawn:
             with self._session.lock:
-                self._session.recorder.draws(lane, run.whole(), aside=True)
+                if run.reads_environment:
+                    self._session.recorder.reads(lane, run.drawn)
+                else:
+                    self._session.recorder.draws(lane, run.whole(), aside=True)
 
     def end_all(self) -> None:
         for lanes in list(self._open.values()):

@@ -122,14 +122,14 @@ class Lanes:
         self.root = Lane(lane_names.ROOT)
         self._tasks: WeakKeyDictionary[Task[Any], Lane] = WeakKeyDictionary()
         self._threads: dict[int, Lane] = {}
-        self._strangers = Lane(f"{lane_names.ROOT}.0")
+        self._strangers: Lane | None = None
         self._lock = threading.Lock()
         self._spawning = threading.local()
 
     def begin(self, lane: Lane) -> None:
         """``lane`` is the root: of a recording that goes on, of one process of several."""
         self.root = lane
-        self._strangers = Lane(f"{lane.name}.0")
+        self._strangers = None
 
     def adopt(self) -> None:
         """What executes now is in the root lane: it opened the session."""
@@ -177,6 +177,8 @@ class Lanes:
 
     def _numbered_apart(self) -> Lane:
         with self._lock:
+            if self._strangers is None:
+                self._strangers = Lane(f"{self.root.name}.0")
             return self._strangers.child()
 
     def spawn_apart(self) -> Lane:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from reenact.engine.lanes import Lane
 from reenact.engine.results import is_there
 from reenact.engine.room import Room
 from reenact.format.canonical import canonical, digest, digest_bytes
-from reenact.format.draws import Run, dump_aside, dump_run, values_of
+from reenact.format.draws import Run, dump_aside, dump_reads, dump_run, values_of
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
 from reenact.policy.redaction import Redactor
@@ -243,6 +244,13 @@ class Recorder:
             lane.calls += len(run.turns)
             lane.logged += len(run.turns)
             self._append("nondeterministic", data, lane.name, None, str(data["key"]))
+
+    def reads(self, lane: Lane, drawn: Sequence[tuple[str, Any]]) -> None:
+        """Write the environment variables that ``lane`` has read, each of them once."""
+        data = dump_reads(drawn)
+        data["aside"] = True
+        with self._lock:
+            self._append("state_mutation", data, lane.name, None, "env_read", noted=True)
 
     def keep_draws(self, lane: Lane, seq: int, count: int) -> None:
         """The run of draws that was recorded as event ``seq`` is what ``lane`` did last."""

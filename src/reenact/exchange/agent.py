@@ -236,11 +236,13 @@ class Agent:
         return make
 
     def _carrying(self) -> Carrier:
-        with self._lock:
-            if self._signed_off:
-                # The id of the new registration is another one.
-                self._signed_off, self._agent_id = False, ""
-            carrier = self._made_carrier()
+        carrier = self._carrier  # one read: another thread may sign off meanwhile
+        if carrier is None or self._signed_off:
+            with self._lock:
+                if self._signed_off:
+                    # The id of the new registration is another one.
+                    self._signed_off, self._agent_id = False, ""
+                carrier = self._made_carrier()
         carrier.start()
         return carrier
 

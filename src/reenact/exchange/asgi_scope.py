@@ -16,7 +16,7 @@ __all__ = ["scope_of", "start_of"]
 def start_of(scope: MutableMapping[str, Any]) -> Payload:
     """Headers and properties of the request; the body comes later."""
     headers = tuple(
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     )
     client = scope.get("client")
     known = {

@@ -25,6 +25,7 @@ __all__ = ["SECTIONS", "body_value", "check_payload", "digest_of", "from_documen
 
 SECTIONS: Final = ("headers", "body", "properties")
 _MARKS: Final = {"$text": "text", "$json": "json", "$bytes": "bytes"}
+_PLAIN: Final = frozenset({str, int})
 _NO_BODY: Final = Body()
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
@@ -91,7 +92,7 @@ def digest_of(payload: Payload) -> str:
         "properties": payload.properties,
     }
     stated = {name: value for name, value in whole.items() if value}
-    if all(type(value) is str or type(value) is int for value in payload.properties.values()):
+    if set(map(type, payload.properties.values())) <= _PLAIN:
         # Nothing but texts and integers, and names in ASCII: there is only one way to write it.
         encoded = quickly(stated)
         if encoded and encoded.isascii():

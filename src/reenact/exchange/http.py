@@ -40,8 +40,8 @@ class Buffer:
             reason = f"its body has {self.size:,} bytes, and no more than {self._limit:,} are kept"
             return msgspec.structs.replace(payload, body=clipped(self.size, kind)), reason
         data = b"".join(self._parts)
-        coding = coding_of(payload.headers)
-        seen = look(data, coding, most=self._limit * 16) if coding and data else None
+        coding = coding_of(payload.headers) if data else ""
+        seen = look(data, coding, most=self._limit * 16) if coding else None
         if seen is None:
             return msgspec.structs.replace(payload, body=body_of(data, kind)), ""
         if seen.end != "whole" or len(seen.text) > self._limit * 4:

@@ -28,6 +28,7 @@ __all__ = [
     "Name",
     "Run",
     "dump_aside",
+    "dump_reads",
     "dump_run",
     "load_aside",
     "load_run",
@@ -52,7 +53,8 @@ CHDIR: Final = "os.chdir"
 
 _ENV = "env "
 _GOES = f"{_ENV}{CHDIR} "
-_ALL = f"{_ENV}os.environ"
+_ENVIRON = "os.environ"
+_ALL = f"{_ENV}{_ENVIRON}"
 """The names of all variables."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -102,13 +104,19 @@ def dump_aside(run: Run) -> Data:
         return dump_run(run)
     if kind == "cwd_change":
         return {"type": kind, "details": {"path": run.names[0].removeprefix(_GOES)}}
-    values = {name: column[0] for name, column in zip(run.names, run.columns, strict=True)}
+    drawn = zip(run.names, run.columns, strict=True)
+    return dump_reads([(name, column[0]) for name, column in drawn])
+
+
+def dump_reads(drawn: Sequence[tuple[Name, Any]]) -> Data:
+    """:func:`dump_aside` for draws whose mutation is ``env_read``."""
+    variables = {name[len(_ENV) :]: value for name, value in drawn}
     details: Data = {}
-    if _ALL in values:
-        details["names"] = values.pop(_ALL)
-    if values:
-        details["variables"] = {name.removeprefix(_ENV): item for name, item in values.items()}
-    return {"type": kind, "details": details}
+    if _ENVIRON in variables:
+        details["names"] = variables.pop(_ENVIRON)
+    if variables:
+        details["variables"] = variables
+    return {"type": "env_read", "details": details}
 
 
 def load_aside(data: Data) -> Run:
