@@ -50,7 +50,7 @@ def probe(*modules):
 
 probe(*sys.argv[1:])
 """
-_NOTHING = {"acts": [], "descriptors": [], "threads": []}
+_NOTHING: dict[str, list[str]] = {"acts": [], "descriptors": [], "threads": []}
 
 
 def _fresh(code: str, *args: str) -> subprocess.CompletedProcess[str]:
