@@ -35,6 +35,7 @@ demo: .venv/.demo ## record an agent, fork it, re-enact it offline, change it, d
 	@$(PY) demo/demo.py $(ARGS)
 
 test: check .cache/uvloop .cache/.browser .cache/.postgres .cache/.redis .cache/.mariadb .cache/.deploying ## everything: check, then the whole test suite in random order
+	@$(PY) -m compileall -q src
 	@$(PYTEST) $(ARGS)
 
 check: .venv/.dev ## fast checks: lint, format, types, floors

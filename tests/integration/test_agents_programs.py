@@ -198,9 +198,10 @@ def test_run_marks_stand_beside_those_of_the_command(agents: Theatre) -> None:
 
 
 FULL = """
-    import resource, signal
+    import resource, signal, sys
     from shown import *
 
+    sys.dont_write_bytecode = True  # Python 3.11 would keep a bytecode file that the limit has cut short.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     seen = []
 

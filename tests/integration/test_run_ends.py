@@ -184,8 +184,9 @@ def test_a_disk_that_fills_up_ends_the_recording_and_not_the_program(theatre: Th
     theatre.write(
         "program.py",
         """
-        import resource
+        import resource, sys
         from ask import ask
+        sys.dont_write_bytecode = True  # Python 3.11 would keep a bytecode file that the limit has cut short.
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         for number in range(30):
             ask(f"/echo?{number}", '{"prompt": "%s"}' % ("word " * 100))

@@ -20,6 +20,8 @@ from tests.integration.scenes import PASSWORDS
 def main() -> None:
     place, limit, room, seal, overwrite = sys.argv[1:]
     if int(limit):
+        # Python 3.11 would keep a bytecode file that the limit has cut short.
+        sys.dont_write_bytecode = True
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     warnings: list[str] = []
     acknowledged: list[int] = []

@@ -17,6 +17,8 @@ COUNT = 60
 
 def main() -> None:
     container, place, limit, mode = sys.argv[1:]
+    # Python 3.11 would keep a bytecode file that the limit has cut short.
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     warnings: list[str] = []
     report: dict[str, Any] = {"warnings": warnings}

@@ -157,6 +157,7 @@ def test_a_disk_that_is_full_costs_only_time(project: Project) -> None:
     child = _spawn(
         project,
         """
+        sys.dont_write_bytecode = True  # Python 3.11 would keep a bytecode file that the limit has cut short.
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         result = project.ask("warm")
         print(len(hits(result)), result.index)
