@@ -347,16 +347,20 @@ def test_an_async_stream_that_is_cancelled(how: str) -> None:
         yield 0
         await asyncio.Event().wait()
 
-    async def consume(session: Session, seen: list[Any]) -> None:
+    async def consume(
+        session: Session, seen: list[Any], limit: asyncio.Timeout | None = None
+    ) -> None:
         async for piece in session.aio.stream("slow", {}, slow):
             seen.append(piece)
+            if limit is not None:
+                limit.reschedule(asyncio.get_running_loop().time() + 0.005)
 
     async def read(session: Session) -> Any:
         seen: list[Any] = []
         if how == "time-out":
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.005):
-                    await consume(session, seen)
+                async with asyncio.timeout(None) as limit:
+                    await consume(session, seen, limit)
         else:
             task = asyncio.create_task(consume(session, seen))
             while not seen:
