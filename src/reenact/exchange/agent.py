@@ -247,13 +247,15 @@ class Agent:
         return carrier
 
     def _keeping(self) -> Carrier:
-        """The carrier for an exchange that has ended. It is not started again after
-        :meth:`sign_off`, because a registration that nobody withdraws would follow."""
+        """Return the carrier for an exchange that has ended.
+
+        It is not started again after :meth:`sign_off`: the app would register and never deregister.
+        """
         with self._lock:
             return self._made_carrier()
 
     def _made_carrier(self) -> Carrier:
-        """Hold the lock."""
+        """Return the carrier, created if there is none. Call with the lock held."""
         if self._carrier is None:
             self._carrier = self._make_carrier()
             _close_with_worker(self)

@@ -85,7 +85,7 @@ class Desk:
         self.cleaner = cleaner
         self._carrier = carrier
         self._keeper = keeper
-        """The same carrier, for exchanges that have ended: it does not start."""
+        """Returns the carrier without starting it, for exchanges that have ended."""
         self._now = now
         self._warn = warn
         self._sample = sample
@@ -211,8 +211,10 @@ class Desk:
         return open_session
 
     def _place(self, carrier: Carrier) -> Path:
-        """Where nothing is: one of ``carrier`` that was not needed before, else a new one. A path
-        takes longer to make than an exchange takes to be written to the log."""
+        """Return a path at which nothing exists, if possible a spare one of ``carrier``.
+
+        Making a path takes longer than writing an exchange to the log.
+        """
         while self._spare:
             try:
                 owner, place = self._spare.pop()

@@ -157,8 +157,11 @@ class Cleaner:
 
 
 def _written(value: Any) -> bytes:
-    """:func:`exact` for a value that is a container. What was read from JSON, as almost every payload
-    was, is written by one call, and only its floats with an exponent come out differently."""
+    """Return :func:`exact` of a container.
+
+    The fast encoder returns the same bytes for a value that was read from JSON, as almost every payload
+    was, except for floats with an exponent.
+    """
     encoded = quickly(value)
     return encoded if encoded and not _EXPONENT.search(encoded) else exact(value)
 

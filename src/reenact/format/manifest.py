@@ -177,7 +177,7 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
         own_hash = _self_hash(raw) if seed.extra else _own_hash(raw)
         raw["integrity"]["manifestHash"] = own_hash
         integrity = msgspec.structs.replace(open_ended.integrity, manifest_hash=own_hash)
-        msgspec.structs.force_setattr(open_ended, "integrity", integrity)  # nobody has seen it yet
+        msgspec.structs.force_setattr(open_ended, "integrity", integrity)  # not shared yet
         return open_ended, raw
 
     @classmethod

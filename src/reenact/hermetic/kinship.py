@@ -1,4 +1,4 @@
-"""What Linux tells of the network: which process holds which socket or pipe, and where packets can go.
+"""Facts about sockets and pipes from Linux: which process holds them, and where packets can go.
 
 The run is the process in which Reenact began, everything below it, and, below ``reenact run``, what
 was started with the same ``REENACT_RUN``.
@@ -117,7 +117,7 @@ def _can_read(pid: int, link: str) -> bool:
     try:
         names = os.listdir(folder)
     except OSError:
-        return False  # it has ended, or belongs to somebody else
+        return False  # it has ended, or belongs to another user
     for name in names:
         with suppress(OSError):  # closed since it was listed
             path = f"{folder}/{name}"

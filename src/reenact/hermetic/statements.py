@@ -667,8 +667,8 @@ def _grpc_seams(module: ModuleType) -> list[Seam]:
 
 
 def _grpc_channel_seams(module: ModuleType) -> list[Seam]:
-    """``module`` is ``grpc._channel``. A subscriber can ask for a connection, which a thread makes: it
-    is refused before, so that nobody waits for that thread."""
+    """``module`` is ``grpc._channel``. A subscriber can request a connection, which a thread opens. The
+    request is refused first, because the subscriber would wait for that thread."""
 
     def subscribes(it: Any, args: tuple[Any, ...]) -> Statement | None:
         if len(args) < 2 or not args[1]:

@@ -235,7 +235,7 @@ def _glued(program: Program, word: str) -> tuple[int, int] | None:
 
 
 def _is_login(value: str) -> bool:
-    """Whether it has a password, without which the program asks for one, or is a token."""
+    """Return whether ``value`` has a password or is a token. Without one the program prompts for it."""
     is_login = any(one in value for one in _SEPARATORS) or _TOKEN.fullmatch(value)
     return bool(is_login) and not _TEMPLATE.fullmatch(value)
 

@@ -191,11 +191,11 @@ def _extract(packed: Path, folder: Path, most: int, limits: ReadLimits | None = 
 
 
 def packed_members(file: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, Iterator[bytes]]]:
-    """The members of a packed recording, each with its content, which is read piece by piece.
+    """Yield the members of a packed recording, each with its content in pieces.
 
-    Small extension headers (of times, say) are skipped. Large ones are members here, which no recording
-    has: :mod:`tarfile` would read them into memory whatever their size. Raises :class:`tarfile.TarError`, :class:`EOFError` and the errors of
-    gzip and xz for what is damaged.
+    Small extension headers, for example with times, are skipped. Large ones are yielded as members,
+    which the caller refuses: :mod:`tarfile` would read them into memory whatever their size. Raises
+    :class:`tarfile.TarError`, :class:`EOFError` and the errors of gzip and xz for damaged data.
     """
     is_gzip = file.read(len(_GZIP)) == _GZIP
     file.seek(0)

@@ -114,7 +114,10 @@ def _only_of(data: Any, original: _Method, make: Callable[[_Method], _Method]) -
 
 
 def _reader() -> Session | None:
-    """The session, if it is no plumbing that reads. Called by what :func:`_only_of` has made."""
+    """Return the session, unless plumbing reads the variable.
+
+    Called by the functions that :func:`_only_of` returns: their caller is three frames up.
+    """
     frame: FrameType | None = _frame(3)
     while frame is not None and frame.f_globals.get("__name__") in _THROUGH:
         frame = frame.f_back
@@ -151,7 +154,7 @@ def _getitem(original: _Method) -> _Method:
 
 @lru_cache(maxsize=512)
 def _as_read(value: bytes) -> str | bytes:
-    """The value of a variable as it can stand in a recording."""
+    """Return the value of a variable in the form in which it is recorded."""
     return as_written(os.fsdecode(value))
 
 

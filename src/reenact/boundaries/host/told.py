@@ -123,7 +123,7 @@ def tell(
         return pair[1]
 
     draws = session.draws
-    if type(draws) is RecordedDraws:  # nothing is read, so the program is told what is
+    if type(draws) is RecordedDraws:  # without a recording to read, the current value counts
         draws.note_aside(lane, f"env {name}", now)
         here[name] = kept[name] = (now, now)
         if at_once:

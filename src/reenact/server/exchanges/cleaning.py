@@ -317,7 +317,7 @@ def _is_surely_clean(data: bytes, redactor: Redactor) -> bool:
             if left < 0 or entry.type not in _REGULAR:
                 return False
             text = b"".join(content)
-            # Lines one by one: each is JSON of its own. In a blob that is no matter.
+            # Line by line, because each line of a log is a JSON document. Lines of a blob can be checked alone too.
             if b'"$delta":' in text or any(map(redactor.suspects, text.splitlines())):
                 return False
     except (lzma.LZMAError, tarfile.TarError, zlib.error, EOFError, OSError):
@@ -326,7 +326,7 @@ def _is_surely_clean(data: bytes, redactor: Redactor) -> bool:
 
 
 def _has_secret(source: LogSource, redactor: Redactor) -> bool:
-    """Whether a payload, a field that this version does not know, or the manifest has one."""
+    """Return whether the manifest, a payload or an unknown field of an event has a secret."""
     told = source.manifest().to_json()
     if _is_secret(told, msgspec.json.encode(told), redactor):
         return True
