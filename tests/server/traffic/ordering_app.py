@@ -93,6 +93,7 @@ def main() -> None:
     )
     with agent, socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
+        sock.listen()  # from here on a client can connect, and waits for the server
         config = uvicorn.Config(make_app(agent), log_level="critical", access_log=False)
         print(sock.getsockname()[1], flush=True)
         uvicorn.Server(config).run([sock])
