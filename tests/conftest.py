@@ -60,6 +60,13 @@ def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     os.environ.update(before)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Every test starts in the folder in which pytest was started, wherever the last one went."""
+    os.chdir(item.config.invocation_params.dir)
+    return (yield)
+
+
 @pytest.fixture(scope="session")
 def rounds() -> Callable[[int, int], int]:
     """`rounds(few, many)`: how often a repeating test repeats, in `make test` and in `make soak`."""

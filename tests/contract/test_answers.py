@@ -8,12 +8,16 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.contract.clients.cases import every
 from tests.contract.clients.every import can
 from tests.contract.clients.face import VALUE, Answer, Client
 from tests.contract.endpoints import ENDPOINTS, TEXT
 from tests.contract.server import Server
 from tests.contract.stage import Stage
+
+pytestmark = pytest.mark.thinned(2)
 
 
 def _json(answer: Answer) -> Any:

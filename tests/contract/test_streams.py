@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.contract.clients.cases import every
 from tests.contract.clients.every import can
 from tests.contract.clients.face import Client
 from tests.contract.endpoints import SSE, TEXT
 from tests.contract.stage import Stage
+
+pytestmark = pytest.mark.thinned(2)
 
 
 @every()

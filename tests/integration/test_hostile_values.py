@@ -22,6 +22,8 @@ from reenact.store.recording import make_seed
 from reenact.store.sink import Options
 from reenact.store.tape_sink import TapeSink
 
+pytestmark = pytest.mark.thinned(2)
+
 THRESHOLD = 2_000
 BLOB_TEXT = "the text of a blob that exists " * 100
 BLOB = digest_bytes(BLOB_TEXT.encode())

@@ -23,6 +23,8 @@ from tests.integration.racing import CAPABILITY, Program, World, record, replay
 from tests.integration.racing_tasks import PROGRAMS as TASKS
 from tests.integration.racing_threads import PROGRAMS as THREADS
 
+pytestmark = pytest.mark.thinned(2)
+
 PLACES = [
     (asyncio.BaseEventLoop, "create_task"),
     (asyncio.BaseEventLoop, "run_until_complete"),

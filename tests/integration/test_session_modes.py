@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -47,8 +46,10 @@ def _calls(studio: Studio, *numbers: Any) -> Callable[[], list[Any]]:
 @pytest.mark.parametrize(
     "arguments", [{}, {"capture": Path("nowhere/at/all")}, {"tape": Path("x")}]
 )
-def test_off_asks_the_world_and_opens_no_file(studio: Studio, arguments: dict[str, Any]) -> None:
-    os.chdir(studio.root)
+def test_off_asks_the_world_and_opens_no_file(
+    studio: Studio, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(studio.root)
     with studio.session(mode="off", **arguments) as session:
         assert studio.get(1) == {"x": 1, "n": 1}
         assert list(studio.words(2)) == ["w0-2", "w1-3"]

@@ -17,6 +17,8 @@ from reenact.policy.rules import Files, Policy
 from reenact.runs.arguments import other_arguments
 from tests.leak.planted import SHAPES, Plant, plant_shape
 
+pytestmark = pytest.mark.thinned(2)
+
 KINDS = list(SHAPES)[::4]
 POLICY = Policy(id="p", files=Files(("data",), content=True))
 

@@ -31,6 +31,8 @@ from reenact.store.tape_sink import TapeSink
 from tests.leak.places import BY_NAME, FREE, every_split
 from tests.leak.planted import NAMES, SHAPES, Plant, known_value, plant_name, plant_shape
 
+pytestmark = pytest.mark.thinned(2)
+
 KEY = bytes(range(32))
 KNOWN = ("declared", "env")
 CONTAINERS = ["sealed directory", "directory", "tape.jsonl"]

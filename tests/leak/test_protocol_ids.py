@@ -18,6 +18,8 @@ from reenact.store.directory import DirectorySink
 from reenact.store.recording import make_seed
 from reenact.store.sink import Options
 
+pytestmark = pytest.mark.thinned(2)
+
 _chance = random.Random(11)
 
 
