@@ -273,7 +273,7 @@ def test_a_thread_that_computes_is_no_stall(tmp_path: Path) -> None:
 
         def compute() -> None:
             total = 0
-            while total < 6_000_000 and world.live == 0:
+            while total < 20_000_000 and world.live == 0:
                 total += 1
             seen.append(world.get("computed"))
             gone.set()
@@ -289,7 +289,7 @@ def test_a_thread_that_computes_is_no_stall(tmp_path: Path) -> None:
         return seen
 
     expected = record(program, tmp_path / "c")
-    assert replay(program, tmp_path / "c", patience=0.1) == expected
+    assert replay(program, tmp_path / "c", patience=0.3) == expected
 
 
 @pytest.mark.soak

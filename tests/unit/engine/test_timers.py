@@ -32,7 +32,7 @@ def _names(path: Path) -> list[tuple[str, str]]:
 
 def test_timers_are_numbered_in_their_lane_and_written_when_they_fire(tmp_path: Path) -> None:
     async def child() -> None:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.5)
 
     async def main() -> None:
         task = asyncio.create_task(child())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -70,26 +70,36 @@ def test_connection_of_before_is_refused_where_nobody_tells_who_reads_it(
     assert [before[0].recv(), inside[0].recv()] == ["after", "inside"]
 
 
+LOKY = """
+class ProcessPoolExecutor:
+    def __init__(self, child):
+        self._processes = {child.pid: child}
+
+    def submit(self, fn):
+        return "submitted"
+"""
+
+
 def test_executors_of_loky_are_refused_where_a_job_is_submitted(
-    child: BaseProcess, recording: Path, monkeypatch: pytest.MonkeyPatch
+    child: BaseProcess, recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its manager would be refused later, in a thread that leaves the future without a result."""
 
-    class ProcessPoolExecutor:
-        def __init__(self) -> None:
-            self._processes = {child.pid: child}
-
-        def submit(self, fn: Any) -> str:
-            return "submitted"
-
-    module = ModuleType("loky.process_executor")
-    vars(module)["ProcessPoolExecutor"] = ProcessPoolExecutor
-    monkeypatch.setitem(sys.modules, "loky.process_executor", module)
-    pool, session = ProcessPoolExecutor(), reenact.session(capture=recording, mode="replay")
+    folder = tmp_path / "packages" / "loky"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "process_executor.py").write_text(LOKY, encoding="utf-8")
+    monkeypatch.syspath_prepend(folder.parent)
     says = "submits a job to a ProcessPoolExecutor"
-    with pytest.raises(reenact.DivergenceError, match=says), session:
-        pool.submit(print)
-    assert pool.submit(print) == "submitted"
+    session = reenact.session(capture=recording, mode="replay")
+    try:
+        with pytest.raises(reenact.DivergenceError, match=says), session:
+            module = importlib.import_module("loky.process_executor")
+            module.ProcessPoolExecutor(child).submit(print)
+        assert module.ProcessPoolExecutor(child).submit(print) == "submitted"
+    finally:
+        for name in ("loky.process_executor", "loky"):
+            sys.modules.pop(name, None)
 
 
 def test_process_of_a_fork_server_that_runs_already_is_a_warning(recording: Path) -> None:
