@@ -110,6 +110,8 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     retention: float = 3600.0
     """How often what is too old is looked for."""
     retry: float = 1.0
+    reconnect: float = 5.0
+    """An agent whose command stream was cut and that is not heard for so long is offline."""
     session_idle: float = 2 * 3600.0
     session_longest: float = 12 * 3600.0
     invitation: float = 7 * 24 * 3600.0

@@ -25,6 +25,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._open: set[Open] = set()
+        self._cut: dict[Open, int] = {}
 
     @property
     def open(self) -> tuple[Open, ...]:
@@ -39,3 +40,14 @@ class Streams:
             yield
         finally:
             self._open.discard(one)
+
+    def cut(self, one: Open, at: int) -> None:
+        """Note that the agent closed or lost its stream at this time, in milliseconds."""
+        self._cut[one] = at
+
+    def cut_until(self, at: int) -> dict[Open, int]:
+        """The streams that were cut by then, and when. They are forgotten with this call."""
+        found = {one: when for one, when in self._cut.items() if when <= at}
+        for one in found:
+            del self._cut[one]
+        return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from reenact.server.access import Grant
 from reenact.server.agents.background import sweep
 from reenact.server.ports import Limits
 from reenact.server.storage.exchange_tables import COMMANDS, REPLAYS
+from tests.server.fire.running import until
 from tests.server.house import House, running
 from tests.server.traffic.puppet import Puppet, ask_for, code_of, exchange, start
 
@@ -164,6 +166,43 @@ def test_a_requested_replay_is_refused_when_its_agent_falls_silent(
     house.run(sweep(house.server))
     found = operator.get(f"/api/v1/replays/{replay_id}").json()
     assert (found["state"], found["code"]) == ("refused", "agent_offline")
+
+
+def test_a_requested_replay_is_refused_when_its_agent_was_killed(
+    house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    with agent.stream():
+        until(lambda: house.server.streams.open)
+    until(
+        lambda: not house.server.streams.open
+    )  # as the kernel closes what a dead process had open
+    replay_id = ask_for(operator).json()["replayId"]
+    house.run(sweep(house.server))
+    assert operator.get(f"/api/v1/replays/{replay_id}").json()["state"] == "requested"
+    house.clock.move(house.server.timings.reconnect)
+    house.run(sweep(house.server, begun=house.server.now()))
+    found = operator.get(f"/api/v1/replays/{replay_id}").json()
+    assert (found["state"], found["code"]) == ("refused", "agent_offline")
+    assert code_of(ask_for(operator)) == (409, "agent_offline")
+    assert code_of(agent.heartbeat()) == (404, "agent_unknown")
+    agent.register()
+    assert ask_for(operator).status_code == 202
+
+
+@pytest.mark.parametrize("heard", ["heartbeat", "stream", "register"])
+def test_an_agent_that_reconnects_in_time_stays_online(
+    heard: str, house: House, agent: Puppet, operator: httpx.Client
+) -> None:
+    with agent.stream():
+        until(lambda: house.server.streams.open)
+    until(lambda: not house.server.streams.open)
+    house.clock.move(1)
+    with agent.stream() if heard == "stream" else nullcontext():
+        if heard != "stream":
+            getattr(agent, heard)()
+        house.clock.move(house.server.timings.reconnect)
+        house.run(sweep(house.server))
+        assert ask_for(operator).status_code == 202
 
 
 def test_what_says_that_it_cannot_be_replayed(

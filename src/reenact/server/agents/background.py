@@ -13,10 +13,10 @@ from reenact.exchange.model import TERMINAL
 from reenact.server.agents.presence import heard_since, presence
 from reenact.server.audit import SYSTEM
 from reenact.server.exchanges.finishing import advance, give_up
-from reenact.server.exchanges.subjects import replay_subject
+from reenact.server.exchanges.subjects import agent_subject, replay_subject
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_agents import find_agent
+from reenact.server.storage.exchange_agents import find_agent, miss_agent
 from reenact.server.storage.exchange_replays import due_replays, find_replay, stranded_replays
 
 __all__ = ["run", "sweep"]
@@ -50,10 +50,11 @@ async def sweep(server: Server, begun: int = 0) -> int:
     Agents could not be heard before the server has ``begun``, so none counts as silent until they
     have had the time for it.
     """
+    await _miss_agents(server)
     async with server.database.platform() as platform:
         due = await due_replays(platform, server.now(), _AT_ONCE)
         heard = heard_since(server.now(), server.timings)
-        stranded = await stranded_replays(platform, heard, _AT_ONCE) if heard >= begun else ()
+        stranded = await stranded_replays(platform, heard if heard >= begun else 0, _AT_ONCE)
     ended = 0
     for row in stranded:
         try:
@@ -66,6 +67,17 @@ async def sweep(server: Server, begun: int = 0) -> int:
         except (ReenactError, Problem):  # one that cannot be ended must not keep the others
             _LOG.exception("the replay %s could not be ended", row.replay_id)
     return ended
+
+
+async def _miss_agents(server: Server) -> None:
+    """Mark agents as gone whose command stream was cut and that have not been heard since."""
+    now = server.now()
+    cut = server.streams.cut_until(now - round(server.timings.reconnect * 1000))
+    for stream, at in cut.items():
+        async with server.database.writing(stream.tenant) as scope:
+            missed = await miss_agent(scope, stream, at, now)
+        if missed:
+            server.hints.give(agent_subject(stream.tenant, stream.agent_id))
 
 
 async def _strand(server: Server, tenant: str, replay_id: str) -> bool:

@@ -6,7 +6,9 @@ there, in whichever process it lives, that a newer one has come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,7 +17,7 @@ from starlette.responses import Response
 
 from reenact.server.agents.dispatching import clear
 from reenact.server.agents.members import present_agent
-from reenact.server.agents.sse import Channel, EventStream
+from reenact.server.agents.sse import Channel, EventStream, ReaderGone
 from reenact.server.agents.waiting import rest
 from reenact.server.asking import Ask
 from reenact.server.exchanges.subjects import agent_subject
@@ -63,7 +65,11 @@ class _Stream:
         server = self._server
         await channel.retry(server.timings.retry)
         subject = agent_subject(self._own.tenant, self._own.agent_id)
-        with server.hints.listening(subject) as ear, server.streams.having(self._own):
+        with (
+            server.hints.listening(subject) as ear,
+            server.streams.having(self._own),
+            self._noting_a_cut(),
+        ):
             while not server.stopping.is_set():
                 look = await self._look()
                 if look.end is not None:
@@ -74,6 +80,16 @@ class _Stream:
                 if len(look.commands) < _AT_ONCE:
                     await self._rest(channel, ear)
         await channel.event("drain", b"{}")
+
+    @contextmanager
+    def _noting_a_cut(self) -> Iterator[None]:
+        """An agent that closes the stream has probably ended; the background task looks into it."""
+        try:
+            yield
+        except (asyncio.CancelledError, ReaderGone):
+            if not self._server.stopping.is_set():
+                self._server.streams.cut(self._own, self._server.now())
+            raise
 
     async def _rest(self, channel: Channel, ear: Ear) -> None:
         """Until a hint, or the net under the hints, says that there may be something. Whoever has

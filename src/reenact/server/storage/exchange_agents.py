@@ -12,6 +12,7 @@ from reenact.server.access import Place
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_paging import Page, newest, within
 from reenact.server.storage.exchange_tables import AGENTS
+from reenact.server.streams import Open
 
 __all__ = [
     "AgentFilters",
@@ -22,6 +23,7 @@ __all__ = [
     "find_agent",
     "hear_agent",
     "list_agents",
+    "miss_agent",
     "next_command",
     "next_stream",
     "online_agents",
@@ -69,6 +71,23 @@ async def hear_agent(
             AGENTS.c.gone_at == 0,
         )
         .values(values)
+    )
+    return changed.rowcount == 1
+
+
+async def miss_agent(scope: Scope, stream: Open, heard: int, now: int) -> bool:
+    """Mark the agent of a stream as gone, unless it was heard after ``heard``, or has registered again
+    or opened another stream. True when it is marked by this call."""
+    changed = await scope.run(
+        scope.update(AGENTS)
+        .where(
+            AGENTS.c.agent_id == stream.agent_id,
+            AGENTS.c.epoch == stream.epoch,
+            AGENTS.c.stream == stream.number,
+            AGENTS.c.last_seen_at <= heard,
+            AGENTS.c.gone_at == 0,
+        )
+        .values({"gone_at": now, "running": "[]"})
     )
     return changed.rowcount == 1
 
