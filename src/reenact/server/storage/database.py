@@ -10,6 +10,7 @@ still true when it writes. ``docs/design/server-storage.md`` says why.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -192,7 +193,7 @@ class Database:
                     raise _unavailable() from error
                 raise
             finally:
-                await connection.close()
+                await _release(connection)
 
     async def close(self) -> None:
         await self._reading.engine.dispose()
@@ -204,6 +205,17 @@ async def _connected(engine: AsyncEngine) -> AsyncConnection:
         return await engine.connect()
     except (OSError, InterfaceError, OperationalError, PoolTimeout) as error:
         raise _unavailable() from error
+
+
+async def _release(connection: AsyncConnection) -> None:
+    """Give the connection back. A cancellation that comes meanwhile waits until that is done: SQLAlchemy
+    would log it as an error and throw the connection away."""
+    closing = asyncio.ensure_future(connection.close())
+    try:
+        await asyncio.shield(closing)
+    except asyncio.CancelledError:
+        await asyncio.wait({closing})
+        raise
 
 
 def _is_busy(error: DBAPIError) -> bool:
