@@ -39,7 +39,12 @@ def test_the_innermost_is_in_force_and_the_outer_one_comes_back() -> None:
 def test_a_session_of_the_process_is_everywhere_else() -> None:
     seen: list[Any] = []
     go = threading.Event()
-    thread = threading.Thread(target=lambda: go.wait() and seen.append(current()))
+
+    def look() -> None:
+        go.wait()
+        seen.append(current())
+
+    thread = threading.Thread(target=look)
     thread.start()
     set_process_session(A)
     try:
