@@ -9,22 +9,18 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, MetaData, Table, inspect, text
+from sqlalchemy import Connection, Table, inspect, text
 
 from reenact.errors import UsageError
 from reenact.server.opening import OpenServer, World, open_server
-from reenact.server.signing_keys import make_seed
-from reenact.server.storage.audit_guards import POSTGRES_GUARDS, SQLITE_GUARDS
 from reenact.server.storage.column_types import Words
 from reenact.server.storage.database import Database
-from reenact.server.storage.exchange_paging import Page
-from reenact.server.storage.exchange_replays import ReplayFilters, due_replays, list_replays
 from reenact.server.storage.migrating import migrate, newest
 from reenact.server.storage.postgres import open_postgres
 from reenact.server.storage.sqlite import open_file
 from reenact.server.storage.tables import METADATA
 from tests.server.databases import DATABASES
-from tests.server.house import Chance, Clock, running
+from tests.server.house import Chance, Clock
 
 pytestmark = pytest.mark.both_databases
 
@@ -93,100 +89,6 @@ def test_texts_are_compared_by_their_bytes() -> None:
     for table in METADATA.tables.values():
         for column in table.c:
             assert isinstance(column.type, Words) or column.type.python_type is not str, column
-
-
-def first_rows() -> tuple[str, ...]:
-    """What a server of the first version had written."""
-    return (
-        "INSERT INTO deployment VALUES (1, 'a.example', 1, 5, '')",
-        "INSERT INTO tenants VALUES ('default', 'default', 'business', 1, 5)",
-        "INSERT INTO users VALUES ('default', 'usr_1', 'ada@example.com', 'hash', '', 0, 5, 0)",
-        "INSERT INTO environments VALUES ('default', 'staging', 'non-production')",
-    )
-
-
-def add_guards(connection: Connection) -> None:
-    """The guards of the audit log, as every server that has used the database made them."""
-    of_postgres = (one for guards in POSTGRES_GUARDS.values() for one in guards)
-    is_file = connection.dialect.name == "sqlite"
-    for statement in SQLITE_GUARDS if is_file else of_postgres:
-        connection.exec_driver_sql(statement)
-
-
-@pytest.mark.parametrize("stamped", [True, False])
-def test_a_database_of_the_first_version_is_brought_up_to_date(
-    tmp_path: Path, stamped: bool
-) -> None:
-    """One of before there were steps has no note of which it has had."""
-
-    def first(connection: Connection) -> None:
-        migrate_first(connection)
-        add_guards(connection)
-        if not stamped:
-            connection.execute(text("DROP TABLE alembic_version"))
-
-    on(tmp_path, first)
-    for name in ("audit", "commands"):
-        make_seed(tmp_path / "keys" / name, Chance())
-    with running(tmp_path, "a.example") as house:
-        client = house.client(house.key("tenant admin", "agent:read"))
-        users = client.get("/api/v1/users").json()["items"]
-        assert [user["email"] for user in users] == ["ada@example.com"]
-        kinds = client.get("/api/v1/environments").json()["items"]
-        assert kinds == [{"name": "staging", "kind": "non-production"}]
-        assert house.setup_token == ""
-    asked = say("SELECT schema_version, audit_key FROM deployment")
-    ((rows,), (step,)) = on(tmp_path, asked, say("SELECT version_num FROM alembic_version"))
-    assert rows[0] == newest()
-    assert rows[1].startswith("a.example/audit+")
-    assert step == (f"{newest():04}",)
-    assert on(tmp_path, differences) == [[]]
-
-
-EMPTY: dict[type, Any] = {int: 0, str: "", bytes: b""}
-
-
-def add_replays(connection: Connection, *rows: dict[str, Any]) -> None:
-    """Into the table as it is now; what is not said is empty."""
-    table = Table("replays", MetaData(), autoload_with=connection)
-    empty = {one.name: EMPTY[one.type.python_type] for one in table.c}
-    connection.execute(table.insert(), [{**empty, "tenant": "default", **row} for row in rows])
-
-
-def test_replays_of_before_their_filters_are_found_by_them(tmp_path: Path) -> None:
-    def sixth(connection: Connection) -> None:
-        migrate(connection, 6)
-        deployment = "INSERT INTO deployment VALUES (1, 'a.example', 6, 5, '', '', '')"
-        say(deployment, first_rows()[1])(connection)
-        add_replays(
-            connection,
-            {"replay_id": "rpl_1", "app": "shop", "state": "completed", "verdict": "regressed"},
-            {"replay_id": "rpl_2", "app": "shop", "state": "running", "due_at": 7},
-            {"replay_id": "rpl_3", "app": "shop", "state": "completed", "verdict": "identical"},
-        )
-
-    async def look() -> tuple[list[str], list[str]]:
-        database = database_of(tmp_path)
-        try:
-            async with database.reading("default") as scope:
-                wanted = ReplayFilters(app="shop", verdict="regressed")
-                found = await list_replays(scope, wanted, None, Page(50))
-            async with database.platform() as platform:
-                due = await due_replays(platform, 7, 50)
-            return [one.replay_id for one in found], [one.replay_id for one in due]
-        finally:
-            await database.close()
-
-    on(tmp_path, sixth)
-    assert on(tmp_path, migrate, differences) == [None, []]
-    assert on(tmp_path, migrate, differences) == [None, []]
-    assert asyncio.run(look()) == (["rpl_1"], ["rpl_2"])
-
-
-def migrate_first(connection: Connection) -> None:
-    """The tables as the first step made them, with rows."""
-    migrate(connection, 1)
-    say(*first_rows())(connection)
 
 
 def test_what_is_up_to_date_is_left_as_it_is(tmp_path: Path) -> None:

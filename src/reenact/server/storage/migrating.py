@@ -28,17 +28,13 @@ def newest() -> int:
     return max(int(path.stem[1:5]) for path in _FOLDER.glob("versions/r[0-9]*.py"))
 
 
-def migrate(connection: Connection, target: int | None = None) -> None:
-    """Run the steps that are missing, up to ``target`` or the newest; for
-    :meth:`Platform.define`. Raises :class:`UsageError` for a database of a later version."""
-    target = target or newest()
-    found = _known_version(connection)
-    if found >= target:
+def migrate(connection: Connection) -> None:
+    """Run the steps that are missing; for :meth:`Platform.define`. Raises :class:`UsageError` for a
+    database of a later version."""
+    target = newest()
+    if _known_version(connection) >= target:
         return
-    config = _config(connection)
-    if found and not inspect(connection).has_table("alembic_version"):
-        command.stamp(config, f"{found:04}")  # made before there were steps
-    command.upgrade(config, f"{target:04}")
+    command.upgrade(_config(connection), f"{target:04}")
     connection.execute(text("UPDATE deployment SET schema_version = :now"), {"now": target})
 
 
