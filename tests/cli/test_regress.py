@@ -285,7 +285,7 @@ def test_folders_of_reports_are_made(run: Run, recordings: Path) -> None:
 def test_what_it_says(run: Run, snapshot: Snapshot, recordings: Path) -> None:
     (recordings / "2/manifest.json").unlink()
     Path("known.json").write_text(
-        '{"version": 1, "known": {"runs/0": "another output"}}', encoding="utf-8"
+        '{"version": 1, "known": {"runs/0": {"cause": "another output"}}}', encoding="utf-8"
     )
     words = ("runs", "--target", "agentry:several", "--baseline", "known.json", "-q")
     ran = run("regress", *words)

@@ -15,15 +15,14 @@ from reenact.store.files import replace_file
 
 __all__ = ["Baseline", "Known", "Written"]
 
-_VERSION = 2
+_VERSION = 1
 
 
 class Known(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a recording goes wrong. ``paths`` are those of its divergence, each with its kind; None
-    in what the first version wrote, which knew causes only."""
+    """How a recording goes wrong. ``paths`` are those of its divergence, each with its kind."""
 
     cause: str
-    paths: tuple[str, ...] | None = None
+    paths: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, outcome: Outcome) -> Known:
@@ -31,7 +30,7 @@ class Known(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def is_of(self, outcome: Outcome) -> bool:
         """Is this how it went wrong?"""
-        return self.cause == outcome.cause and self.paths in (None, outcome.paths)
+        return self == Known.of(outcome)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,10 +55,11 @@ class Baseline:
 
     @classmethod
     def load(cls, path: Path) -> Baseline:
-        """Reads what earlier versions wrote, too. Raises :class:`UsageError` for what is none."""
+        """Read the file at ``path``. Raises :class:`UsageError` if it is not a baseline."""
         try:
             found = msgspec.json.decode(path.read_bytes())
-            return cls(msgspec.convert(_renewed(found, path), _File).known)
+            _check_version(found, path)
+            return cls(msgspec.convert(found, _File).known)
         except OSError as error:
             raise UsageError(
                 f"the baseline {path} cannot be read: {error.strerror}",
@@ -90,25 +90,14 @@ class Baseline:
         """Says how it differs from the one ``before``."""
         content = msgspec.json.encode(_File(_VERSION, dict(sorted(self._known.items()))))
         replace_file(path, msgspec.json.format(content, indent=2) + b"\n", private=False)
-        new = [name for name, known in self._known.items() if not before._says(name, known)]
+        new = [name for name, known in self._known.items() if before._known.get(name) != known]
         return Written(len(self._known), len(new), len(before._known.keys() - self._known.keys()))
 
-    def _says(self, name: str, known: Known) -> bool:
-        mine = self._known.get(name)
-        return mine is not None and (
-            mine == known or (mine.cause, None) == (known.cause, mine.paths)
-        )
 
-
-def _renewed(found: Any, path: Path) -> Any:
-    """What the first version wrote, in the form of this one."""
+def _check_version(found: Any, path: Path) -> None:
     version = found.get("version") if isinstance(found, dict) else None
-    if version == 1 and isinstance(found.get("known"), dict):
-        known = {name: {"cause": cause} for name, cause in found["known"].items()}
-        return {**found, "known": known}
     if isinstance(version, int) and version != _VERSION:
         raise UsageError(
             f"{path} has version {version}, and {_VERSION} is known here",
             hint="write it anew: --update-baseline",
         )
-    return found
