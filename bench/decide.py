@@ -17,9 +17,9 @@ from bench.measure import Row, Setting, at_most, cpu, fact, ratio
 from bench.recordings import COMPARER, REDACTOR, call, make_calls
 from reenact import Policy, open_recording
 from reenact.engine.call import Call, Serve
-from reenact.engine.diagnosis import Diagnosis
-from reenact.engine.machine import Machine
-from reenact.engine.script import Script
+from reenact.engine.decision.machine import Machine
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.divergence.diagnosis import Diagnosis
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.rules import Pinned
@@ -77,7 +77,7 @@ def _machine(source: LogSource, match: Match) -> Machine:
         Access(Pinned.of(policy), KNOWN),
         COMPARER,
         Diagnosis(COMPARER, REDACTOR),
-        script=Script(source),
+        script=RecordedCalls(source),
     )
 
 

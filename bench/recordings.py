@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.traffic import chat_requests
 from reenact import Draft, Redactor, start_recording
 from reenact.engine.call import Call
-from reenact.engine.verdicts import identity
+from reenact.engine.decision.machine import call_identity
 from reenact.policy.matching import Comparer, Rules
 
 __all__ = ["COMPARER", "REDACTOR", "call", "make", "make_calls"]
@@ -53,7 +53,7 @@ def make_calls(path: Path, count: int) -> None:
         data = {
             "source": asked.source,
             "op": asked.operation,
-            "key": COMPARER.key(identity(asked)),
+            "key": COMPARER.key(call_identity(asked)),
             "request": asked.request,
             "response": {"celsius": number % 30, "sky": "clear"},
             "valueHash": f"sha256:{number:064x}",

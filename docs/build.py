@@ -20,11 +20,11 @@ from reenact import errors
 from reenact.boundaries.table import CLIENTS
 from reenact.cli.commands import ABOUT, COMMANDS, Command
 from reenact.cli.parser import make_parser
-from reenact.engine.divergence import divergence_schema
+from reenact.engine.divergence.model import divergence_schema
 from reenact.format import manifest
 from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
-from reenact.hermetic.stacks import ABOVE, STACKS
+from reenact.hermetic.network_libraries import BUILT_ON, NETWORK_LIBRARIES
 from reenact.lenses.places import PROVIDERS
 from reenact.lenses.table import LENSES
 from reenact.policy.redaction import PLACEHOLDER, Redactor
@@ -122,10 +122,12 @@ def clients_page() -> Iterator[str]:
         ("library", "installed when the program imports"),
         ((one.name, f"`{one.module}`") for one in CLIENTS),
     )
-    above = (f"`{name}` (over `{below}`)" for name, below in sorted(ABOVE.items()))
+    above = (f"`{name}` (over `{below}`)" for name, below in sorted(BUILT_ON.items()))
     yield from (f"And with them {', '.join(above)}.", "")
     for kind, title, about in _KINDS:
-        names = sorted({one.name for one in STACKS.values() if one.kind == kind}, key=str.lower)
+        names = sorted(
+            {one.name for one in NETWORK_LIBRARIES.values() if one.kind == kind}, key=str.lower
+        )
         yield from (f"## {title}", "", about, "", ", ".join(names) + ".", "")
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from reenact import agents, clock, exchange, rng, rr, tools
     from reenact.agents.config import ReplayConfig
     from reenact.agents.runner import run_agent, run_agent_async
-    from reenact.engine.branch_point import At
-    from reenact.engine.current import current
-    from reenact.engine.divergence import Divergence
-    from reenact.engine.report import Report
-    from reenact.engine.session import Session
-    from reenact.engine.wrapping import boundary
+    from reenact.engine.boundary_decorator import boundary
+    from reenact.engine.divergence.model import Divergence
+    from reenact.engine.fork.plan import At
+    from reenact.engine.session.context import current
+    from reenact.engine.session.final_report import Report
+    from reenact.engine.session.session import Session
     from reenact.errors import (
         BudgetExceeded,
         CapabilityDenied,
@@ -72,13 +72,13 @@ if TYPE_CHECKING:
 _HOME = {
     "reenact.agents.config": ("ReplayConfig",),
     "reenact.agents.runner": ("run_agent", "run_agent_async"),
-    "reenact.engine.branch_point": ("At",),
-    "reenact.engine.current": ("current",),
-    "reenact.engine.divergence": ("Divergence",),
-    "reenact.engine.report": ("Report",),
+    "reenact.engine.fork.plan": ("At",),
+    "reenact.engine.session.context": ("current",),
+    "reenact.engine.divergence.model": ("Divergence",),
+    "reenact.engine.session.final_report": ("Report",),
     "reenact.scope": ("session",),
-    "reenact.engine.session": ("Session",),
-    "reenact.engine.wrapping": ("boundary",),
+    "reenact.engine.session.session": ("Session",),
+    "reenact.engine.boundary_decorator": ("boundary",),
     "reenact.errors": (
         "BudgetExceeded",
         "CapabilityDenied",

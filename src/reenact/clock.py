@@ -11,8 +11,8 @@ import datetime as _datetime
 import time as _time
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.current import current
-from reenact.engine.sleeping import sleep as _sleep
+from reenact.engine.execution.sleep import sleep as _sleep
+from reenact.engine.session.context import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable

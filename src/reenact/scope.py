@@ -8,11 +8,11 @@ from typing import Literal
 
 from reenact.boundaries.altering import alter_answer
 from reenact.boundaries.table import PATCHES
-from reenact.engine.branch_point import At
-from reenact.engine.conductor import PATIENCE
-from reenact.engine.forked import keep_patches
-from reenact.engine.session import Session
-from reenact.engine.settings import Pace, Unused, settle
+from reenact.engine.fork.plan import At
+from reenact.engine.scheduling.scheduler import STALL_SECONDS
+from reenact.engine.session.child_processes import install_patches_permanently
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import PaceMode, Unused, resolve_settings
 from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import Ignore, Policy
 from reenact.store.warning import Warn, print_warning
@@ -41,8 +41,8 @@ def session(
     root: str | Path | None = None,
     fixture_root: str | Path | None = None,
     seal: bool = True,
-    patience: float = PATIENCE,
-    pace: Pace = "instant",
+    patience: float = STALL_SECONDS,
+    pace: PaceMode = "instant",
     whole_process: bool = False,
     warn: Warn = print_warning,
 ) -> Session:
@@ -67,7 +67,7 @@ def session(
     what opening the recording or its sink raises.
     """
     return Session(
-        settle(
+        resolve_settings(
             name,
             capture=capture,
             tape=tape,
@@ -100,4 +100,4 @@ def session(
 def keep_installed() -> None:
     """For a process that opens one session after the other: what the first one installs stays, so
     that the next ones need not. Calls outside of sessions go on as if nothing was there."""
-    keep_patches(PATCHES)
+    install_patches_permanently(PATCHES)

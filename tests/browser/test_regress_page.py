@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.divergence import Divergence, Gap, Recorded, Seen
+from reenact.engine.divergence.model import Divergence, Gap, Recorded, Seen
 from reenact.runs.regression.account import Account
 from reenact.runs.regression.job import Job
 from reenact.runs.regression.outcome import Outcome, diverged

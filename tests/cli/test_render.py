@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.cli.render import clip, count, json_line, offset, preview, rows, safe, size, span
+from reenact.cli.render import (
+    clip,
+    count,
+    escape_controls,
+    json_line,
+    offset,
+    preview,
+    rows,
+    size,
+    span,
+)
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -20,7 +30,7 @@ _VALUES = st.recursive(
 
 @given(st.text())
 def test_safe_text_is_printable(text: str) -> None:
-    shown = safe(text)
+    shown = escape_controls(text)
     assert shown.replace("\u00a0", "").replace("\u3000", "").isprintable()
     if text.isprintable():
         assert shown == text
@@ -36,7 +46,7 @@ def test_json_line_is_printable_ascii_and_the_same_value(value: object) -> None:
 
 @given(_VALUES, st.integers(3, 60))
 def test_preview_is_the_beginning_of_the_json(value: object, limit: int) -> None:
-    whole = safe(json.dumps(value, ensure_ascii=False))
+    whole = escape_controls(json.dumps(value, ensure_ascii=False))
     shown = preview(value, limit)
     assert len(shown) <= limit
     if shown != whole:

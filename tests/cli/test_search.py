@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.search.moments import clock_time
 from reenact.store.recording import Recording
 from tests.cli.conftest import Run

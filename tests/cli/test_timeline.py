@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reenact.cli.screen import screen_of
-from reenact.diff.text import cells
+from reenact.diff.terminal_text import cell_width
 from tests.cli.conftest import Run, command
 from tests.cli.samples import HOSTILE, begin, fetched, record, record_timed
 from tests.snapshots import Snapshot
@@ -50,7 +50,7 @@ def test_how_it_looks_in_plain_text(run: Run, tmp_path: Path, snapshot: Snapshot
     report = _report(tmp_path / "r.json", _divergence(5, "0.1"), _divergence(None, "0.2"))
     ran = run("show", path, "--timeline", "--width", 100, "--report", report)
     assert (ran.code, ran.err) == (0, "")
-    assert max(map(cells, ran.out.splitlines()[1:])) <= 100
+    assert max(map(cell_width, ran.out.splitlines()[1:])) <= 100
     snapshot("timeline", ran.out, {str(tmp_path): "FOLDER"}, exact=True)
 
 
@@ -171,7 +171,7 @@ def test_names_of_any_letters_keep_the_columns(run: Run, tmp_path: Path) -> None
         out = run("show", tmp_path / "run", "--timeline", "--width", width).out
         assert "\x1b" not in out
         assert "\u202e" not in out
-        assert max(map(cells, out.splitlines()[1:])) <= width
+        assert max(map(cell_width, out.splitlines()[1:])) <= width
 
 
 def test_lanes_of_any_depth_and_screens_of_any_width(run: Run, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Session
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.format.event import Event
 from tests.contract.server import Asked, Server
 

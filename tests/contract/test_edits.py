@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact import Policy
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.policy.rules import Ignore, NetRules
 from tests.contract.clients.cases import every, some_with
 from tests.contract.clients.every import able, named

@@ -13,7 +13,7 @@ import pytest
 import reenact
 from reenact import Policy, Session
 from reenact.boundaries.table import PATCHES
-from reenact.engine.settings import settle
+from reenact.engine.session.settings import resolve_settings
 from reenact.format.event import Event
 from reenact.policy.rules import BoundaryRule
 from tests.contract.clients.cases import every
@@ -207,7 +207,9 @@ def _net(stage: Stage, program: Callable[[], Any]) -> Any:
     """Recorded as ``--record-net-to`` does it."""
     stage.server.begin_act()
     place = stage.folder / "run"
-    with Session(settle(capture=place, mode="record", only="network", boundaries=PATCHES)):
+    with Session(
+        resolve_settings(capture=place, mode="record", only="network", boundaries=PATCHES)
+    ):
         return program()
 
 

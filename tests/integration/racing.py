@@ -11,7 +11,7 @@ from typing import Any
 import reenact
 from reenact._system import pause
 from reenact.engine.call import SCHEDULE
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 
 __all__ = ["NEAR", "Program", "World", "check_replays", "lane_tree", "record", "replay", "schedule"]
 

@@ -16,7 +16,7 @@ import requests
 
 import reenact
 from reenact import UsageError
-from reenact.engine.branch_point import At
+from reenact.engine.fork.plan import At
 from tests.contract.server import Exchange, Server
 
 SECRET = "sk-live-" + "a1B2c3D4" * 4

@@ -14,7 +14,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, PolicyRefused, RecordingExists, UsageError
-from reenact.engine.branch_point import At, Point, steps
+from reenact.engine.fork.plan import At, ForkPoint, fork_points
 from tests.integration.sessions import Studio
 
 Program = Callable[[Studio], Any]
@@ -113,9 +113,9 @@ def threads(studio: Studio) -> Any:
     return made
 
 
-def _points(studio: Studio, place: str = "a") -> list[Point]:
+def _points(studio: Studio, place: str = "a") -> list[ForkPoint]:
     with reenact.open_recording(studio.root / place) as source:
-        return steps(source, "call")
+        return fork_points(source, "call")
 
 
 def _record(studio: Studio, program: Program) -> Any:
@@ -149,7 +149,7 @@ def test_a_fork_at_any_call_begins_the_same_and_replays_by_itself(
         _check_prefix(studio, place, point)
 
 
-def _check_prefix(studio: Studio, place: str, point: Point) -> None:
+def _check_prefix(studio: Studio, place: str, point: ForkPoint) -> None:
     old = reenact.open_recording(studio.root / "a")
     new = reenact.open_recording(studio.root / place)
     with old, new:

@@ -23,7 +23,7 @@ import urllib3
 import reenact
 from reenact import DivergenceError, Policy, Session
 from reenact.boundaries.table import PATCHES
-from reenact.engine.settings import settle
+from reenact.engine.session.settings import resolve_settings
 from reenact.hermetic import guard
 from reenact.policy.rules import BoundaryRule
 from reenact.testing import memory_session
@@ -140,7 +140,7 @@ def test_sessions_without_boundaries_are_not_guarded(pair: _Pair) -> None:
 
 def _net_tape(path: Path, warn: Any) -> Session:
     return Session(
-        settle(
+        resolve_settings(
             capture=path, mode="replay", strict=True, warn=warn, boundaries=PATCHES, only="network"
         )
     )

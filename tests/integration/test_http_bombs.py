@@ -21,7 +21,7 @@ import urllib3
 
 import reenact
 from reenact.boundaries.coding import MOST
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.policy.redaction import PLACEHOLDER
 from tests.integration.sessions import Studio
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact.hermetic.isolate import isolation_available, why_not
+from reenact.hermetic.isolation import isolation_available, isolation_obstacle
 from tests.integration.hermetic import Target, run_in_session, write_program
 from tests.integration.processes import PATIENCE
 
 LAUNCHER = Path(reenact.__file__).parent / "hermetic" / "isolate.py"
 ISOLATED = (sys.executable, "-I", str(LAUNCHER), "--")
 
-needs_namespaces = pytest.mark.skipif(not isolation_available(), reason=why_not())
+needs_namespaces = pytest.mark.skipif(not isolation_available(), reason=isolation_obstacle())
 
 _CONNECT_IN_C = """
     import ctypes, socket, struct
@@ -160,7 +160,7 @@ def test_isolated_root_cannot_return_to_the_network_of_the_machine(target: Targe
 
 @needs_namespaces
 def test_trying_leaves_this_process_where_it_was(target: Target) -> None:
-    assert why_not() == ""
+    assert isolation_obstacle() == ""
     with socket.socket() as client:
         client.connect(("127.0.0.1", target.tcp))
     assert target.came() == 1

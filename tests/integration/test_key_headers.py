@@ -13,7 +13,7 @@ import pytest
 
 import reenact
 from reenact import Policy, Redactor
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.policy.redaction import Profile
 from tests.integration.sessions import Studio
 

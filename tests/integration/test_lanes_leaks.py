@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from tests.integration.racing import CAPABILITY, Program, World, record, replay
 from tests.integration.racing_tasks import PROGRAMS as TASKS
 from tests.integration.racing_threads import PROGRAMS as THREADS

@@ -21,7 +21,7 @@ from reenact.agents import (
     run_agent,
     run_agent_async,
 )
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError, ToolNotRecorded
 from tests.contract.server import Server
 from tests.integration.agent_client import Client

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from reenact import boundary
-from reenact.engine.session import Session
-from reenact.engine.settings import settle
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import resolve_settings
 from reenact.errors import PolicyRefused
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.rules import CapabilityRule, Policy
@@ -25,7 +25,9 @@ ONCE = Policy(id="once", capabilities={**ALLOWED, "tool.call": CapabilityRule(ca
 
 
 def net_tape(path: Path, mode: str, policy: Policy = ALL) -> Session:
-    return Session(settle(tape=path, mode=mode, policy=policy, strict=True, only="network"))
+    return Session(
+        resolve_settings(tape=path, mode=mode, policy=policy, strict=True, only="network")
+    )
 
 
 class World:

@@ -17,7 +17,7 @@ import pytest
 import reenact
 from reenact import Session, UsageError
 from reenact.boundaries.http import Head, Request, ask, ask_async
-from reenact.engine.pace import Pace
+from reenact.engine.execution.stream_record_replay import RecordedPace
 from reenact.format.event import Draft
 from reenact.store.memory import MemorySource
 from reenact.testing import memory_session, memory_source
@@ -40,9 +40,9 @@ class Time:
         self.now += seconds
 
 
-def _pace(session: Session, time: Time, *offsets: Any) -> Pace:
+def _pace(session: Session, time: Time, *offsets: Any) -> RecordedPace:
     data = {"timing": {"offsets": list(offsets)}}
-    return Pace(session, data, clock=time.clock, sleep=time.sleep)
+    return RecordedPace(session, data, clock=time.clock, sleep=time.sleep)
 
 
 def _replay(**options: Any) -> Session:

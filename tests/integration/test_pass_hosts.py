@@ -9,15 +9,15 @@ import pytest
 import requests
 
 from reenact.boundaries.table import PATCHES
-from reenact.engine.session import Session
-from reenact.engine.settings import settle
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import resolve_settings
 from reenact.errors import DivergenceError
 from reenact.store.reading import open_recording
 from tests.interop.serving import CLIENTS, serving
 
 
 def _session(tape: Path, mode: str, *hosts: str) -> Session:
-    settings = settle(
+    settings = resolve_settings(
         tape=tape,
         mode=mode,
         strict=True,

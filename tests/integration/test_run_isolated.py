@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from reenact.hermetic.isolate import isolation_available, why_not
+from reenact.hermetic.isolation import isolation_available, isolation_obstacle
 from tests.integration.running import Ran, Theatre
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not isolation_available(), reason=why_not()),
+    pytest.mark.skipif(not isolation_available(), reason=isolation_obstacle()),
 ]
 
 

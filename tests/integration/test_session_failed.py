@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from reenact.boundaries.table import PATCHES
-from reenact.engine.session import Session
-from reenact.engine.settings import settle
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import resolve_settings
 
 
 def _session(tape: Path, said: list[str], mode: str = "record") -> Session:
-    return Session(settle(tape=tape, mode=mode, strict=True, keeps_failed=False, warn=said.append))
+    return Session(
+        resolve_settings(tape=tape, mode=mode, strict=True, keeps_failed=False, warn=said.append)
+    )
 
 
 @pytest.mark.parametrize("mode", ["record", "rewrite", "record_missing"])
@@ -37,7 +39,7 @@ def test_a_run_that_failed_leaves_what_was_there(tmp_path: Path, mode: str) -> N
 
 def test_patches_stay_for_the_next_session(tmp_path: Path) -> None:
     plain = time.time
-    settings = settle(tape=tmp_path / "a.jsonl", mode="record", boundaries=PATCHES)
+    settings = resolve_settings(tape=tmp_path / "a.jsonl", mode="record", boundaries=PATCHES)
     with Session(settings) as session:
         release = session.keep_patches()
         patched = time.time

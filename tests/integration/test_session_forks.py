@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine import forking
+from reenact.engine.session import child_processes
 from tests.integration.racing import Program, World, lane_tree, record, replay
 
 _PATIENCE = 60
@@ -202,7 +202,7 @@ def test_nothing_is_held_after_a_fork(tmp_path: Path) -> None:
         session.gateway._outside(thread.start)
         thread.join()
     assert free == [True]
-    assert not forking._guard.locked()
+    assert not child_processes._guard.locked()
 
 
 # multiprocessing

@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact.cli.main import main
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.store.verify import verify
 from tests.unit.policy.secrets_for_tests import TOKENS
 

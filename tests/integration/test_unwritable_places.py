@@ -13,12 +13,7 @@ import pytest
 
 from reenact import open_recording, start_recording, verify
 from reenact._system import start_clock
-from reenact.errors import (
-    RecordingExists,
-    RecordingUnfinished,
-    ReenactError,
-    SinkUnwritable,
-)
+from reenact.errors import RecordingExists, RecordingUnfinished, ReenactError, SinkUnwritable
 from reenact.store.recover import recover
 from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.sealed import read_sealed, restore

@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError
-from reenact.engine.settings import settle
+from reenact.engine.session.settings import resolve_settings
 from reenact.format.draws import load_aside
 from reenact.policy.rules import Files, Policy
 from reenact.runs.arguments import other_arguments
@@ -51,7 +51,7 @@ def test_in_an_argument(tmp_path: Path, kind: str) -> None:
     then, now = plant_shape(kind, "in an argument"), plant_shape(kind, "in another argument")
     with reenact.start_recording(tmp_path / "c") as recording:
         recording.add(reenact.RunStart(argv=["python", "p.py", f"--as={then.text}", "a"]))
-    settings = settle(capture=tmp_path / "c", mode="replay", root=tmp_path)
+    settings = resolve_settings(capture=tmp_path / "c", mode="replay", root=tmp_path)
     other = other_arguments(settings, ["python", "p.py", f"--as={now.text}", "b"])
     assert other is not None
     said = f"{other.line()} {json.dumps(other.to_json())}"

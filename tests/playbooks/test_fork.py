@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.engine.branch_point import At
+from reenact.engine.fork.plan import At
 from reenact.testing import Playbook
 
 RECORDED = """

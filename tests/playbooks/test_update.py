@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.engine.changes import Outcome
+from reenact.engine.update.changes import UpdateOutcome
 from reenact.policy.rules import Policy
 from reenact.testing import Playbook
 
@@ -13,13 +13,13 @@ RECORDED = """
 """
 
 
-def _played(text: str, recorded: str = RECORDED, policy: Policy | None = None) -> Outcome:
+def _played(text: str, recorded: str = RECORDED, policy: Policy | None = None) -> UpdateOutcome:
     book = Playbook(recorded, mode="update", policy=policy or Policy(id="p"))
     book.check(text)
     return book.machine.outcome()
 
 
-def _seqs(outcome: Outcome) -> tuple[list[int | None], int, list[int | None]]:
+def _seqs(outcome: UpdateOutcome) -> tuple[list[int | None], int, list[int | None]]:
     changed = [one.event_seq for one in outcome.changed]
     return changed, len(outcome.added), [one.event_seq for one in outcome.dropped]
 
@@ -134,4 +134,4 @@ def test_lanes_are_kept_apart() -> None:
 def test_without_a_recording_everything_is_made() -> None:
     book = Playbook(mode="update")
     book.check('0  network get {"x": 1}  -> live')
-    assert book.machine.outcome() == Outcome()
+    assert book.machine.outcome() == UpdateOutcome()

@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from reenact.engine.call import Call, Reexecute, Serve
-from reenact.engine.order import Token
+from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.testing import MemorySource, Playbook, recording
 from reenact.testing.notation import call_of, parse_line
 
@@ -207,7 +207,7 @@ class Replay(Scheduler):
         self.served: list[int] = []
         self.order: list[tuple[str, int]] = []
         self.refused: list[tuple[str, int]] = []
-        self._waiting: dict[Token, _Lane] = {}
+        self._waiting: dict[DeliveryToken, _Lane] = {}
         assert book.script is not None
         self._script = book.script
         self.run()

@@ -13,7 +13,7 @@ from reenact.boundaries.bodies import describe
 from reenact.boundaries.coding import Seen, encode, look
 from reenact.boundaries.urls import normal_url
 from reenact.boundaries.wire import Errors, Head, Wire
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.format.canonical import canonical
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.align import align
+from reenact.diff.sequences import align
 from reenact.engine.call import DRAWS
-from reenact.engine.script import Script
+from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.format import lane as lane_names
 from reenact.format.event import Event
 from reenact.policy.matching import Comparer, Rules
@@ -146,7 +146,7 @@ class _Slow:
 
 def _lanes(source: MemorySource) -> dict[str, list[Step]]:
     """As they are read for a replay, each lane by the positions that are written there."""
-    script = Script(source.reopen())
+    script = RecordedCalls(source.reopen())
     entries = script.keep_all()
     script.read_all()
     position = {entry.seq: entry.position for entry in entries}

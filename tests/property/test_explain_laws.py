@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.cli.explain_text import Printer
-from reenact.diff.text import safe
-from reenact.engine.requests import request_of
+from reenact.diff.terminal_text import escape_controls
+from reenact.engine.request import request_of
 from reenact.policy.matching import Rules
 from reenact.views.explaining import explain, told_in
 from tests.property.values import VALUES
@@ -65,7 +65,7 @@ def test_anything_is_explained_and_what_settles_it_does(kind: str, one: Any, oth
     found = explain(told, None, None)
     out = io.StringIO()
     Printer(60, out).print(found)
-    assert all(safe(line) == line for line in out.getvalue().split("\n"))
+    assert all(escape_controls(line) == line for line in out.getvalue().split("\n"))
     if found.settle is not None and found.settle.policy is not None:
         ignore = found.settle.policy.get("ignore", {})
         rules = Rules(

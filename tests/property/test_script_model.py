@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reenact.engine.call import Entry
-from reenact.engine.order import Token
-from reenact.engine.script import Script
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.testing import MemorySource, recording
 
 
@@ -35,7 +35,7 @@ class Log:
 
     lines: list[str] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
-    deliveries: list[tuple[Token, str]] = field(default_factory=list)
+    deliveries: list[tuple[DeliveryToken, str]] = field(default_factory=list)
     lanes: list[str] = field(default_factory=lambda: ["0", "0.1"])
 
 
@@ -133,7 +133,7 @@ class Model:
         self.log = log
         self.cursors: dict[str, int] = {}
         self.gone: set[str] = set()
-        self.dropped: set[Token] = set()
+        self.dropped: set[DeliveryToken] = set()
 
     def is_under(self, lane: str, tops: set[str]) -> bool:
         return any(lane == top or lane.startswith(f"{top}.") for top in tops)
@@ -160,14 +160,14 @@ class Model:
                     one.passed |= one.position < fact.position
         self.cursors[fact.lane] = max(self.cursors.get(fact.lane, 0), fact.position + 1)
 
-    def head(self) -> Token | None:
+    def head(self) -> DeliveryToken | None:
         for token, lane in self.log.deliveries:
             if self._waits(token, lane):
                 return token
             self.dropped.add(token)  # the order does not come back to what it has gone past
         return None
 
-    def _waits(self, token: Token, lane: str) -> bool:
+    def _waits(self, token: DeliveryToken, lane: str) -> bool:
         facts = self.log.facts
         passed_tools = {
             fact.inner for fact in facts if fact.inner and fact.passed and not fact.used
@@ -185,13 +185,13 @@ class Model:
 class ScriptMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.script: Script
+        self.script: RecordedCalls
         self.model: Model
 
     @initialize(log=logs())
     def start(self, log: Log) -> None:
         source: MemorySource = recording("\n".join(log.lines))
-        self.script = Script(source)
+        self.script = RecordedCalls(source)
         self.model = Model(log)
         self.entries: dict[int, Entry] = {}
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.store.memory import MemorySource
 from reenact.testing import memory_session
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from reenact.engine.answers import PLAIN
 from reenact.engine.call import Call
-from reenact.engine.current import current
-from reenact.engine.session import Session
-from reenact.engine.settings import READS
+from reenact.engine.codecs import PLAIN_CODEC
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import READING_MODES
 from reenact.format.event import Data
 
 __all__ = ["Abort", "Signal"]
@@ -39,11 +39,11 @@ class Abort:
         call = _call({"step": self._steps, "pieces": pieces})
         if not (self._was_recorded(session, call) or self._signal.is_set()):
             return False
-        session.gateway.call(call, lambda: True, PLAIN)
+        session.gateway.call(call, lambda: True, PLAIN_CODEC)
         return True
 
     def _was_recorded(self, session: Session, call: Call) -> bool:
-        return session.mode in READS and session.is_next(call)
+        return session.mode in READING_MODES and session.is_next(call)
 
 
 def _call(place: Data) -> Call:

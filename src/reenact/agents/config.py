@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from reenact.boundaries.table import PATCHES
-from reenact.engine.session import Session
-from reenact.engine.settings import Settings, settle
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.places import find_root
@@ -137,11 +137,11 @@ def enter_session(config: ReplayConfig, warn: Warn) -> Session | None:
 
 
 def _unwritten(config: ReplayConfig, reason: str, warn: Warn) -> Session:
-    from reenact.engine.writing import open_unwritten  # few runs need it
+    from reenact.engine.recording.sinks import open_without_output  # few runs need it
 
     root = _root()
     settings = _settings(config, runs_folder(root) / "unwritten", warn, root=root)
-    return Session(settings, open_unwritten(settings, reason))
+    return Session(settings, open_without_output(settings, reason))
 
 
 def _root() -> Path:
@@ -183,7 +183,7 @@ def _settings(
 ) -> Settings:
     strict = None if config.policy is None else config.policy == "strict"
     if config.mode == "capture":
-        settings = settle(
+        settings = resolve_settings(
             capture=place,
             mode="record",
             strict=strict,
@@ -194,7 +194,7 @@ def _settings(
             append=config.if_exists == "append",
         )
     else:
-        settings = settle(
+        settings = resolve_settings(
             **_recording(config.replay_manifest_path),
             mode="replay",
             strict=strict,

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.engine.failures import RecordedFailure
+from reenact.engine.codecs import RecordedFailure
 
 __all__ = ["Backoff", "Classify", "Failure", "classify", "error_class", "error_text", "retry_after"]
 

@@ -14,14 +14,7 @@ from typing import Any
 import msgspec
 
 from reenact.agents.aborting import Abort
-from reenact.agents.compaction import (
-    CLIPS,
-    Compaction,
-    Decided,
-    compacted,
-    cut,
-    summary_request,
-)
+from reenact.agents.compaction import CLIPS, Compaction, Decided, compacted, cut, summary_request
 from reenact.agents.effects import Aborted, AskModel, Compact, Effect, Model, RunTools, Wait
 from reenact.agents.failing import Backoff, Classify, Failure, error_class, error_text, retry_after
 from reenact.agents.messages import Message, ModelReply, ModelRequest, ToolSpec, Usage

@@ -23,9 +23,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from reenact.agents.bus import STREAMS, BusEvent
-from reenact.engine.answers import PLAIN, owned
 from reenact.engine.call import Call
-from reenact.engine.session import Session
+from reenact.engine.codecs import PLAIN_CODEC, copy_value
+from reenact.engine.session.session import Session
 from reenact.errors import ReenactError, UsageError
 from reenact.format.event import Data
 from reenact.format.payloads import Nondeterministic, RunEnd, RunStart, StateMutation
@@ -138,7 +138,7 @@ class Mapper:
             return
         made = capture_event(event, session.redacted_text)
         if isinstance(made, StateMutation):
-            session.gateway.call(_mutation(made.to_data()), dict, PLAIN)
+            session.gateway.call(_mutation(made.to_data()), dict, PLAIN_CODEC)
         elif made is not None:
             session.record_event(made.event_type, made.to_data())
         elif event.stream in self._adapters:
@@ -162,7 +162,7 @@ def _mutation(data: Data) -> Call:
         type="state_mutation",
         capability="llm.call",
         operation=str(data["type"]),
-        request=owned(data),
+        request=copy_value(data),
         instant=True,
         observed=True,
     )

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from reenact._system import monotonic, pause
-from reenact.engine.current import OUTSIDE, enter
+from reenact.engine.session.context import OUTSIDE, enter_session
 
 __all__ = ["LIMIT", "Observed", "Watch", "drained"]
 
@@ -136,6 +136,6 @@ def drained(watches: Sequence[Watch[Any]], grace: float) -> Iterator[Callable[[]
 
 
 def _work(watch: Watch[Any]) -> None:
-    enter(OUTSIDE)
+    enter_session(OUTSIDE)
     while watch.take():
         pass

@@ -17,8 +17,7 @@ from reenact.agents.effects import Aborted, AskModel, Compact, Effect, Outcome, 
 from reenact.agents.messages import ModelReply, ToolRequest
 from reenact.agents.telling import Tell, Teller, reply_in
 from reenact.agents.toolbox import Toolbox, failed, told
-from reenact.engine.attempts import attempt
-from reenact.engine.current import current
+from reenact.engine.session.context import attempt, current
 from reenact.errors import DivergenceError, UsageError
 from reenact.format.event import Data
 from reenact.tools.wrapping import Tool

@@ -14,8 +14,7 @@ from reenact.agents.messages import ModelReply, ToolRequest
 from reenact.agents.performing import checked
 from reenact.agents.telling import Tell, Teller, reply_in
 from reenact.agents.toolbox import Toolbox, failed, told
-from reenact.engine.attempts import attempt
-from reenact.engine.current import current
+from reenact.engine.session.context import attempt, current
 from reenact.format.event import Data
 from reenact.tools.wrapping import Tool
 

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.agents.messages import Message, Usage
 from reenact.agents.observers import Observed
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 
 __all__ = ["AgentError", "AgentFailed", "AgentResult", "Attempt", "ErrorKind", "Status"]
 

@@ -22,9 +22,9 @@ from reenact.agents.mapping import Adapter, Mapper
 from reenact.agents.messages import Message, as_messages
 from reenact.agents.result import AgentError, AgentFailed, AgentResult
 from reenact.agents.telling import Teller
-from reenact.engine.current import current
-from reenact.engine.divergence import Divergence
-from reenact.engine.session import Session
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError
 from reenact.format.event import Data
 from reenact.format.manifest import Manifest

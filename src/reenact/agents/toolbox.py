@@ -9,14 +9,8 @@ from typing import Any, Final
 from reenact.agents.effects import Outcome
 from reenact.agents.failing import error_text
 from reenact.agents.messages import ToolRequest, ToolSpec
-from reenact.engine.failures import RecordedFailure
-from reenact.errors import (
-    PolicyRefused,
-    ReenactError,
-    ToolNotRecorded,
-    UsageError,
-    ValueRefused,
-)
+from reenact.engine.codecs import RecordedFailure
+from reenact.errors import PolicyRefused, ReenactError, ToolNotRecorded, UsageError, ValueRefused
 from reenact.policy.nearest import did_you_mean
 from reenact.tools.values import to_plain
 from reenact.tools.wrapping import Tool, tool

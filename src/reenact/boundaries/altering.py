@@ -8,7 +8,7 @@ from typing import Any
 
 from reenact.boundaries.coding import coding_of, look
 from reenact.boundaries.packed import HIDDEN, served_body
-from reenact.engine.branch import set_at
+from reenact.engine.fork.plan import replace_at_path
 from reenact.format.event import Data
 from reenact.format.paths import Path
 
@@ -19,16 +19,16 @@ _DATA = re.compile(r"^(data: ?)(.*)$", re.MULTILINE)
 
 
 def alter_answer(data: Data, path: Path, value: Any) -> Data:
-    """See :data:`reenact.engine.branch.Alter`. The body of an HTTP answer is looked into decoded; it
+    """See :data:`reenact.engine.fork.plan.ChangeData`. The body of an HTTP answer is looked into decoded; it
     comes in one piece then, as long as its head says."""
     if path[:2] != _BODY or not _is_http(data.get("response")):
-        changed: Data = set_at(data, path, value)
+        changed: Data = replace_at_path(data, path, value)
         return changed
     response = _readable(data["response"])
     if len(path) > 2 and isinstance(path[2], int) and _is_stream(response):
         body = _in_stream(response["body"], path, value)
         return {**data, "response": _consistent({**response, "body": body})}
-    changed = set_at({**data, "response": response}, path, value)
+    changed = replace_at_path({**data, "response": response}, path, value)
     return {**changed, "response": _consistent(changed["response"])}
 
 
@@ -42,7 +42,7 @@ def _in_stream(body: str, path: Path, value: Any) -> str:
     found = list(_DATA.finditer(body))
     texts: list[Any] = [one[2] for one in found]
     number = path[2]
-    changed = set_at(texts, path[2:], value, path[:2])[number]
+    changed = replace_at_path(texts, path[2:], value, path[:2])[number]
     text = changed if isinstance(changed, str) else _text(changed)
     one = found[int(number)]
     return body[: one.start(2)] + text + body[one.end(2) :]

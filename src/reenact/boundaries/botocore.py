@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from reenact.boundaries.urllib3.seams import reading
-from reenact.engine.current import current
-from reenact.engine.patches import Patch
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import current
 
 __all__ = ["seams"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from reenact.boundaries.callers import KNOWN, tier_of
 from reenact.boundaries.rebinding import Rebinding, like_builtin
-from reenact.engine.current import OUTSIDE, VARIABLE, current
-from reenact.engine.patches import Installable
-from reenact.engine.sleeping import sleep
+from reenact.engine.execution.sleep import sleep
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.context import OUTSIDE, VARIABLE, current
 
 __all__ = ["drawn", "seams"]
 

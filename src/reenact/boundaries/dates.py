@@ -1,6 +1,6 @@
 """``datetime.now``, ``utcnow`` and ``today``, and ``date.today``.
 
-They are methods of types that are written in C, see :func:`reenact.engine.patches.put_in_type`.
+They are methods of types that are written in C, see :func:`reenact.engine.patches.patch.set_type_attribute`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from reenact.boundaries.clock import drawn
-from reenact.engine.patches import Installable, put_in_type
+from reenact.engine.patches.patch import Installable, set_type_attribute
 
 __all__ = ["seams"]
 
@@ -53,10 +53,10 @@ class TypeMethod:
         new.__name__ = self._name
         new.__qualname__ = f"{self._owner.__name__}.{self._name}"
         new.__doc__ = inherited.__doc__
-        put_in_type(self._owner, self._name, classmethod(new))
+        set_type_attribute(self._owner, self._name, classmethod(new))
 
     def remove(self) -> None:
-        put_in_type(self._owner, self._name, self._before)
+        set_type_attribute(self._owner, self._name, self._before)
 
 
 def seams(module: ModuleType) -> list[Installable]:

@@ -12,7 +12,7 @@ import msgspec
 from reenact.boundaries.callers import PLUMBING, Tier, why
 from reenact.boundaries.files.seams import seams as file_seams
 from reenact.boundaries.table import DRAWN, FACTS, TABLE, Boundary, added
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
 
 __all__ = ["TIERS", "Covered", "Module", "classified", "covered_places", "plumbing"]
 

@@ -16,24 +16,30 @@ from reenact.boundaries.resending import Resend, resent
 from reenact.boundaries.table import Boundary, add_boundary
 from reenact.boundaries.urls import PORTS
 from reenact.boundaries.wire import Errors, Head, Request, Wire, call_of, sketch_of
-from reenact.engine.answers import Whole
-from reenact.engine.current import current
-from reenact.engine.patches import Patch
-from reenact.engine.replies import fetch, fetch_async, recall, recall_async
-from reenact.engine.session import Session
-from reenact.engine.streams import outside_stream, outside_stream_async
+from reenact.engine.codecs import BufferedResponse
+from reenact.engine.execution.streams import (
+    fetch_response,
+    fetch_response_async,
+    outside_stream,
+    outside_stream_async,
+    recall_response,
+    recall_response_async,
+)
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.errors import RecordingDamaged
-from reenact.hermetic.addresses import listens_here
+from reenact.hermetic.endpoints import listens_here
 
 __all__ = [
     "AsyncReply",
     "Boundary",
+    "BufferedResponse",
     "Errors",
     "Head",
     "Patch",
     "Reply",
     "Request",
-    "Whole",
     "add_boundary",
     "ask",
     "ask_async",
@@ -62,13 +68,13 @@ def ask(
         return Reply(outside_stream(live))
     codec = Wire(session, errors)
     sketch = sketch_of(session, request)
-    known = recall(session, sketch, codec) if sketch.raw_hash else None
+    known = recall_response(session, sketch, codec) if sketch.raw_hash else None
     if known is not None:
         return Reply(known)
     call = call_of(session, request, sketch)
     if session.branching is not None:
         call, live = resent(session, request, call, live, resend)
-    return Reply(fetch(session, call, live, codec, whole=whole))
+    return Reply(fetch_response(session, call, live, codec, whole=whole))
 
 
 async def ask_async(
@@ -81,38 +87,38 @@ async def ask_async(
     resend: Resend | None = None,
 ) -> AsyncReply:
     """The same for a coroutine."""
-    answer: AsyncIterator[Any] | Whole
+    answer: AsyncIterator[Any] | BufferedResponse
     if stays_inside(session, request.url):
         answer = outside_stream_async(session, live)
     else:
         codec = Wire(session, errors)
         sketch = sketch_of(session, request)
-        known = await recall_async(session, sketch, codec) if sketch.raw_hash else None
+        known = await recall_response_async(session, sketch, codec) if sketch.raw_hash else None
         if known is not None:
             return _arrived(known)
         call = call_of(session, request, sketch)
         if session.branching is not None:
             call, live = resent(session, request, call, live, resend)
-        answer = await fetch_async(session, call, live, codec, whole=whole)
-    if isinstance(answer, Whole):
+        answer = await fetch_response_async(session, call, live, codec, whole=whole)
+    if isinstance(answer, BufferedResponse):
         return _arrived(answer)
     first = await anext(answer)
-    if not isinstance(first, Whole):
+    if not isinstance(first, BufferedResponse):
         return AsyncReply(first, answer)
     async for _ in answer:
         pass  # nothing comes after it
     return _arrived(first)
 
 
-def _arrived(answer: Whole) -> AsyncReply:
+def _arrived(answer: BufferedResponse) -> AsyncReply:
     return AsyncReply(_head(answer), answer.since(1), answer)
 
 
-def _body(answer: Whole | None) -> bytes | None:
+def _body(answer: BufferedResponse | None) -> bytes | None:
     return None if answer is None or answer.error is not None else b"".join(answer.pieces[1:])
 
 
-def _head(answer: Whole) -> Head:
+def _head(answer: BufferedResponse) -> Head:
     if not answer.pieces:
         raise RecordingDamaged(
             "a recorded answer has no status and no headers",
@@ -148,10 +154,10 @@ def _host(url: str) -> str | None:
 class Reply:
     """An answer: ``head``, and the pieces of the body when iterated over."""
 
-    def __init__(self, answer: Iterator[Any] | Whole) -> None:
+    def __init__(self, answer: Iterator[Any] | BufferedResponse) -> None:
         self._come = 0
-        self._answer: Whole | None = None
-        if isinstance(answer, Whole):
+        self._answer: BufferedResponse | None = None
+        if isinstance(answer, BufferedResponse):
             self._answer = answer
             self.head = _head(answer)
             self._pieces = answer.since(1)
@@ -192,7 +198,7 @@ class AsyncReply:
         self,
         head: Head,
         pieces: AsyncIterator[Any] | Iterator[Any],
-        answer: Whole | None = None,
+        answer: BufferedResponse | None = None,
     ) -> None:
         self.head = head
         self.whole = answer is not None

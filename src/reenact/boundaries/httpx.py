@@ -14,9 +14,9 @@ from typing import Any
 
 from reenact.boundaries.coding import encode
 from reenact.boundaries.http import AsyncReply, Head, Reply, Request, ask, ask_async
-from reenact.engine.current import current
-from reenact.engine.patches import Patch
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 
 __all__ = ["seams"]
 

@@ -9,9 +9,9 @@ import msgspec
 from reenact.boundaries.bodies import Pairs, describe
 from reenact.boundaries.urls import normal_url
 from reenact.boundaries.wire import Errors
-from reenact.engine.answers import owned
 from reenact.engine.call import Call
-from reenact.engine.session import Session
+from reenact.engine.codecs import copy_value
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 
 __all__ = [
@@ -123,7 +123,7 @@ class PlainCodec:
         self._errors = errors
 
     def dump(self, call: Call, result: Any) -> Data:
-        return {} if result is None else {"response": owned(result)}
+        return {} if result is None else {"response": copy_value(result)}
 
     def load(self, call: Call, data: Data) -> Any:
         return data.get("response")
@@ -147,7 +147,7 @@ class OpeningCodec(PlainCodec):
             "reason": result.reason,
             "headers": [list(pair) for pair in result.headers],
             "subprotocol": result.subprotocol,
-            "facts": owned(result.facts),
+            "facts": copy_value(result.facts),
         }
         return {"response": response}
 

@@ -9,10 +9,10 @@ import msgspec
 
 from reenact.boundaries.coding import Headers, coding_of, look
 from reenact.boundaries.packed import hide
-from reenact.engine.attempts import current_attempt
+from reenact.engine._lazy import lazy_module
 from reenact.engine.call import Call
-from reenact.engine.late import late_module
-from reenact.engine.session import Session
+from reenact.engine.session.context import current_attempt
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 from reenact.lenses.paths import may_ask
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reenact.lenses import table
     from reenact.lenses.meaning import Answered
 else:
-    table = late_module("reenact.lenses.table")  # few programs ask models, and all would pay
+    table = lazy_module("reenact.lenses.table")  # few programs ask models, and all would pay
 
 __all__ = ["with_meaning"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from reenact.boundaries.coding import MOST, Headers, coding_of, encode, look
 from reenact.boundaries.growth import as_text
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 from reenact.policy.placeholder import is_mark
 

@@ -17,9 +17,9 @@ import msgspec
 from reenact.boundaries.bodies import describe
 from reenact.boundaries.coding import Pairs, coding_of, encode, look
 from reenact.boundaries.wire import Request
-from reenact.engine.branch import set_at
 from reenact.engine.call import Call
-from reenact.engine.session import Session
+from reenact.engine.fork.plan import replace_at_path
+from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.format.paths import Path, join
@@ -107,7 +107,7 @@ def _changed(request: Request, path: Path, value: Any) -> Request:
         case ("request", "method"):
             return msgspec.structs.replace(request, method=str(value))
         case ("request", "body", *rest):
-            return _with_body(request, lambda text: set_at(text, tuple(rest), value))
+            return _with_body(request, lambda text: replace_at_path(text, tuple(rest), value))
     raise UsageError(
         f"{join(path)} is nothing that can be sent otherwise",
         hint="$.request.body…, $.request.url or $.request.method",
@@ -148,7 +148,7 @@ def with_model(request: Request, model: str, *, known: bool = False) -> Request 
         url = request.url.replace(path, moved, 1)
         other = msgspec.structs.replace(other, url=url)
     if isinstance(body.get("model"), str):
-        other = _with_body(other, lambda text: set_at(text, ("model",), model))
+        other = _with_body(other, lambda text: replace_at_path(text, ("model",), model))
     return None if other is request else other
 
 

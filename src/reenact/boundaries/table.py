@@ -10,10 +10,10 @@ from types import ModuleType
 import msgspec
 
 from reenact.boundaries.files.needed import Files
-from reenact.engine.patches import Installable, LatePatches, Patches
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import DeferredPatches, Installable, PatchSet
+from reenact.engine.session.session import Session
 from reenact.hermetic.guard import Guard
-from reenact.hermetic.stacks import Stack, installed
+from reenact.hermetic.network_libraries import NetworkLibrary, installed_libraries
 
 __all__ = [
     "CLIENTS",
@@ -136,9 +136,9 @@ def covered() -> list[str]:
     return [boundary.name for boundary in (*CLIENTS, *_added)]
 
 
-def uncovered() -> list[Stack]:
+def uncovered() -> list[NetworkLibrary]:
     """The known network stacks that are installed and have no boundary."""
-    return installed(_modules())
+    return installed_libraries(_modules())
 
 
 def _modules() -> set[str]:
@@ -158,9 +158,9 @@ def _patches() -> list[Installable]:
     boundaries = (*TABLE, *_added)
     for boundary in boundaries:
         boundary.load()  # all before the first is installed: each import makes the next look around
-    late = (LatePatches(boundary.module, boundary.patches) for boundary in boundaries)
+    late = (DeferredPatches(boundary.module, boundary.patches) for boundary in boundaries)
     return [_GUARD, *late, _FILES]
 
 
-PATCHES = Patches(_patches, opened=_opened, in_replay=Patches(lambda: _GUARD.in_replay))
+PATCHES = PatchSet(_patches, opened=_opened, in_replay=PatchSet(lambda: _GUARD.in_replay))
 """Installed while a session needs them."""

@@ -25,10 +25,10 @@ from reenact.boundaries.messages import (
     request_of,
 )
 from reenact.boundaries.wire import Errors
-from reenact.engine.answers import Codec
 from reenact.engine.call import Call, Decision, GoLive, Pass, Refuse
-from reenact.engine.recorder import Opened
-from reenact.engine.session import Session
+from reenact.engine.codecs import ResultCodec
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.session.session import Session
 from reenact.errors import PolicyRefused
 from reenact.format.event import Data
 
@@ -70,7 +70,9 @@ async def open_link_async(
     return accepted, _linked(session, decision, opened, errors)
 
 
-def _linked(session: Session, decision: Decision, opened: Opened, errors: Errors) -> Link | None:
+def _linked(
+    session: Session, decision: Decision, opened: InFlightCall, errors: Errors
+) -> Link | None:
     if isinstance(decision, Pass):
         return None
     name = _name(session, opened.lane.name)
@@ -125,7 +127,7 @@ class Link:
         return self._carry_out(operation, request, live, self._plain)
 
     def _carry_out(
-        self, operation: str, request: Data, live: Callable[[], Any], codec: Codec
+        self, operation: str, request: Data, live: Callable[[], Any], codec: ResultCodec
     ) -> Any:
         session, call = self.session, link_call(self.name, operation, request)
         if session.is_late():
@@ -160,7 +162,7 @@ class Link:
         return await self._carry_out_async(operation, request, live, self._plain)
 
     async def _carry_out_async(
-        self, operation: str, request: Data, live: Callable[[], Awaitable[Any]], codec: Codec
+        self, operation: str, request: Data, live: Callable[[], Awaitable[Any]], codec: ResultCodec
     ) -> Any:
         session, call = self.session, link_call(self.name, operation, request)
         if session.is_late():
@@ -170,7 +172,7 @@ class Link:
 
     # Both
 
-    def _decide(self, call: Call, *, blocks: bool) -> tuple[Decision, Opened]:
+    def _decide(self, call: Call, *, blocks: bool) -> tuple[Decision, InFlightCall]:
         decision, opened = self.session.decide(call, blocks=blocks)
         if isinstance(decision, (GoLive, Pass)) and not self.is_live:
             if self.session.mode == "update":

@@ -15,8 +15,8 @@ from reenact.boundaries.models import with_meaning
 from reenact.boundaries.packed import kept_body, served_body
 from reenact.boundaries.urls import normal_url
 from reenact.engine.call import Call
-from reenact.engine.failures import failure_data, rebuild
-from reenact.engine.session import Session
+from reenact.engine.codecs import dump_exception, load_exception
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 from reenact.policy.placeholder import PLACEHOLDER
 from reenact.policy.screen import Screen
@@ -92,11 +92,11 @@ class Errors:
 
     def dump(self, error: BaseException) -> Data:
         """What is recorded of ``error``."""
-        return failure_data(error)
+        return dump_exception(error)
 
     def load(self, data: Any) -> BaseException:
         """The exception that ``data`` was recorded of."""
-        return rebuild(data)
+        return load_exception(data)
 
 
 def sketch_of(session: Session, request: Request) -> Call:

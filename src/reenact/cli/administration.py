@@ -9,7 +9,7 @@ from typing import Any
 
 from reenact.cli.client import Client, part, signed_in_client
 from reenact.cli.listing import NOTHING, Column, print_table, told, when
-from reenact.cli.render import json_line, safe
+from reenact.cli.render import escape_controls, json_line
 from reenact.errors import UsageError
 from reenact.search.moments import read_moment
 
@@ -80,7 +80,7 @@ def _done(args: argparse.Namespace, found: Any, words: str) -> int:
     if args.json:
         print(json_line(found if found is not None else {"ok": True}))
     else:
-        print(safe(words))
+        print(escape_controls(words))
     return 0
 
 
@@ -102,7 +102,7 @@ def add_tenant(args: argparse.Namespace) -> int:
     }
     found = signed_in_client().send("POST", "/api/v1/tenants", asked)
     if not args.json:
-        print(f"tenant {safe(str(found.get('id')))}", file=sys.stderr)
+        print(f"tenant {escape_controls(str(found.get('id')))}", file=sys.stderr)
     return _invited(args, found, found.get("admin") or {})
 
 
@@ -130,10 +130,12 @@ def _tenant(client: Client, text: str) -> str:
         return named[0]
     if named:
         raise UsageError(
-            f"{len(named)} tenants are called {safe(text)}: {', '.join(named)}",
+            f"{len(named)} tenants are called {escape_controls(text)}: {', '.join(named)}",
             hint="give the id instead",
         )
-    raise UsageError(f"unknown tenant {safe(text)}", hint="see what there is: reenact tenant ls")
+    raise UsageError(
+        f"unknown tenant {escape_controls(text)}", hint="see what there is: reenact tenant ls"
+    )
 
 
 # Users
@@ -160,7 +162,7 @@ def invite(args: argparse.Namespace) -> int:
 
 def _invited(args: argparse.Namespace, found: Any, user: dict[str, Any]) -> int:
     if not args.json:
-        who = safe(str(user.get("email")))
+        who = escape_controls(str(user.get("email")))
         print(f"a link to set the password with, for {who} alone, once:", file=sys.stderr)
         if str(user.get("link")).startswith("/"):
             print(
@@ -242,7 +244,8 @@ def add_key(args: argparse.Namespace) -> int:
     found = signed_in_client().send("POST", "/api/v1/keys", asked)
     if not args.json:
         print(
-            f"key {safe(str(found.get('id')))}; it is shown now and never again:", file=sys.stderr
+            f"key {escape_controls(str(found.get('id')))}; it is shown now and never again:",
+            file=sys.stderr,
         )
     return _done(args, found, str(found.get("key")))
 

@@ -14,7 +14,7 @@ from reenact.audit.extracting import prove_record
 from reenact.audit.proof import SUFFIX, parse_proof
 from reenact.cli.client import signed_in_client
 from reenact.cli.listing import Column, print_table, since_and_until, told, when
-from reenact.cli.render import json_line, safe, size
+from reenact.cli.render import escape_controls, json_line, size
 from reenact.errors import UsageError
 
 __all__ = ["export", "head", "key", "ls", "prove"]
@@ -106,7 +106,7 @@ def _write(output: str | None, data: bytes) -> None:
         print(f"wrote {output}", file=sys.stderr)
         return
     for line in data.decode("utf-8", "replace").splitlines():
-        print(safe(line))
+        print(escape_controls(line))
 
 
 def export(args: argparse.Namespace) -> int:
@@ -124,7 +124,7 @@ def export(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line({"path": str(target), "size": written}))
     else:
-        print(f"wrote {safe(str(target))}, {size(written)}")
+        print(f"wrote {escape_controls(str(target))}, {size(written)}")
     return 0
 
 
@@ -140,5 +140,5 @@ def prove(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line({"path": str(target), "seq": found.index, "size": found.head.size}))
     else:
-        print(f"wrote {safe(str(target))}: record {found.index} of {found.head.size}")
+        print(f"wrote {escape_controls(str(target))}: record {found.index} of {found.head.size}")
     return 0

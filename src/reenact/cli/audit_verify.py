@@ -24,7 +24,7 @@ from reenact.audit.replay_proof import check_replay_proof, is_replay_proof
 from reenact.audit.verify import verify_export
 from reenact.cli.client import signed_in_client
 from reenact.cli.exchange_text import first_line
-from reenact.cli.render import clip, count, json_line, preview, safe
+from reenact.cli.render import clip, count, escape_controls, json_line, preview
 from reenact.cli.signed_in import heads_path
 from reenact.errors import AuditInvalid, UsageError
 from reenact.search.moments import moment
@@ -107,11 +107,11 @@ def _keep(heads: Heads, path: Path, keys: list[Key], before: int) -> Seen:
 def _print_report(report: Report, seen: Seen | None) -> None:
     state = "verified" if report.ok else "NOT what was signed"
     heads = count(report.heads, "head")
-    print(f"{safe(report.origin)}: {count(report.size, 'record')}, {heads}: {state}")
+    print(f"{escape_controls(report.origin)}: {count(report.size, 'record')}, {heads}: {state}")
     if report.first_at is not None and report.last_at is not None:
         print(f"  from {moment(report.first_at)} to {moment(report.last_at)}")
     for finding in report.findings[:_LISTED]:
-        print(f"  {finding.code:<18} {safe(finding.message)}")
+        print(f"  {finding.code:<18} {escape_controls(finding.message)}")
     hidden = sum(report.counts.values()) - len(report.findings[:_LISTED])
     if hidden > 0:
         print(f"  and {count(hidden, 'more finding')}")
@@ -124,9 +124,9 @@ def _print_report(report: Report, seen: Seen | None) -> None:
 
 def _print_proven(proven: tuple[str, ...], not_proven: tuple[str, ...]) -> None:
     for one in proven:
-        print(f"  proven: {safe(one)}")
+        print(f"  proven: {escape_controls(one)}")
     for one in not_proven:
-        print(f"  not proven: {safe(one)}")
+        print(f"  not proven: {escape_controls(one)}")
 
 
 # Proofs
@@ -139,8 +139,8 @@ def _record(args: argparse.Namespace, data: bytes, keys: list[Key]) -> int:
     if args.json:
         print(json_line({"ok": True, "origin": origin, "seq": envelope.seq, "record": record}))
         return 0
-    print(f"{safe(origin)} has record {envelope.seq}, of {proof.head.size}: verified")
-    print(f"  {moment(envelope.at)}  {safe(envelope.action)}")
+    print(f"{escape_controls(origin)} has record {envelope.seq}, of {proof.head.size}: verified")
+    print(f"  {moment(envelope.at)}  {escape_controls(envelope.action)}")
     print(f"  {preview(record, 4_000)}")
     return 0
 
@@ -166,15 +166,17 @@ def _replay(args: argparse.Namespace, path: Path, keys: list[Key]) -> int:
         return 0
     actor, source = shown.requested.actor, shown.requested.source
     print(
-        f"replay {safe(shown.replay_id)} of {safe(source.exchange_id if source else '?')}: verified"
+        f"replay {escape_controls(shown.replay_id)} of {escape_controls(source.exchange_id if source else '?')}: verified"
     )
-    print(f"  asked for by {safe(actor.type)} {safe(actor.id)}, {moment(shown.requested.at)}")
+    print(
+        f"  asked for by {escape_controls(actor.type)} {escape_controls(actor.id)}, {moment(shown.requested.at)}"
+    )
     if finished is not None:
         verdict = finished.diff_summary.verdict if finished.diff_summary else ""
         words = " ".join(filter(None, (finished.outcome, finished.code, verdict)))
-        print(f"  ended {moment(finished.at)}: {safe(words)}")
+        print(f"  ended {moment(finished.at)}: {escape_controls(words)}")
         if finished.trace_digest:
-            print(f"  trace {safe(finished.trace_digest)}")
+            print(f"  trace {escape_controls(finished.trace_digest)}")
     for name, value in values.items():
         print(f"  {name:<8} {_gist(value)}")
     _print_proven(shown.proven, shown.not_proven)
@@ -187,13 +189,15 @@ def _gist(value: Any) -> str:
         return preview(_plain(value), _SHOWN)
     if isinstance(value.get("error"), dict):
         error = value["error"]
-        return clip(safe(f"{error.get('type')}: {error.get('message', '')}"), _SHOWN)
+        return clip(escape_controls(f"{error.get('type')}: {error.get('message', '')}"), _SHOWN)
     payload = value["result"] if isinstance(value.get("result"), dict) else value
     body, properties = (payload.get(name) or {} for name in ("body", "properties"))
     if not (isinstance(body, dict) and isinstance(properties, dict) and (body or properties)):
         return preview(_plain(value), _SHOWN)
     content = body.get("text") or body.get("base64") or ""
-    return clip(safe(" ".join(filter(None, (first_line(properties), str(content))))), _SHOWN)
+    return clip(
+        escape_controls(" ".join(filter(None, (first_line(properties), str(content))))), _SHOWN
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ from reenact._system import pause, start_clock
 from reenact.cli.batch_text import print_causes, print_plan, print_progress, progress_line
 from reenact.cli.client import Client, part, signed_in_client
 from reenact.cli.listing import Column, ended, print_table, told, when
-from reenact.cli.render import json_line, safe
+from reenact.cli.render import escape_controls, json_line
 from reenact.cli.saved import to_search
 from reenact.cli.waiting import exit_code
 from reenact.errors import ServerUnusable, UsageError
@@ -57,7 +57,9 @@ def plan(args: argparse.Namespace) -> int:
         print(json_line(found))
         return 0
     print_plan(found)
-    print(f"nothing has run yet; run it with: reenact batch run {safe(found['batchId'])}")
+    print(
+        f"nothing has run yet; run it with: reenact batch run {escape_controls(found['batchId'])}"
+    )
     return 0
 
 
@@ -139,7 +141,7 @@ def _wait(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
                     raise
                 pause(_AGAIN)
     except KeyboardInterrupt:
-        name = safe(batch["batchId"])
+        name = escape_controls(batch["batchId"])
         print(f"\nreenact: the batch goes on; end it: reenact batch cancel {name}", file=sys.stderr)
         raise
 

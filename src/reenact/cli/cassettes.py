@@ -12,7 +12,7 @@ from typing import Any
 from reenact._system import start_clock
 from reenact.cli.asked import Asked, collect, read_report
 from reenact.cli.inventory import Cassette, files_of, find_tapes, look_at
-from reenact.cli.render import count, json_line, rows, safe, size
+from reenact.cli.render import count, escape_controls, json_line, rows, size
 from reenact.cli.staleness import Project
 from reenact.errors import UsageError
 from reenact.policy.places import find_root
@@ -53,7 +53,7 @@ def _project(folder: Path) -> Project:
 
 
 def _row(one: Cassette, project: Project, now: int) -> tuple[str, ...]:
-    name, manifest = safe(str(one.path)), one.manifest
+    name, manifest = escape_controls(str(one.path)), one.manifest
     if manifest is None:
         return (name, "-", "-", size(one.size), "-", "-", one.status)
     made = manifest.completed_at or manifest.created_at
@@ -102,7 +102,11 @@ def stale(args: argparse.Namespace) -> int:
         if args.json:
             print(json_line({"path": str(path), "reasons": reasons}))
         else:
-            print("\n".join(f"{safe(str(path))}: {safe(reason)}" for reason in reasons))
+            print(
+                "\n".join(
+                    f"{escape_controls(str(path))}: {escape_controls(reason)}" for reason in reasons
+                )
+            )
     _say(f"{len(old):,} of {count(len(found), 'cassette')} should be recorded again", args)
     return _FOUND if old else 0
 
@@ -111,7 +115,7 @@ def unused(args: argparse.Namespace) -> int:
     """The command ``cassettes unused``."""
     found, left = _unused(_folder(args.dir), _asked(args))
     for path in left:
-        print(json_line({"path": str(path)}) if args.json else safe(str(path)))
+        print(json_line({"path": str(path)}) if args.json else escape_controls(str(path)))
     _say(f"no test asks for {len(left):,} of {count(found, 'cassette')}", args)
     return _FOUND if left else 0
 
@@ -120,7 +124,11 @@ def prune(args: argparse.Namespace) -> int:
     """The command ``cassettes prune``. All are listed before the first one goes."""
     found, left = _unused(_folder(args.dir), _asked(args))
     for path in left:
-        print(json_line({"path": str(path), "removed": args.yes}) if args.json else safe(str(path)))
+        print(
+            json_line({"path": str(path), "removed": args.yes})
+            if args.json
+            else escape_controls(str(path))
+        )
     if not args.yes:
         _say(
             f"{len(left):,} of {count(found, 'cassette')} would be removed; add --yes to do it",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli.places import recording_at
-from reenact.cli.render import count, json_line, safe
+from reenact.cli.render import count, escape_controls, json_line
 from reenact.cli.running import report, unreadable
 from reenact.errors import RecordingError, UsageError
 from reenact.store.verify import Report
@@ -53,9 +53,9 @@ def _accept(found: Report, args: argparse.Namespace) -> None:
             *(("signature good",) if args.key else ()),
             f"content {manifest.integrity.content_hash}",
         )
-        print(f"{safe(str(found.path))}: ok, {', '.join(facts)}")
+        print(f"{escape_controls(str(found.path))}: ok, {', '.join(facts)}")
         for note in found.notes:
-            print(f"  note: {safe(note)}")
+            print(f"  note: {escape_controls(note)}")
 
 
 def _as_json(found: Report, *, signed: bool) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _reject(text: str, error: RecordingError, *, as_json: bool) -> None:
         print(json_line({"path": text, "ok": False, "error": error.to_json()}), flush=True)
     else:
         where = f" at {place}" if place else ""
-        print(f"{safe(text)}: {_verdict(error)}{safe(where)}", flush=True)
+        print(f"{escape_controls(text)}: {_verdict(error)}{escape_controls(where)}", flush=True)
     report(error)
 
 
@@ -123,7 +123,9 @@ def sign(args: argparse.Namespace) -> int:
         print(json_line({"path": str(path), "signature": str(signature)}))
     else:
         events = count(found.manifest.event_count, "event")
-        print(f"{safe(str(path))}: verified and signed, {events}; see {safe(str(signature))}")
+        print(
+            f"{escape_controls(str(path))}: verified and signed, {events}; see {escape_controls(str(signature))}"
+        )
     return 0
 
 
@@ -131,6 +133,8 @@ def _made(private: Path, public: Path, args: argparse.Namespace) -> int:
     if args.json:
         print(json_line({"privateKey": str(private), "publicKey": str(public)}))
     else:
-        print(f"private key: {safe(str(private))} (sign with it, give it to nobody)")
-        print(f"public key: {safe(str(public))} (others check with it: reenact verify --key)")
+        print(f"private key: {escape_controls(str(private))} (sign with it, give it to nobody)")
+        print(
+            f"public key: {escape_controls(str(public))} (others check with it: reenact verify --key)"
+        )
     return 0

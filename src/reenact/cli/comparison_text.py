@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from reenact.cli.diff_text import in_words
 from reenact.cli.divergence_text import divergence_lines
 from reenact.cli.exchange_text import milliseconds
-from reenact.cli.render import clip, count, preview, safe
+from reenact.cli.render import clip, count, escape_controls, preview
 
 __all__ = ["ComparisonPrinter"]
 
@@ -31,7 +31,7 @@ class ComparisonPrinter:
         """The verdict first, then what it rests on. What is the same is only counted."""
         self._line(_verdict(found))
         if found.get("first"):
-            self._line(f"  first   {safe(found['first'])}")
+            self._line(f"  first   {escape_controls(found['first'])}")
         self._facts(found)
         for name in ("start", "result"):
             if found.get(name):
@@ -50,10 +50,10 @@ class ComparisonPrinter:
         revision, took = (found.get(name) or {} for name in ("revision", "duration"))
         before, after = _status(found, "before"), _status(found, "after")
         if before != after or (found.get("ending") or {}).get("after") in ("failed", "refused"):
-            self._line(f"  status  {safe(before)} -> {safe(after)}")
+            self._line(f"  status  {escape_controls(before)} -> {escape_controls(after)}")
         if revision.get("before") != revision.get("after"):
             self._line(
-                f"  route   {safe(str(revision.get('before')))} -> {safe(str(revision.get('after')))}"
+                f"  route   {escape_controls(str(revision.get('before')))} -> {escape_controls(str(revision.get('after')))}"
             )
         self._line(
             f"  took    {milliseconds(took.get('before'))} -> {milliseconds(took.get('after'))}"
@@ -69,7 +69,7 @@ class ComparisonPrinter:
         for one in others[: _LISTED * 5]:
             name = one.get("path") or one.get("operation") or "?"
             self._line(
-                f"  {_STATES.get(one.get('state', ''), '?')} {safe(str(name))}{_remarks(one)}"
+                f"  {_STATES.get(one.get('state', ''), '?')} {escape_controls(str(name))}{_remarks(one)}"
             )
             self._changes(one.get("changes") or [], "      ")
         if len(others) > _LISTED * 5:
@@ -84,7 +84,7 @@ class ComparisonPrinter:
 
     def _change(self, one: dict[str, Any]) -> Iterator[str]:
         noise = "  (noise)" if one.get("noise") else ""
-        yield f"{_SIGNS.get(one.get('op', ''), '?')} {safe(str(one.get('path') or '/'))}{noise}"
+        yield f"{_SIGNS.get(one.get('op', ''), '?')} {escape_controls(str(one.get('path') or '/'))}{noise}"
         before, after = one.get("before"), one.get("after")
         if isinstance(before, str) and isinstance(after, str) and _is_prose(before, after):
             yield f"    {in_words(before, after, self._out)}"
@@ -122,5 +122,5 @@ def _verdict(found: dict[str, Any]) -> str:
         for name, number in counts.items()
         if isinstance(number, int) and number
     )
-    verdict = safe(str(found.get("verdict")))
+    verdict = escape_controls(str(found.get("verdict")))
     return f"{verdict}: {told}" if told else verdict

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from reenact.boundaries.explaining import TIERS, Covered, Module, covered_places, plumbing
-from reenact.cli.render import count, json_line, rows, safe
+from reenact.cli.render import count, escape_controls, json_line, rows
 from reenact.runs.explaining import imported_by
 
 __all__ = ["explain"]
@@ -71,6 +71,9 @@ def _modules(modules: Sequence[Module]) -> list[str]:
     if not modules:
         return []
     shown = [one for one in modules if one.reason != "the standard library"]
-    table = [("module", "tier", "why"), *((safe(one.name), one.tier, one.reason) for one in shown)]
+    table = [
+        ("module", "tier", "why"),
+        *((escape_controls(one.name), one.tier, one.reason) for one in shown),
+    ]
     rest = count(len(modules) - len(shown), "module")
     return ["", *rows(table), f"and {rest} of the standard library: plumbing"]

@@ -14,7 +14,7 @@ from reenact.cli.diff_text import Printer
 from reenact.cli.pages import write_page
 from reenact.cli.parsing import columns
 from reenact.cli.places import recording_at
-from reenact.cli.render import count, json_line, safe, size
+from reenact.cli.render import count, escape_controls, json_line, size
 from reenact.policy.index import load_policy
 from reenact.policy.matching import Rules
 from reenact.policy.places import find_root
@@ -89,10 +89,10 @@ def _page(one: LogSource, other: LogSource, rules: Rules, args: argparse.Namespa
         left = {"left": data["left"]} if note else {}
         print(json_line({"version": VERSION, **about, "counts": data["counts"], **left}))
     else:
-        print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
+        print(f"wrote {escape_controls(str(target))}, {size(len(document))}", file=sys.stderr)
         if note:
             print(f"it shows {note}", file=sys.stderr)
-            places = f"{safe(str(args.one))} {safe(str(args.other))}"
+            places = f"{escape_controls(str(args.one))} {escape_controls(str(args.other))}"
             print(f"for all of them: reenact diff {places}", file=sys.stderr)
         print(_sum(found, comparison.left_out), file=sys.stderr)
     return 1 if _differ(found) else 0

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from reenact.cli.render import clip, count, preview, safe
+from reenact.cli.render import clip, count, escape_controls, preview
 from reenact.cli.screen import has_colour
 from reenact.cli.summary import summary
+from reenact.diff.sequences import WordChange, word_diff
 from reenact.diff.values import Difference
-from reenact.diff.words import Piece, word_diff
 from reenact.format.canonical import digest
 from reenact.format.paths import join
 from reenact.views.comparing import Change, LanePair
@@ -68,13 +68,13 @@ class Printer:
             if before == step.seq:
                 self._difference(found)
             else:
-                self._line(f"    {safe(join(found.path))}: as at event {before}")
+                self._line(f"    {escape_controls(join(found.path))}: as at event {before}")
         if len(differences) > _LISTED:
             self._line(f"    and {count(len(differences) - _LISTED, 'more place')}")
 
     def _difference(self, found: Difference) -> None:
         kind = "" if found.kind == "changed" else f" ({found.kind})"
-        self._line(f"    {safe(join(found.path))}{kind}")
+        self._line(f"    {escape_controls(join(found.path))}{kind}")
         one, other = found.expected, found.observed
         if isinstance(one, str) and isinstance(other, str) and len(one + other) < _MOST_WORDS:
             # Never cut: the change may be anywhere in it.
@@ -126,13 +126,13 @@ def _gist(found: Difference) -> str:
     return digest([found.kind, found.expected, found.observed])
 
 
-def _words(pieces: list[Piece], marks: _Marks) -> Iterator[str]:
+def _words(pieces: list[WordChange], marks: _Marks) -> Iterator[str]:
     """What differs, with a little of what is the same around it."""
     for number, (kind, text) in enumerate(pieces):
         start, end = marks[kind]
         if kind == "same":
             text = _middle(text, first=not number, last=number == len(pieces) - 1)
-        yield f"{start}{safe(text)}{end}"
+        yield f"{start}{escape_controls(text)}{end}"
 
 
 def _middle(text: str, *, first: bool, last: bool) -> str:

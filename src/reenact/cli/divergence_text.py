@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from reenact.cli.render import clip, count, preview, safe
-from reenact.engine.divergence import Divergence, Gap
+from reenact.cli.render import clip, count, escape_controls, preview
+from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import UsageError
 from reenact.exchange.comparison.operations import name_operation, request_in
 from reenact.exchange.comparison.verdicts import ANSWERS
@@ -50,7 +50,7 @@ def divergence_lines(divergences: Iterable[Any], width: int) -> Iterator[str]:
         if one.known is None:
             yield f"divergence  {preview(one.raw, _VALUE)}"
             continue
-        yield f"divergence  {safe(one.known.code)}: {_operation(one.known)}"
+        yield f"divergence  {escape_controls(one.known.code)}: {_operation(one.known)}"
         yield from (f"  {line}" for line in _about(one.known, one.answer, room))
     if len(told) > _TOLD:
         yield ""
@@ -75,9 +75,9 @@ def _operation(one: Divergence) -> str:
     """What was called, as among the calls."""
     seen = one.expected if one.code == "event_missing" else one.observed or one.expected
     if seen is None:
-        return f"lane {safe(one.lane)}"
+        return f"lane {escape_controls(one.lane)}"
     request = request_in(seen.request) if isinstance(seen.request, dict) else None
-    return safe(name_operation(seen.operation or seen.type, request))
+    return escape_controls(name_operation(seen.operation or seen.type, request))
 
 
 def _about(one: Divergence, answer: str, width: int) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _about(one: Divergence, answer: str, width: int) -> Iterator[str]:
     if shown and more:
         yield f"and {count(more, 'more place')}"
     if not shown:
-        yield from _wrapped(safe(one.detail), width)
+        yield from _wrapped(escape_controls(one.detail), width)
     if answer:
         yield answer
 
@@ -107,9 +107,9 @@ def _pointer(path: str) -> str:
     try:
         steps = parse(path)
     except UsageError:
-        return clip(safe(path), _VALUE)
+        return clip(escape_controls(path), _VALUE)
     inside = steps if steps[:1] == ("request",) else ("request", *steps)
-    return clip(safe(spell_pointer(inside)), _VALUE)
+    return clip(escape_controls(spell_pointer(inside)), _VALUE)
 
 
 def _value(value: Any) -> str:

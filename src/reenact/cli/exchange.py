@@ -14,7 +14,7 @@ from reenact.cli.exchange_text import ExchangePrinter
 from reenact.cli.listing import NOTHING, Column, ended, print_table, since_and_until, told, when
 from reenact.cli.newest import LAST, exchange_id, replay_id
 from reenact.cli.parsing import columns
-from reenact.cli.render import count, json_line, safe
+from reenact.cli.render import count, escape_controls, json_line
 from reenact.cli.saved import save, to_search
 from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
 from reenact.errors import UsageError
@@ -76,7 +76,7 @@ def ls(args: argparse.Namespace) -> int:
     client = signed_in_client()
     if args.save is not None:
         save(client, args.save, to_search(args, start_clock()()))
-        told_of = f"saved; replay it: reenact batch plan --saved {safe(args.save)!r}"
+        told_of = f"saved; replay it: reenact batch plan --saved {escape_controls(args.save)!r}"
         print(f"reenact: {told_of}", file=sys.stderr)
     found = client.items("/api/v1/exchanges", query, args.limit)
     print_table(args, found, _TABLE, "no such exchange")
@@ -137,8 +137,8 @@ def _with_its_source(client: Client, name: str) -> Any:
         replay = client.get(f"/api/v1/exchanges/{part(name)}").get("replay")
         if not replay:
             raise UsageError(
-                f"exchange {safe(name)} is no replay",
-                hint=f"reenact exchange diff {safe(name)} OTHER",
+                f"exchange {escape_controls(name)} is no replay",
+                hint=f"reenact exchange diff {escape_controls(name)} OTHER",
             )
         name = replay["replayId"]
     return client.get(f"/api/v1/replays/{part(name)}/diff")
@@ -163,7 +163,7 @@ def cancel(args: argparse.Namespace) -> int:
     else:
         state = str(found.get("state"))
         told = "" if state in TERMINAL else ", and was told to end"
-        print(f"replay {safe(name)} is {safe(state)}{told}")
+        print(f"replay {escape_controls(name)} is {escape_controls(state)}{told}")
     return 0
 
 
@@ -187,9 +187,11 @@ def learn(args: argparse.Namespace) -> int:
         return 0
     rules = found.get("rules") or []
     route = f"{found.get('app')} {found.get('route')}"
-    print(f"{safe(route)}: {count(len(rules), 'noise rule')} now")
+    print(f"{escape_controls(route)}: {count(len(rules), 'noise rule')} now")
     for rule in rules:
-        print(f"  {safe(str(rule.get('kind', 'ignore'))):<10} {safe(str(rule.get('path')))}")
+        print(
+            f"  {escape_controls(str(rule.get('kind', 'ignore'))):<10} {escape_controls(str(rule.get('path')))}"
+        )
     return 0
 
 
@@ -206,6 +208,6 @@ def prove(args: argparse.Namespace) -> int:
         print(json_line({"path": str(target), "size": len(data)}))
     else:
         print(
-            f"wrote {safe(str(target))}; verify it with: reenact audit verify {safe(str(target))}"
+            f"wrote {escape_controls(str(target))}; verify it with: reenact audit verify {escape_controls(str(target))}"
         )
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from reenact.cli.divergence_text import divergence_lines
-from reenact.cli.render import clip, count, preview, safe
+from reenact.cli.render import clip, count, escape_controls, preview
 from reenact.search.moments import moment
 
 __all__ = ["ExchangePrinter", "first_line", "milliseconds"]
@@ -57,7 +57,7 @@ class ExchangePrinter:
         yield ""
         error = exchange.get("error")
         if error:
-            yield f"error   {safe(str(error.get('type')))}: {safe(str(error.get('message', '')))}"
+            yield f"error   {escape_controls(str(error.get('type')))}: {escape_controls(str(error.get('message', '')))}"
         if exchange.get("result"):
             yield from _payload("result", exchange["result"])
         for one in exchange.get("replays") or []:
@@ -65,7 +65,7 @@ class ExchangePrinter:
             ended = f"{one['ending']}{http}" if one.get("ending") in ("failed", "refused") else ""
             words = (str(one.get("state")), str(one.get("verdict") or ""), ended)
             told = ", ".join(filter(None, words))
-            yield f"replay  {safe(str(one.get('replayId')))}  {safe(told)}"
+            yield f"replay  {escape_controls(str(one.get('replayId')))}  {escape_controls(told)}"
 
 
 def _head(exchange: dict[str, Any]) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _head(exchange: dict[str, Any]) -> Iterator[str]:
     took = milliseconds(exchange.get("duration") or 0.0)
     http = ((exchange.get("result") or {}).get("properties") or {}).get("http.status")
     ended = f"{status} with HTTP {http}" if http else status
-    yield f"{safe(str(exchange.get('exchangeId')))}  {safe(ended)} in {took}"
+    yield f"{escape_controls(str(exchange.get('exchangeId')))}  {escape_controls(ended)} in {took}"
     place = "/".join(filter(None, (exchange.get("app"), exchange.get("environment"))))
     facts = (
         ("route", f"{exchange.get('routeId')}  {exchange.get('revision') or ''}"),
@@ -86,22 +86,22 @@ def _head(exchange: dict[str, Any]) -> Iterator[str]:
     )
     for name, value in facts:
         if value.strip():
-            yield f"  {name:<14} {safe(value.strip())}"
+            yield f"  {name:<14} {escape_controls(value.strip())}"
 
 
 def _payload(name: str, payload: dict[str, Any]) -> Iterator[str]:
     properties = payload.get("properties") or {}
-    yield f"{name:<7} {safe(first_line(properties))}".rstrip()
+    yield f"{name:<7} {escape_controls(first_line(properties))}".rstrip()
     for header, value in payload.get("headers") or []:
-        yield f"  {safe(str(header))}: {safe(str(value))}"
+        yield f"  {escape_controls(str(header))}: {escape_controls(str(value))}"
     for key, value in properties.items():
         if key not in _IN_FIRST_LINE:
-            yield f"  {safe(key)} = {preview(value, _VALUE)}"
+            yield f"  {escape_controls(key)} = {preview(value, _VALUE)}"
     body = payload.get("body") or {}
     if body.get("clipped") is not None:
         yield f"  body of {body['clipped']:,} bytes, too large to be kept"
     elif body.get("type", "none") != "none":
-        yield f"  {clip(safe(body.get('text') or body.get('base64') or ''), _VALUE * 5)}"
+        yield f"  {clip(escape_controls(body.get('text') or body.get('base64') or ''), _VALUE * 5)}"
 
 
 def first_line(properties: dict[str, Any]) -> str:
@@ -130,15 +130,17 @@ def _processor(one: dict[str, Any], depth: int) -> Iterator[str]:
     indent = "  " * depth
     mark = _MARKS.get(one.get("status") or "completed", "?")
     iteration = one.get("iteration")
-    name = safe(str(one.get("processorId"))) + ("" if iteration is None else f"[{iteration}]")
-    kind = "" if one.get("kind", "step") == "step" else f" ({safe(one['kind'])})"
-    branch = f" -> {safe(one['branch'])}" if one.get("branch") else ""
+    name = escape_controls(str(one.get("processorId"))) + (
+        "" if iteration is None else f"[{iteration}]"
+    )
+    kind = "" if one.get("kind", "step") == "step" else f" ({escape_controls(one['kind'])})"
+    branch = f" -> {escape_controls(one['branch'])}" if one.get("branch") else ""
     took = milliseconds(one.get("duration") or 0.0)
     yield f"{mark} {one.get('seq', 0):>4}  {indent}{name}{kind}{branch}  {took}"
     space = f"        {indent}  "
     if one.get("error"):
         error = one["error"]
-        yield f"{space}{safe(str(error.get('type')))}: {safe(str(error.get('message', '')))}"
+        yield f"{space}{escape_controls(str(error.get('type')))}: {escape_controls(str(error.get('message', '')))}"
     changes = one.get("changes") or []
     for change in changes[:_SHOWN_CHANGES]:
         yield f"{space}{_change(change)}"
@@ -147,7 +149,7 @@ def _processor(one: dict[str, Any], depth: int) -> Iterator[str]:
 
 
 def _change(change: dict[str, Any]) -> str:
-    path = safe(str(change.get("path")))
+    path = escape_controls(str(change.get("path")))
     if change.get("op") == "remove":
         return f"- {path}"
     sign = "+" if change.get("op") == "add" else "~"
@@ -159,4 +161,4 @@ def _call(call: dict[str, Any]) -> str:
     status = response.get("status") if isinstance(response, dict) else None
     end = f" -> {status}" if status is not None else " failed" if error else ""
     owner = f"  by {call['processorSeq']}" if call.get("processorSeq") else ""
-    return f"  {call.get('seq', 0):>4}  {safe(str(call.get('operation')))}{safe(end)}{owner}"
+    return f"  {call.get('seq', 0):>4}  {escape_controls(str(call.get('operation')))}{escape_controls(end)}{owner}"

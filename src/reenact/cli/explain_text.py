@@ -11,11 +11,11 @@ import msgspec
 
 from reenact.cli.diff_text import in_words
 from reenact.cli.parsing import broken
-from reenact.cli.render import clip, count, preview, safe
+from reenact.cli.render import clip, count, escape_controls, preview
 from reenact.cli.summary import summary
-from reenact.diff.text import cells
-from reenact.engine.divergence import Gap
-from reenact.engine.rendering import render
+from reenact.diff.terminal_text import cell_width
+from reenact.engine.divergence.model import Gap
+from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.views.causes.case import Case, Cause, Near, Way
 from reenact.views.explaining import Explanation
 
@@ -46,16 +46,17 @@ class Printer:
     def print(self, found: Explanation) -> None:
         """All of it: the divergence, what differs, what stands around it, why, and what to do."""
         bare = msgspec.structs.replace(found.case.divergence, paths=[], more_paths=0, hint="")
-        self._line(render(bare, width=self._width or 1 << 16))
+        self._line(render_divergence(bare, width=self._width or 1 << 16))
         self._section("difference", self._gaps(found.case))
         self._section(
-            f"around it, in lane {safe(found.case.divergence.lane)}", self._around(found.case)
+            f"around it, in lane {escape_controls(found.case.divergence.lane)}",
+            self._around(found.case),
         )
         self._section("likely causes" if found.causes else "causes", self._causes(found))
         if found.settle is not None:
             self._section("what would settle it", self._way(found.settle, "  "))
         if any(way.policy is not None for cause in found.causes for way in cause.ways):
-            name = safe(found.case.policy) or "ID"
+            name = escape_controls(found.case.policy) or "ID"
             self._section("rules", self._wrapped(_RULES.format(name=name), "  ", "  "))
 
     def _line(self, text: str) -> None:
@@ -71,14 +72,14 @@ class Printer:
 
     def _wrapped(self, text: str, first: str, then: str) -> Iterator[str]:
         """``text``, which is safe already, broken at its words."""
-        room = (self._width or 1 << 16) - max(cells(first), cells(then))
+        room = (self._width or 1 << 16) - max(cell_width(first), cell_width(then))
         for number, line in enumerate(broken(text, room)):
             yield f"{then if number else first}{line}"
 
     def _gaps(self, case: Case) -> Iterator[str]:
         for gap in case.divergence.paths:
             kind = "" if gap.kind == "changed" else f" ({gap.kind})"
-            yield self._clipped(f"  {safe(gap.path)}{kind}")
+            yield self._clipped(f"  {escape_controls(gap.path)}{kind}")
             yield from self._values(gap)
         if case.divergence.more_paths:
             yield f"  and {count(case.divergence.more_paths, 'more place')}"
@@ -119,8 +120,8 @@ class Printer:
         asked = case.divergence.observed
         if asked is not None:
             data = asked.data if isinstance(asked.data, dict) else {}
-            model = f"{safe(asked.operation)}, " if asked.type == "llm_request" else ""
-            what = model + (summary(asked.type, data) or safe(asked.operation))
+            model = f"{escape_controls(asked.operation)}, " if asked.type == "llm_request" else ""
+            what = model + (summary(asked.type, data) or escape_controls(asked.operation))
             yield self._clipped(f"  + asked        {what}")
 
     def _causes(self, found: Explanation) -> Iterator[str]:
@@ -134,24 +135,24 @@ class Printer:
 
     def _cause(self, number: int, cause: Cause) -> Iterator[str]:
         head = f"  {number}. "
-        yield from self._wrapped(f"{cause.sure}: {safe(cause.text)}", head, "     ")
+        yield from self._wrapped(f"{cause.sure}: {escape_controls(cause.text)}", head, "     ")
         for fact in cause.evidence:
-            yield from self._wrapped(safe(fact), "     ", "       ")
+            yield from self._wrapped(escape_controls(fact), "     ", "       ")
         for way in cause.ways:
             yield from self._way(way, "     ")
 
     def _way(self, way: Way, indent: str) -> Iterator[str]:
         """What is to be copied is never cut, and a command is shown once."""
         again = way.command in self._said
-        text = f"{safe(way.text)} (As above.)" if again else safe(way.text)
+        text = f"{escape_controls(way.text)} (As above.)" if again else escape_controls(way.text)
         yield from self._wrapped(text, f"{indent}> ", f"{indent}  ")
         if way.policy is not None:
             said = json.dumps(way.policy, ensure_ascii=False)[1:-1]
-            yield f"{indent}    in the policy: {safe(said)}"
+            yield f"{indent}    in the policy: {escape_controls(said)}"
         if way.command and not again:
             self._said.add(way.command)
-            yield f"{indent}    {safe(way.command)}"
+            yield f"{indent}    {escape_controls(way.command)}"
 
 
 def _what(near: Near) -> str:
-    return summary(near.type, near.data) or safe(near.name)
+    return summary(near.type, near.data) or escape_controls(near.name)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.cli.parsing import (
-    NEAREST,
-    RECORDING,
-    Parser,
-    json_flag,
-    recording,
-    root,
-)
+from reenact.cli.parsing import NEAREST, RECORDING, Parser, json_flag, recording, root
 
 __all__ = ["ARGUMENTS", "FORMATS"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reenact.cli.places import recording_at
-from reenact.cli.render import count, json_line, safe, size
+from reenact.cli.render import count, escape_controls, json_line, size
 from reenact.cli.running import report
 from reenact.errors import RecordingExists, UsageError
 from reenact.interop.foreign import Made
@@ -60,13 +60,15 @@ def _tell(moved: Moved, *, as_json: bool) -> None:
         print(json_line(moved.to_json()))
     elif moved.status == "imported":
         print(
-            f"{safe(str(moved.source))} -> {safe(str(moved.target))}: "
+            f"{escape_controls(str(moved.source))} -> {escape_controls(str(moved.target))}: "
             f"{count(moved.calls, 'call')}, {count(moved.hidden, 'value')} hidden"
         )
     elif moved.status == "kept":
-        print(f"{safe(str(moved.source))}: {safe(str(moved.target))} is there already, kept")
+        print(
+            f"{escape_controls(str(moved.source))}: {escape_controls(str(moved.target))} is there already, kept"
+        )
     elif moved.status == "skipped":
-        print(f"{safe(str(moved.source))}: no recording, left alone")
+        print(f"{escape_controls(str(moved.source))}: no recording, left alone")
     if moved.error is not None:
         report(moved.error)
     _tell_losses(str(moved.source), moved.losses)
@@ -74,12 +76,15 @@ def _tell(moved: Moved, *, as_json: bool) -> None:
 
 def _tell_losses(name: str, losses: Iterable[Loss]) -> None:
     for loss in losses:
-        print(f"{safe(name)}: lost {loss.count} x {loss.kind}: {loss.what}", file=sys.stderr)
+        print(
+            f"{escape_controls(name)}: lost {loss.count} x {loss.kind}: {loss.what}",
+            file=sys.stderr,
+        )
 
 
 def _sum_up(source: Path, done: list[Moved]) -> None:
     if not done:
-        print(f"{safe(str(source))}: there is no cassette in it")
+        print(f"{escape_controls(str(source))}: there is no cassette in it")
     if len(done) < 2:
         return
     states = Counter(one.status for one in done)
@@ -133,5 +138,5 @@ def _tell_export(
         print(json_line(told))
     elif args.file != "-":
         length = size(len(made.content))
-        print(f"{safe(args.file)}: {count(made.calls, 'call')}, {length}, {wanted.what}")
+        print(f"{escape_controls(args.file)}: {count(made.calls, 'call')}, {length}, {wanted.what}")
     _tell_losses(args.path, losses)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reenact.engine.branch_point import At
+from reenact.engine.fork.plan import At
 from reenact.errors import UsageError
 from reenact.runs.forking import ForkOptions
 from reenact.runs.forking import fork as fork_run

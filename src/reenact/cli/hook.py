@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.cli.inventory import find_tapes, status_of
-from reenact.cli.render import count, json_line, safe
+from reenact.cli.render import count, escape_controls, json_line
 from reenact.cli.staleness import Project
 from reenact.errors import PolicyRefused, RecordingError
 from reenact.format.event import Event
@@ -55,7 +55,9 @@ def check(args: argparse.Namespace) -> int:
             told = {"path": str(one.path), "what": one.what, "hint": one.hint}
             print(json_line(told))
         else:
-            print(f"{safe(str(one.path))}: {safe(one.what)}\n  hint: {safe(one.hint)}")
+            print(
+                f"{escape_controls(str(one.path))}: {escape_controls(one.what)}\n  hint: {escape_controls(one.hint)}"
+            )
     if findings and not args.json:
         bad, whole = len({one.path for one in findings}), count(len(tapes) + len(foreign), "file")
         print(f"reenact: {bad:,} of {whole} refused", file=sys.stderr)

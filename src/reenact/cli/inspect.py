@@ -15,7 +15,7 @@ from typing import Any
 from reenact.cli.parent import parent_line
 from reenact.cli.parsing import columns
 from reenact.cli.places import recording_at
-from reenact.cli.render import clip, json_line, offset, pretty, safe, size
+from reenact.cli.render import clip, escape_controls, json_line, offset, pretty, size
 from reenact.cli.summary import summary
 from reenact.errors import RecordingDamaged, UsageError, ValueRefused
 from reenact.format.canonical import decode
@@ -63,7 +63,10 @@ def _tell_none(events: int, args: argparse.Namespace) -> None:
     print(f"no event matches, of {events:,}", file=sys.stderr)
     for kind in args.type or ():
         if kind not in TYPES:
-            print(f"hint: --type {safe(kind)}: {did_you_mean(kind, TYPES)}", file=sys.stderr)
+            print(
+                f"hint: --type {escape_controls(kind)}: {did_you_mean(kind, TYPES)}",
+                file=sys.stderr,
+            )
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -108,8 +111,8 @@ def _follow(path: Path, args: argparse.Namespace) -> int:
         return 0
     if path.is_dir() and not (path / MANIFEST).exists():
         print(
-            f"the writer of {safe(str(path))} is gone and never finished it\n"
-            f"hint: reenact recover {safe(str(path))}",
+            f"the writer of {escape_controls(str(path))} is gone and never finished it\n"
+            f"hint: reenact recover {escape_controls(str(path))}",
             file=sys.stderr,
         )
     return 0
@@ -182,7 +185,7 @@ class _Table:
             str(event.seq),
             offset(event.ts - self._start),
             event.lane,
-            safe(event.type),
+            escape_controls(event.type),
             size(len(payload)),
             summary(event.type, _data(event, payload)),
         )

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from reenact.engine.script import Script
+from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.errors import RecordingError, RecordingOutdated, RecordingTooNew, RecordingUnfinished
 from reenact.format.manifest import Manifest
 from reenact.policy.places import FOLDER
@@ -98,7 +98,7 @@ def look_at(path: Path, *, count: bool = False) -> Cassette:
         with open_tape(path) as source:
             calls = 0
             if count:
-                script = Script(source)
+                script = RecordedCalls(source)
                 entries = script.keep_all()
                 script.read_all()
                 calls, _ = counted(entries)

@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from reenact.cli.parsing import columns
-from reenact.cli.render import cells, clip, json_line, rows, safe
+from reenact.cli.render import cell_width, clip, escape_controls, json_line, rows
 from reenact.search.moments import moment, read_moment
 
 __all__ = [
@@ -58,7 +58,7 @@ def table_lines(
     column says goes below the line where it does not fit into it."""
     heading = tuple(heading for heading, _ in table)
     whole = rows([heading, *(_row(one, table) for one in items)])
-    if not width or max(map(cells, whole)) <= width:
+    if not width or max(map(cell_width, whole)) <= width:
         yield from whole
         return
     front = rows([heading[:-1], *(_row(one, table[:-1]) for one in items)])
@@ -76,7 +76,7 @@ def _row(item: dict[str, Any], table: Sequence[Column]) -> tuple[str, ...]:
 
 
 def _lines(column: Column, item: dict[str, Any]) -> list[str]:
-    return [safe(line) for line in column[1](item).split("\n")]
+    return [escape_controls(line) for line in column[1](item).split("\n")]
 
 
 def told(name: str, *others: str) -> Callable[[dict[str, Any]], str]:

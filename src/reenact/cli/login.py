@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from reenact.cli.client import Client
-from reenact.cli.render import json_line, safe
+from reenact.cli.render import escape_controls, json_line
 from reenact.cli.signed_in import SERVER, Login, forget, keep, login_path, read_login
 from reenact.errors import ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.link.address import Secret, parse_address
@@ -43,7 +43,9 @@ def login(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line({"server": kept.server, "who": email, "keyId": kept.key_id}))
     else:
-        print(f"signed in to {safe(kept.server)} as {safe(email)}; the key is in {safe(str(path))}")
+        print(
+            f"signed in to {escape_controls(kept.server)} as {escape_controls(email)}; the key is in {escape_controls(str(path))}"
+        )
     return 0
 
 
@@ -125,10 +127,10 @@ def logout(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line(said))
     elif known is None:
-        print(f"nobody was signed in: there is no {safe(str(login_path(os.environ)))}")
+        print(f"nobody was signed in: there is no {escape_controls(str(login_path(os.environ)))}")
     else:
         how = "the key is revoked" if revoked else "the key is forgotten here; it is still valid"
-        print(f"signed out of {safe(known.server)}: {how}")
+        print(f"signed out of {escape_controls(known.server)}: {how}")
     return 0
 
 

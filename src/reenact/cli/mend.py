@@ -10,7 +10,7 @@ from typing import Any
 
 from reenact._system import start_clock
 from reenact.cli.places import recording_at
-from reenact.cli.render import count, json_line, rows, safe
+from reenact.cli.render import count, escape_controls, json_line, rows
 from reenact.errors import RecordingDamaged, UsageError
 from reenact.format.manifest import Manifest
 from reenact.policy.redaction import Redactor
@@ -41,13 +41,13 @@ def recover(args: argparse.Namespace) -> int:
         return 0
     events = count(found.manifest.event_count, "event")
     if found.already_whole:
-        print(f"{safe(str(path))}: whole already, {events}; nothing was done")
+        print(f"{escape_controls(str(path))}: whole already, {events}; nothing was done")
         return 0
-    print(f"{safe(str(path))}: recovered, {events} kept")
+    print(f"{escape_controls(str(path))}: recovered, {events} kept")
     if found.unfinished:
         print(f"  unfinished: {count(found.unfinished, 'call')} whose answer was still coming")
     for what in found.cut or ("nothing",):
-        print(f"  cut: {safe(what)}")
+        print(f"  cut: {escape_controls(what)}")
     return 0
 
 
@@ -77,7 +77,9 @@ def migrate(args: argparse.Namespace) -> int:
     else:
         events = count(manifest.event_count, "event")
         version = manifest.format.version
-        print(f"{safe(str(new))}: {events}, now in format {version}; {safe(args.old)} is unchanged")
+        print(
+            f"{escape_controls(str(new))}: {events}, now in format {version}; {escape_controls(args.old)} is unchanged"
+        )
     return 0
 
 
@@ -150,13 +152,15 @@ def _removed_json(target: Path, removed: Removed, places: dict[int, list[str]]) 
 def _removed_text(target: Path, removed: Removed, places: dict[int, list[str]]) -> list[str]:
     total = sum(removed.by_rule.values())
     lines = [
-        f"{safe(str(target))}: {count(total, 'value')} removed "
+        f"{escape_controls(str(target))}: {count(total, 'value')} removed "
         f"from {count(len(places), 'event')} of {removed.manifest.event_count:,}, "
         f"profile {removed.manifest.redaction.profile}"
     ]
     table = [(rule, f"{number:,}") for rule, number in removed.by_rule.items()]
     lines += [f"  rule {line}" for line in rows(table, right=frozenset({1}))]
-    flat = [f"  event {seq}: {safe(path)}" for seq, paths in places.items() for path in paths]
+    flat = [
+        f"  event {seq}: {escape_controls(path)}" for seq, paths in places.items() for path in paths
+    ]
     lines += flat[:_MOST_PLACES]
     if len(flat) > _MOST_PLACES:
         lines.append(f"  and {len(flat) - _MOST_PLACES:,} more places (--json lists all)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.cli.render import safe
+from reenact.cli.render import escape_controls
 from reenact.format.manifest import Manifest
 
 __all__ = ["parent_json", "parent_line"]
@@ -16,8 +16,8 @@ def parent_line(manifest: Manifest) -> str:
     if parent is None:
         return ""
     if manifest.mode == "replay":
-        return f"replay of {safe(parent.capture_id)}"
-    return f"fork of {safe(parent.capture_id)} at event {parent.seq}"
+        return f"replay of {escape_controls(parent.capture_id)}"
+    return f"fork of {escape_controls(parent.capture_id)} at event {parent.seq}"
 
 
 def parent_json(manifest: Manifest) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from reenact.cli.render import count, json_line, rows, safe
+from reenact.cli.render import count, escape_controls, json_line, rows
 from reenact.cli.running import report
 from reenact.errors import UsageError
 from reenact.policy.files import Finding
@@ -51,7 +51,7 @@ def init(args: argparse.Namespace) -> int:
         print(json_line({"root": str(folder.parent), "written": written}))
     else:
         for path in written:
-            print(f"wrote {safe(path)}")
+            print(f"wrote {escape_controls(path)}")
     return 0
 
 
@@ -108,15 +108,17 @@ def import_x07(args: argparse.Namespace) -> int:
 
 def _tell_import(found: Import, folder: Path, written: list[str]) -> None:
     for path in written:
-        print(f"wrote {safe(path)}")
+        print(f"wrote {escape_controls(path)}")
     for name in found.kept:
-        print(f"kept {safe(str(folder / name))}, which says the same")
+        print(f"kept {escape_controls(str(folder / name))}, which says the same")
     for file, notes in groupby(found.notes, key=lambda note: note.file):
-        print(f"from {safe(file)}:")
+        print(f"from {escape_controls(file)}:")
         for note in notes:
-            print(f"  {note.fate:<{_FATE}} {safe(note.path)}: {safe(note.message)}")
+            print(
+                f"  {note.fate:<{_FATE}} {escape_controls(note.path)}: {escape_controls(note.message)}"
+            )
             if note.hint:
-                print(f"  {'':<{_FATE}} hint: {safe(note.hint)}")
+                print(f"  {'':<{_FATE}} hint: {escape_controls(note.hint)}")
     fates = [note.fate for note in found.notes]
     changed, lost = (count(fates.count(fate), "setting") for fate in ("changed", "lost"))
     print(f"imported {', '.join(found.policies)}; {changed} changed, {lost} lost")
@@ -142,7 +144,7 @@ def check(args: argparse.Namespace) -> int:
     if not ok:
         return _mistaken(findings, root / FOLDER)
     if not args.json:
-        print(f"{safe(str(root / FOLDER))}: ok")
+        print(f"{escape_controls(str(root / FOLDER))}: ok")
     return 0
 
 
@@ -151,9 +153,11 @@ def _list(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -
         print(json_line({**facts, "findings": [structs.asdict(one) for one in findings]}))
         return
     for finding in findings:
-        print(f"{safe(finding.place)}: {finding.severity}: {safe(finding.message)}")
+        print(
+            f"{escape_controls(finding.place)}: {finding.severity}: {escape_controls(finding.message)}"
+        )
         if finding.hint:
-            print(f"  hint: {safe(finding.hint)}")
+            print(f"  hint: {escape_controls(finding.hint)}")
 
 
 def _mistaken(findings: list[Finding], folder: Path) -> int:
@@ -175,7 +179,7 @@ def show(args: argparse.Namespace) -> int:
         print(json_line({**_facts(pinned, here), "settings": [asdict(one) for one in values]}))
         return 0
     facts = ((name, str(fact)) for name, fact in _facts(pinned, here).items())
-    table = [(name, safe(fact)) for name, fact in facts]
+    table = [(name, escape_controls(fact)) for name, fact in facts]
     print(*rows(table), "", *rows([("setting", "value", "from"), *map(_row, values)]), sep="\n")
     return 0
 
@@ -204,7 +208,11 @@ def _surroundings(pinned: Pinned, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _row(value: Value) -> tuple[str, str, str]:
     absent = "none" if value.name in _NAMED else "any"
-    return value.name, absent if value.value is None else safe(_spelled(value.value)), value.origin
+    return (
+        value.name,
+        absent if value.value is None else escape_controls(_spelled(value.value)),
+        value.origin,
+    )
 
 
 def _spelled(value: Any) -> str:
@@ -223,7 +231,7 @@ def pin(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line({"index": str(index), "pins": [asdict(one) for one in pins]}))
     else:
-        print(*rows([(one.id, safe(one.file), _change(one)) for one in pins]), sep="\n")
+        print(*rows([(one.id, escape_controls(one.file), _change(one)) for one in pins]), sep="\n")
     return 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli.places import PACKED, recording_at
-from reenact.cli.render import count, json_line, safe, size
+from reenact.cli.render import count, escape_controls, json_line, size
 from reenact.errors import UsageError
 from reenact.store.pack import pack as write_packed
 from reenact.store.pack import unpack as read_packed
@@ -53,7 +53,7 @@ def _tell(found: Report, target: Path, args: argparse.Namespace, remark: str) ->
         print(json_line(_as_json(found, target)))
     else:
         events = count(found.manifest.event_count, "event")
-        print(f"{safe(str(target))}: {events}, {remark}")
+        print(f"{escape_controls(str(target))}: {events}, {remark}")
 
 
 def _as_json(found: Report, target: Path) -> dict[str, Any]:

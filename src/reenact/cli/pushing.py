@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reenact.cli.client import part, signed_in_client
 from reenact.cli.places import PACKED, recording_at
-from reenact.cli.render import count, json_line, safe, size
+from reenact.cli.render import count, escape_controls, json_line, size
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes
 from reenact.store.pack import pack, unpack
@@ -37,7 +37,7 @@ def push(args: argparse.Namespace) -> int:
         print(json_line(found))
     else:
         events = count(report.manifest.event_count, "event")
-        print(f"{safe(str(found.get('captureId')))}: {events}, {size(large)}")
+        print(f"{escape_controls(str(found.get('captureId')))}: {events}, {size(large)}")
     return 0
 
 
@@ -61,7 +61,9 @@ def pull(args: argparse.Namespace) -> int:
             )
         )
     else:
-        print(f"{safe(str(target))}: {count(report.manifest.event_count, 'event')}, verified")
+        print(
+            f"{escape_controls(str(target))}: {count(report.manifest.event_count, 'event')}, verified"
+        )
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reenact.cli.render import count, safe
+from reenact.cli.render import count, escape_controls
 from reenact.runs.regression.account import Account
 from reenact.runs.regression.grouping import Group
 from reenact.runs.regression.outcome import BAD
@@ -25,15 +25,15 @@ def lines(tally: Tally) -> Iterator[str]:
 
 def _group(group: Group) -> Iterator[str]:
     known = ", known" if group.known else ""
-    yield f"{count(len(group.outcomes), 'recording')} {group.status}{known}: {safe(group.cause)}"
+    yield f"{count(len(group.outcomes), 'recording')} {group.status}{known}: {escape_controls(group.cause)}"
     for one in group.outcomes[:_LISTED]:
-        yield f"  {safe(one.recording)}"
+        yield f"  {escape_controls(one.recording)}"
     if len(group.outcomes) > _LISTED:
         yield f"  and {len(group.outcomes) - _LISTED:,} more"
     if not group.known and group.outcomes[0].detail:
         yield ""
         for line in group.outcomes[0].detail.splitlines():
-            yield f"    {safe(line)}".rstrip()
+            yield f"    {escape_controls(line)}".rstrip()
 
 
 def summary(account: Account, tally: Tally) -> str:

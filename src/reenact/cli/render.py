@@ -7,18 +7,18 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from reenact.diff.text import cells, clip, safe
+from reenact.diff.terminal_text import cell_width, clip, escape_controls
 
 __all__ = [
-    "cells",
+    "cell_width",
     "clip",
     "count",
+    "escape_controls",
     "json_line",
     "offset",
     "pretty",
     "preview",
     "rows",
-    "safe",
     "share",
     "size",
     "span",
@@ -34,7 +34,7 @@ def pretty(value: Any) -> str:
     """JSON to read: indented, with the characters of all languages, and still safe and valid."""
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=2)
-    return "\n".join(map(safe, text.split("\n")))
+    return "\n".join(map(escape_controls, text.split("\n")))
 
 
 def preview(value: Any, limit: int) -> str:
@@ -44,7 +44,7 @@ def preview(value: Any, limit: int) -> str:
         text += piece
         if len(text) > limit:
             break
-    return clip(safe(text), limit)
+    return clip(escape_controls(text), limit)
 
 
 def _pieces(value: Any, limit: int) -> Iterator[str]:
@@ -76,13 +76,13 @@ def rows(table: Sequence[tuple[str, ...]], *, right: frozenset[int] = frozenset(
     """A small table as lines: columns as wide as they need to be, those in ``right`` to the right."""
     if not table:
         return []
-    widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
+    widths = [max(map(cell_width, column)) for column in zip(*table, strict=True)]
     return ["  ".join(_padded(row, widths, right)).rstrip() for row in table]
 
 
 def _padded(row: tuple[str, ...], widths: list[int], right: frozenset[int]) -> Iterator[str]:
     for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        gap = " " * (width - cells(cell))
+        gap = " " * (width - cell_width(cell))
         yield gap + cell if place in right else cell + gap
 
 

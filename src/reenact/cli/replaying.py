@@ -12,7 +12,7 @@ import msgspec
 from reenact.cli.client import part, signed_in_client
 from reenact.cli.exchange import print_comparison
 from reenact.cli.newest import exchange_id
-from reenact.cli.render import json_line, safe
+from reenact.cli.render import escape_controls, json_line
 from reenact.cli.waiting import ask_for_replay, not_completed, wait_for
 from reenact.errors import UsageError
 from reenact.exchange.document import SECTIONS
@@ -30,7 +30,7 @@ def replay(args: argparse.Namespace) -> int:
         if args.json:
             print(json_line(asked))
         else:
-            print(safe(asked["replayId"]))
+            print(escape_controls(asked["replayId"]))
         return 0
     done = wait_for(client, asked)
     if done["state"] != "completed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.errors import UsageError
 
 __all__ = ["divergences_in"]

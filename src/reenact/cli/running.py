@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from reenact.cli.parsing import Misuse
-from reenact.cli.render import json_line, safe
+from reenact.cli.render import escape_controls, json_line
 from reenact.errors import RecordingError, ReenactError, UsageError
 
 __all__ = ["report", "report_misuse", "run", "unreadable"]
@@ -51,9 +51,9 @@ def _fail(error: ReenactError, *, as_json: bool) -> int:
 
 def report(error: ReenactError) -> None:
     """Tell the person at the screen."""
-    print(f"reenact: error: {safe(error.message)}", file=sys.stderr)
+    print(f"reenact: error: {escape_controls(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {safe(error.hint)}", file=sys.stderr)
+        print(f"hint: {escape_controls(error.hint)}", file=sys.stderr)
 
 
 _WAYS_OUT = {

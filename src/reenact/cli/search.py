@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from reenact.cli.parsing import columns
-from reenact.cli.render import count, json_line, safe
+from reenact.cli.render import count, escape_controls, json_line
 from reenact.cli.search_text import Printer, as_json, command_for, page_for
 from reenact.errors import UsageError
 from reenact.policy.places import FOLDER, find_root
@@ -44,7 +44,7 @@ def search(args: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"reenact: {safe(text)}", file=sys.stderr)
+    print(f"reenact: {escape_controls(text)}", file=sys.stderr)
 
 
 def _usual(root: Path) -> Path:
@@ -81,7 +81,7 @@ def _question(args: argparse.Namespace) -> Question:
 def _check_code(code: str) -> None:
     from typing import get_args
 
-    from reenact.engine.divergence import Code
+    from reenact.engine.divergence.model import Code
 
     if code not in get_args(Code):
         raise UsageError(

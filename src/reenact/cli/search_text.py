@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from reenact.cli.render import cells, clip, count, rows, safe
+from reenact.cli.render import cell_width, clip, count, escape_controls, rows
 from reenact.search.answering import Answer, Hit, Passage, Question, Run
 from reenact.search.asking import Term
 from reenact.search.excerpts import excerpt
@@ -60,13 +60,13 @@ class Printer:
     def _table(self, run: Run, terms: Sequence[Term]) -> None:
         table = [(str(hit.seq or "-"), clock_time(hit.ts), _what(hit)) for hit in run.hits]
         front = rows(table, right=frozenset({0}))
-        width = max(map(cells, front))
+        width = max(map(cell_width, front))
         beside = not self._width or self._width - width - 4 >= _LEAST
         for line, hit in zip(front, run.hits, strict=True):
-            start = f"  {line}{' ' * (width - cells(line))}  " if beside else " " * 6
+            start = f"  {line}{' ' * (width - cell_width(line))}  " if beside else " " * 6
             if not beside:
                 self._line(f"  {line}")
-            room = self._width - cells(start) if self._width else _WHOLE
+            room = self._width - cell_width(start) if self._width else _WHOLE
             print((start + self._found(hit, terms, room)).rstrip(), file=self._out)
 
     def _line(self, text: str) -> None:
@@ -76,9 +76,9 @@ class Printer:
         if not hit.passages:
             return ""
         first = hit.passages[0]
-        label = "" if first.role == CALL else f"{safe(first.role)}: "
+        label = "" if first.role == CALL else f"{escape_controls(first.role)}: "
         tail = f"  (+{count(first.again, 'call')})" if first.again else ""
-        return label + self._marked(first, terms, max(1, room - cells(label + tail))) + tail
+        return label + self._marked(first, terms, max(1, room - cell_width(label + tail))) + tail
 
     def _marked(self, passage: Passage, terms: Sequence[Term], room: int) -> str:
         """The marks of plain text take room; the escapes of a terminal do not."""
@@ -89,20 +89,20 @@ class Printer:
             found = excerpt(passage.text, terms, max(1, room))
         shown = ""
         for text, marked in found.pieces():
-            piece = clip(safe(text), room) if room > 0 else ""
-            room -= cells(piece)
+            piece = clip(escape_controls(text), room) if room > 0 else ""
+            room -= cell_width(piece)
             shown += f"{start}{piece}{end}" if marked and piece else piece
         return shown
 
 
 def _named(run: Run) -> str:
-    return safe(_short(run.path))
+    return escape_controls(_short(run.path))
 
 
 def _status(run: Run) -> str:
     if run.report is not None:
         return "report"
-    return f"exit {run.exit_code}" if run.exit_code else safe(run.status)
+    return f"exit {run.exit_code}" if run.exit_code else escape_controls(run.status)
 
 
 def _what(hit: Hit) -> str:
@@ -113,7 +113,7 @@ def _what(hit: Hit) -> str:
     elif hit.failed and not hit.diverged:
         outcome = "failed"
     kind = "" if hit.kind == "divergence" else hit.kind
-    words = clip(safe(" ".join(filter(None, (kind, name)))), _NAME)
+    words = clip(escape_controls(" ".join(filter(None, (kind, name)))), _NAME)
     return f"{words} {outcome}".rstrip()
 
 

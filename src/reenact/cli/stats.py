@@ -12,7 +12,7 @@ from typing import Any
 
 from reenact.cli.parent import parent_json, parent_line
 from reenact.cli.places import recording_at
-from reenact.cli.render import count, json_line, rows, safe, share, size, span
+from reenact.cli.render import count, escape_controls, json_line, rows, share, size, span
 from reenact.format import lane as lanes
 from reenact.format.manifest import Manifest
 from reenact.store.layout import BLOBS, EVENTS, MANIFEST, SEALED, SIGNATURE, TORN
@@ -146,7 +146,7 @@ def _as_text(path: Path, manifest: Manifest, numbers: _Numbers) -> list[str]:
     disk = _on_disk(path)
     total = disk.pop("total")
     return [
-        f"{safe(str(path))}: {count(manifest.event_count, 'event')}, "
+        f"{escape_controls(str(path))}: {count(manifest.event_count, 'event')}, "
         f"{count(len(numbers.lanes), 'lane')}, {size(total)} on disk",
         f"  recorded   {_moment(manifest.created_at)}, {span(_span(numbers))}, "
         f"status {manifest.status}, redaction {manifest.redaction.profile}",
@@ -183,7 +183,9 @@ def _repetition(manifest: Manifest, numbers: _Numbers) -> str:
 
 
 def _section(title: str, cells: dict[str, str]) -> list[str]:
-    lines = rows([(safe(name), cell) for name, cell in cells.items()], right=frozenset({1}))
+    lines = rows(
+        [(escape_controls(name), cell) for name, cell in cells.items()], right=frozenset({1})
+    )
     return [f"  {title}", *(f"    {line}" for line in lines)] if lines else []
 
 
@@ -201,7 +203,8 @@ def _lane_section(numbers: _Numbers) -> list[str]:
 def _biggest(numbers: _Numbers) -> list[str]:
     table = [("seq", "type", "size", "stored as")]
     table += [
-        (str(one.seq), safe(one.type), size(one.size), size(one.stored)) for one in numbers.biggest
+        (str(one.seq), escape_controls(one.type), size(one.size), size(one.stored))
+        for one in numbers.biggest
     ]
     lines = rows(table, right=frozenset({0, 2, 3})) if numbers.biggest else []
     return ["  biggest events", *(f"    {line}" for line in lines)] if lines else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reenact.cli.render import count, preview, safe
+from reenact.cli.render import count, escape_controls, preview
 
 __all__ = ["summary"]
 
@@ -26,7 +26,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return safe(value[:_LIMIT])
+        return escape_controls(value[:_LIMIT])
     return preview(value, _LIMIT)
 
 

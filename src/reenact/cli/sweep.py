@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from reenact.cli.render import json_line, safe
-from reenact.engine.branch_point import Point
+from reenact.cli.render import escape_controls, json_line
+from reenact.engine.fork.plan import ForkPoint
 from reenact.errors import UsageError
 from reenact.runs.forking import ForkOptions
 from reenact.runs.sweep import Step
@@ -38,21 +38,21 @@ def sweep(options: ForkOptions, args: argparse.Namespace) -> int:
         print(json_line(_json(folder, steps)))
     else:
         print("\n".join(_table(steps)), flush=True)
-        print(f"reenact: the forks are in {safe(str(folder))}", file=sys.stderr)
+        print(f"reenact: the forks are in {escape_controls(str(folder))}", file=sys.stderr)
     return 1 if any(step.count("diverged") for step in steps) else 0
 
 
 def _table(steps: list[Step]) -> list[str]:
     lines = [f"{'event':>7}  {'what':<{_WHAT}}  forks  failed  diverged"]
     for step in steps:
-        what = safe(_what(step.point))[:_WHAT]
+        what = escape_controls(_what(step.point))[:_WHAT]
         numbers = f"{len(step.outcomes):>5}  {step.count('failed'):>6}  {step.count('diverged'):>8}"
         bar = "#" * round(_BAR * (step.share or 0.0))
         lines.append(f"{step.point.seq:>7}  {what:<{_WHAT}}  {numbers}  {bar}".rstrip())
     return lines
 
 
-def _what(point: Point) -> str:
+def _what(point: ForkPoint) -> str:
     said = point.operation
     return said if said.startswith(point.kind) else f"{point.kind} {said}".rstrip()
 

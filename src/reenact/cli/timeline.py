@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from reenact.cli.parsing import USUAL, columns
-from reenact.cli.render import count, json_line, safe, span
+from reenact.cli.render import count, escape_controls, json_line, span
 from reenact.cli.reports import divergences_in
 from reenact.cli.screen import screen_of
 from reenact.cli.timeline_text import Drawing
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.format import lane as lane_names
 from reenact.format.event import Event
 from reenact.store.source import LogSource
@@ -90,7 +90,7 @@ def _draw(
     whole = sum(1 for _ in _calls(steps))
     some = "" if len(bars) == whole else f"{len(bars):,} of "
     print(
-        f"{safe(str(path))}: {some}{count(whole, 'call')} in {count(lanes, 'lane')}, "
+        f"{escape_controls(str(path))}: {some}{count(whole, 'call')} in {count(lanes, 'lane')}, "
         f"{span(last - zero)}, status {source.manifest().status}"
     )
     for line in drawing.lines(plan):
@@ -105,8 +105,10 @@ def _tell(steps: Steps, found: list[Divergence]) -> None:
     """What the picture does not show."""
     for one in found[:_MOST_TOLD]:
         place = f"event {one.event_seq}, " if one.event_seq is not None else ""
-        where = f" at {safe(one.json_path)}" if one.json_path else ""
-        print(f"  diverged: {place}lane {safe(one.lane)}: {safe(one.code)}{where}")
+        where = f" at {escape_controls(one.json_path)}" if one.json_path else ""
+        print(
+            f"  diverged: {place}lane {escape_controls(one.lane)}: {escape_controls(one.code)}{where}"
+        )
     if len(found) > _MOST_TOLD:
         print(f"  and {count(len(found) - _MOST_TOLD, 'more divergence')}")
     if draws := sum(steps.left_out.values()):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from reenact.cli.render import count, safe, span
+from reenact.cli.render import count, escape_controls, span
 from reenact.cli.screen import Screen
-from reenact.diff.text import cells
+from reenact.diff.terminal_text import cell_width
 from reenact.views.axis import Axis
 from reenact.views.bars import Bar, State
 from reenact.views.timeline import MOST_LANES, Piece, Row, Timeline
@@ -51,7 +51,7 @@ class _Line:
     def put(self, column: int, text: str, colour: str = "") -> None:
         at = column
         for char in text:
-            wide = cells(char)
+            wide = cell_width(char)
             if not wide and at > column:
                 self._cells[at - 1] += char
             elif wide and at + wide <= len(self._cells):
@@ -168,8 +168,8 @@ class Drawing:
         if room < _SHORTEST_LABEL or piece.calls > 1:
             return ""
         encoding = self._screen.encoding
-        shown = safe(piece.label).encode(encoding, "replace").decode(encoding)
-        if piece.kind == "network" and cells(shown) > room:
+        shown = escape_controls(piece.label).encode(encoding, "replace").decode(encoding)
+        if piece.kind == "network" and cell_width(shown) > room:
             shown = shown.partition(" ")[2] or shown  # the path says more than the method
         return _fitted(shown, room)
 
@@ -223,7 +223,7 @@ def _fitted(text: str, room: int) -> str:
     """As much of ``text`` as ``room`` cells hold, also where characters take no cell."""
     kept = []
     for char in text[: 2 * room]:
-        room -= cells(char)
+        room -= cell_width(char)
         if room < 0:
             break
         kept.append(char)

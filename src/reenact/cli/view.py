@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reenact.cli.pages import write_page
 from reenact.cli.places import recording_at
-from reenact.cli.render import json_line, safe, size
+from reenact.cli.render import escape_controls, json_line, size
 from reenact.cli.reports import divergences_in
 from reenact.store.reading import open_recording
 from reenact.views.page.contents import MOST_STEPS, Window, contents
@@ -37,10 +37,10 @@ def view(args: argparse.Namespace) -> int:
         left = {"left": data["left"]} if note else {}
         print(json_line({"version": _VERSION, **told, **left}))
         return 0
-    print(f"wrote {safe(str(target))}, {size(len(document))}", file=sys.stderr)
+    print(f"wrote {escape_controls(str(target))}, {size(len(document))}", file=sys.stderr)
     if note:
         print(f"it shows {note}", file=sys.stderr)
     if following is not None:
-        place = safe(str(args.path))
+        place = escape_controls(str(args.path))
         print(f"for the next ones: reenact view {place} --from {following}", file=sys.stderr)
     return 0

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact._system import entropy, pause
 from reenact.cli.client import Client, part
-from reenact.cli.render import safe
+from reenact.cli.render import escape_controls
 from reenact.errors import ReenactError, ServerRefused, ServerUnusable
 from reenact.exchange.model import TERMINAL
 
@@ -52,7 +52,9 @@ def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> 
         while True:
             if not quiet and replay["state"] != said:
                 said = replay["state"]
-                print(f"reenact: replay {safe(replay['replayId'])} {said}", file=sys.stderr)
+                print(
+                    f"reenact: replay {escape_controls(replay['replayId'])} {said}", file=sys.stderr
+                )
             if replay["state"] in TERMINAL:
                 return replay
             try:
@@ -63,7 +65,7 @@ def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> 
                     raise
                 pause(_AGAIN)
     except KeyboardInterrupt:
-        name = safe(replay["replayId"])
+        name = escape_controls(replay["replayId"])
         print(
             f"\nreenact: the replay goes on; end it: reenact exchange cancel {name}",
             file=sys.stderr,

@@ -1,1 +1,5 @@
-"""What differs between two values (pure)."""
+"""Differences between two values, sequences or texts.
+
+Pure: no clock, no files, no network. Used by divergence reports, run comparison and exchange
+comparison.
+"""

@@ -1,7 +1,8 @@
-"""Every place where two JSON values differ.
+"""Differences between two JSON values, each with its path.
 
-Equal means equal in canonical JSON: 1 is 1.0, True is not 1, a tuple is a list, bytes are bytes.
-Lists are aligned at both ends, so that one inserted item is one difference and not a cascade.
+Values are equal if their canonical JSON is equal: 1 equals 1.0, True does not equal 1, a tuple
+equals a list, and bytes equal only bytes. Lists are aligned at both ends, so one inserted item is
+reported as one difference and not as a cascade.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from reenact.format.canonical import canonical
 from reenact.format.paths import Path
 
-__all__ = ["Difference", "differences", "normalised"]
+__all__ = ["Difference", "differences", "normalised_path"]
 
 Kind = Literal["changed", "added", "removed"]
 
@@ -159,7 +160,7 @@ def _leaf(value: Any) -> Any:
     return ("number", int(text)) if text.lstrip("-").isdigit() else ("fraction", text)
 
 
-def normalised(path: Path) -> str:
+def normalised_path(path: Path) -> str:
     """The normalised path of RFC 9535: ``$['messages'][0]['content']``."""
     return "$" + "".join(
         f"[{step}]" if isinstance(step, int) else f"['{''.join(map(_escaped, step))}']"

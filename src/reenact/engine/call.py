@@ -1,4 +1,9 @@
-"""A call as data, and what may be decided about it."""
+"""Calls as data, recorded calls, and the possible decisions about a call.
+
+:class:`Call` is the description of a call that a boundary creates before the call is made.
+:class:`Entry` is a recorded call. A decision is one of :class:`Serve`, :class:`GoLive`,
+:class:`Pass`, :class:`Reexecute` and :class:`Refuse`. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.errors import PolicyRefused
 from reenact.format.event import Data, Event
 from reenact.format.schedule import CHUNK, SCHEDULE

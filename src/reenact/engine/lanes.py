@@ -1,7 +1,9 @@
-"""Which lane a piece of the program is in: given when it is spawned, found by what executes.
+"""Lanes: one numbered line of execution per thread, task, job or child process.
 
-The lane is the current task's, else the thread's (or the job's that the thread is working on).
-A context variable would not do: ``to_thread`` and anyio carry it into workers.
+A lane is assigned when a thread, task or job is spawned, in program order, so it has the same
+name in every run. The current lane is that of the current task, otherwise that of the thread (or
+of the job that the thread works on). A context variable cannot hold it, because ``to_thread`` and
+anyio copy context variables into their workers.
 """
 
 from __future__ import annotations

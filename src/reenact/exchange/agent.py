@@ -29,7 +29,7 @@ from reenact.exchange.running import AppRunner, Credentials
 from reenact.exchange.steps import Handler
 from reenact.exchange.tasks import make_task
 from reenact.exchange.ways import Ways
-from reenact.hermetic.drivers import Treatment
+from reenact.hermetic.driver_statements import Treatment
 from reenact.policy.known import SHORTEST_DECLARED
 from reenact.policy.places import FOLDER, find_root
 from reenact.policy.redaction import Profile, Redactor

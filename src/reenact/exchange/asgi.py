@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from reenact.engine.current import OUTSIDE, VARIABLE
+from reenact.engine.session.context import OUTSIDE, VARIABLE
 from reenact.exchange.asgi_scope import scope_of, start_of
 from reenact.exchange.desk import Desk
 from reenact.exchange.django_routes import DjangoMap, is_django
@@ -21,7 +21,7 @@ from reenact.exchange.matching import StarletteMap, Table
 from reenact.exchange.model import Exchange, Payload, Route, Trace
 from reenact.exchange.passage import Outcome, Passage
 from reenact.exchange.revision import Definition
-from reenact.hermetic.queues import SERVED_LIVE
+from reenact.hermetic.queue_handoffs import SERVED_LIVE
 
 __all__ = ["AsgiDoor"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from reenact.exchange.model import Boundaries, Containment, DriverUse
-from reenact.hermetic.drivers import can_refuse
+from reenact.hermetic.driver_statements import can_refuse
 from reenact.policy.drivers import driver_named
 
 __all__ = ["declaration", "drivers_text", "held", "refusal_message", "undeclared_in"]

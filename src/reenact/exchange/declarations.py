@@ -13,7 +13,7 @@ from reenact.boundaries.table import CLIENTS, added
 from reenact.errors import UsageError
 from reenact.exchange.containment import held
 from reenact.exchange.model import Boundaries, Containment, DriverUse, FileWrites
-from reenact.hermetic.drivers import DRIVERS, Treatment, can_refuse, loaded_drivers
+from reenact.hermetic.driver_statements import DRIVERS, Treatment, can_refuse, loaded_drivers
 from reenact.policy.drivers import driver_named
 from reenact.policy.nearest import did_you_mean
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from reenact._system import Now
-from reenact.engine.session import Session
-from reenact.engine.settings import Settings
-from reenact.engine.ways import Ways
-from reenact.engine.writing import Buffered
+from reenact.engine.divergence.model import Remedies
+from reenact.engine.recording.sinks import BufferedRecordings
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import Settings
 from reenact.errors import UsageError
 from reenact.exchange.bodies import clipped
 from reenact.exchange.declarations import Declared
@@ -99,7 +99,7 @@ class Desk:
         """Takes away what the first session has installed, and the next ones need again."""
         self._usual: Settings | None = None
         """What holds for every recording, but for its place."""
-        self._buffered: Buffered | None = None
+        self._buffered: BufferedRecordings | None = None
         self._spare: list[tuple[Carrier, Path]] = []
         """Places that were not needed, because the recording stayed in memory."""
 
@@ -203,7 +203,7 @@ class Desk:
                 self._targets[exchange_id] = _Target(carrier, place)
                 return self._entered(Session(settings))
             if self._buffered is None:
-                self._buffered = Buffered(settings)
+                self._buffered = BufferedRecordings(settings)
             parts, sink = self._buffered.open(settings)
             self._targets[exchange_id] = _Target(carrier, place, sink)
             return self._entered(Session(settings, parts))
@@ -335,7 +335,7 @@ class Desk:
 _LIVE = (
     "replay with the boundaries recorded_then_live: it goes out, the rest is answered as recorded."
 )
-_WAYS: Final = Ways(
+_WAYS: Final = Remedies(
     again=f"If the call may be made for real as it is now, {_LIVE}",
     more=f"If the new call may be made for real, {_LIVE}",
     fewer="If the edit or the code is why, nothing is to be done: the original needed this call.",

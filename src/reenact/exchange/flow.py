@@ -27,7 +27,7 @@ from reenact.exchange.tracing import outgoing
 
 if TYPE_CHECKING:
     from reenact.engine.lanes import Lane
-    from reenact.engine.session import Session
+    from reenact.engine.session.session import Session
 
 __all__ = [
     "MOST_PROCESSORS",

@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as NotYet
 from contextvars import Context
 from typing import Any, TypeVar
 
-from reenact.engine.current import OUTSIDE, VARIABLE
+from reenact.engine.session.context import OUTSIDE, VARIABLE
 from reenact.exchange.link.ports import ReplayCancelled
 
 __all__ = ["Home", "in_thread"]

@@ -13,22 +13,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reenact._system import Now, id_bytes, monotonic
-from reenact.engine.current import current
+from reenact.engine.session.context import current
 from reenact.errors import DivergenceError
 from reenact.exchange.document import digest_of
 from reenact.exchange.flow import PLACE, Flow, Place, Running, here
-from reenact.exchange.model import (
-    ErrorFacts,
-    Exchange,
-    Kind,
-    Payload,
-    ReplayOf,
-    Trace,
-)
+from reenact.exchange.model import ErrorFacts, Exchange, Kind, Payload, ReplayOf, Trace
 from reenact.exchange.redacting import Cleaner
 
 if TYPE_CHECKING:
-    from reenact.engine.session import Session
+    from reenact.engine.session.session import Session
 
 __all__ = ["Begun", "Notes", "Open", "Outcome", "Passage", "new_id"]
 

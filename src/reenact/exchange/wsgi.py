@@ -20,7 +20,7 @@ from reenact.exchange.model import Exchange, Header, Payload, Route
 from reenact.exchange.passage import Outcome, Passage
 from reenact.exchange.revision import Definition
 from reenact.exchange.wsgi_environ import FlaskMap, environ_of, start_of
-from reenact.hermetic.queues import SERVED_LIVE
+from reenact.hermetic.queue_handoffs import SERVED_LIVE
 
 __all__ = ["WsgiDoor"]
 

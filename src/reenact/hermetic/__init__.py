@@ -1,1 +1,1 @@
-"""What keeps a replay offline besides the boundaries: an audit hook, and what it has to know."""
+"""Hermetic replays: audit hook, checks of open connections, and a network namespace."""

@@ -1,12 +1,14 @@
-"""Sends on connections that lead out of the program.
+"""Checks of sends on open connections that lead out of the program.
 
-Connecting from inside a replay is refused at the audit hook, but a connection that was opened
-before carries bytes without any event. So every way to send through Python is checked here: the
-methods of sockets, TLS sockets and asyncio's transports, writing to the descriptor of a socket, and
-files that were made of a socket or its descriptor. Writes to pipes come by as well. The transports are checked as well as their
-sockets because asyncio closes a connection whose socket raises, and other parts of the program may be
-using it. Files are checked when they are written to and not only when they are flushed: what is in
-their buffer would leave after the replay.
+The audit hook refuses new connections, but no event is raised for a send on a connection that was
+opened before. So every way to send through Python is checked: methods of sockets, TLS sockets and
+asyncio transports, writes to the descriptor of a socket, and files made from a socket or its
+descriptor. Writes to pipes pass here as well.
+
+Transports are checked in addition to their sockets, because asyncio closes a connection whose
+socket raises, and other parts of the program can be using it. Files are checked when they are
+written to, not only when they are flushed: otherwise the contents of their buffer would leave
+after the replay.
 """
 
 from __future__ import annotations
@@ -22,15 +24,26 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from reenact.engine.patches import Installable, LatePatch, LatePatches, Patch, TypePatch
-from reenact.engine.session import Session
-from reenact.hermetic.addresses import ip_of, is_kernel, is_loopback, written
-from reenact.hermetic.edge import stays
-from reenact.hermetic.kinship import kin_listens
+from reenact.engine.patches.patch import (
+    DeferredPatch,
+    DeferredPatches,
+    Installable,
+    Patch,
+    TypePatch,
+)
+from reenact.engine.session.session import Session
+from reenact.hermetic.endpoints import (
+    format_address,
+    ip_of,
+    is_kernel,
+    is_loopback,
+    run_listens,
+    stays_inside,
+)
 
 __all__ = [
     "Descriptor",
-    "Sends",
+    "SendChecks",
     "allow_descriptor",
     "descriptors",
     "listens_in_c",
@@ -55,7 +68,7 @@ _noted: set[int] = set()
 """Inodes of sockets on which bytes were seen to leave legitimately while ``watchers`` looked on."""
 
 watchers: set[object] = set()
-"""Open replays that compare byte counters at their end, see :mod:`reenact.hermetic.sent_bytes`."""
+"""Open replays that compare byte counters at their end, see :mod:`reenact.hermetic.sent_byte_counters`."""
 
 
 def _inode(fd: int) -> int:
@@ -103,7 +116,7 @@ def peer_outside(sock: Any) -> str | None:
         peer = sock.getpeername()
     except OSError:
         return None  # closed or not connected: sending fails
-    verdict = None if _is_inside(sock, peer) else written(sock.family, peer)
+    verdict = None if _is_inside(sock, peer) else format_address(sock.family, peer)
     if found and sock.type == socket.SOCK_STREAM:  # others can be connected to another peer
         if len(_verdicts) >= _MOST:
             _verdicts.clear()
@@ -114,10 +127,10 @@ def peer_outside(sock: Any) -> str | None:
 def _is_inside(sock: Any, peer: Any) -> bool:
     if sock.family == socket.AF_UNIX:
         # One end of a pair, or a connection that this side has accepted.
-        return not peer or stays(sock, peer)
+        return not peer or stays_inside(sock, peer)
     if sock.family not in _INTERNET:
         return is_kernel(sock.family)
-    if stays(sock, peer):
+    if stays_inside(sock, peer):
         return True
     if sock.type != socket.SOCK_STREAM:
         return False
@@ -127,7 +140,7 @@ def _is_inside(sock: Any, peer: Any) -> bool:
         return True
     if peer[1] in listening and (is_loopback(peer[0]) or ip_of(peer[0]) == ip_of(local[0])):
         return True
-    return tuple(peer[:2]) in names or kin_listens(local[1])
+    return tuple(peer[:2]) in names or run_listens(local[1])
 
 
 class Descriptor(NamedTuple):
@@ -184,7 +197,7 @@ def _own_sockets() -> tuple[set[int], set[tuple[Any, ...]]]:
     return listening, names
 
 
-class Sends:
+class SendChecks:
     """The patches that check each send.
 
     ``holding`` returns the session that decides here. ``refuse`` is called for a send to a peer
@@ -210,19 +223,19 @@ class Sends:
             *(Patch(os, name, self._descriptor_function) for name in _FUNCTIONS),
             *(TypePatch(getattr(_io, name), "write", self._file_method) for name in _FILES),
             *(
-                LatePatch("ssl", lambda module: module.SSLSocket, name, self._socket_method)
+                DeferredPatch("ssl", lambda module: module.SSLSocket, name, self._socket_method)
                 for name in ("send", "sendall", "write", "sendfile", "do_handshake", "unwrap")
             ),
             # It has bound ``os.write``.
-            LatePatch(
+            DeferredPatch(
                 "multiprocessing.connection",
                 lambda module: module.Connection,
                 "_send_bytes",
                 self._connection_method,
             ),
-            LatePatches("asyncio.selector_events", self._selector_patches),
-            LatePatches("asyncio.sslproto", self._tls_patches),
-            LatePatches("uvloop.loop", self._uvloop_patches),
+            DeferredPatches("asyncio.selector_events", self._selector_patches),
+            DeferredPatches("asyncio.sslproto", self._tls_patches),
+            DeferredPatches("uvloop.loop", self._uvloop_patches),
         ]
 
     def install(self) -> None:

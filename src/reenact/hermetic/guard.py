@@ -1,17 +1,17 @@
-"""The second ring of a hermetic replay: an audit hook behind the boundaries.
+"""Guard of a hermetic replay: the audit hook behind the boundaries.
 
-Whatever reaches Python's own sockets and processes without having come through a boundary is
-refused in a replay, and warned about while recording. Code that a rule of the policy lets through
-runs outside the session, and is left alone; so is what stays inside the program: socket pairs, unix
-sockets of its own processes, ports that it listens on itself, forks.
+Anything that reaches Python's own sockets and processes without passing a boundary is refused in
+a replay, and causes a warning while recording. Code that a policy rule allows runs outside the
+session and is not checked. Neither is anything that stays inside the program: socket pairs, unix
+sockets of its own processes, ports that it listens on itself, and forks.
 
-A hook cannot be taken out again. It is added when the first session opens, and asks one dictionary,
-which is empty while none is open. No event announces what is sent on a connection that is open
-already, so that is checked where it is sent (:mod:`.connections`, :mod:`.statements`), also for
-workers that a session hands work to (:mod:`.queues`). Work for other processes is refused where it is
-handed over (:mod:`.worker_processes`). Connections that are made in C never come by
-here: known libraries that make such ones are refused when they are imported, and ``--isolate`` is
-for the rest.
+An audit hook cannot be removed. It is added when the first session opens, and looks up one
+dictionary, which is empty while no session is open. No audit event announces a send on a
+connection that is already open, so sends are checked where they happen (:mod:`.connections`,
+:mod:`.driver_statements`), also for workers that a session hands work to
+(:mod:`.queue_handoffs`). Work for other processes is refused where it is handed over
+(:mod:`.process_handoffs`). Connections made in C cause no audit event: known libraries that make
+them are refused when they are imported, and ``--isolate`` covers the others.
 """
 
 from __future__ import annotations
@@ -26,37 +26,57 @@ from contextvars import Context
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from reenact.engine.current import current, in_context
-from reenact.engine.late import late_module
-from reenact.engine.patches import Installable, LatePatch, Patch
-from reenact.engine.session import Session
-from reenact.hermetic.addresses import (
+from reenact.engine._lazy import lazy_module
+from reenact.engine.patches.patch import DeferredPatch, Installable, Patch
+from reenact.engine.session.context import current, session_in_context
+from reenact.engine.session.session import Session
+from reenact.hermetic.call_origin import importing_module, is_own_connection, source_location
+from reenact.hermetic.connections import SendChecks, allow_descriptor, listens_in_c
+from reenact.hermetic.driver_statements import (
+    DRIVER_METHODS,
+    Statement,
+    StatementChecks,
+    is_memory,
+    is_observer,
+)
+from reenact.hermetic.endpoints import (
+    format_address,
     is_answered_here,
+    is_isolated,
     is_loopback,
     is_reverse_answered_here,
     listens_here,
     listens_on_path,
-    remember,
+    mark_run_start,
+    needs_lookup,
+    remember_bound,
+    run_listens,
+    run_listens_on_path,
+    stays_inside,
     text,
-    written,
 )
-from reenact.hermetic.connections import Sends, allow_descriptor, listens_in_c
-from reenact.hermetic.edge import has_name, is_isolated, stays
-from reenact.hermetic.kinship import begin, kin_listens, kin_listens_on_path
-from reenact.hermetic.origin import importer, place
-from reenact.hermetic.own import is_own
-from reenact.hermetic.processes import STARTS, Start, asks_the_machine, goes_out, is_ours
-from reenact.hermetic.queues import Queues, handed, release_unneeded
-from reenact.hermetic.sent_bytes import SentBytes
-from reenact.hermetic.stacks import Stack, StackWatch, imported, is_covered
-from reenact.hermetic.statements import SEAMS, Statement, Statements, is_memory, is_observer
-from reenact.hermetic.worker_processes import WorkerProcesses
+from reenact.hermetic.network_libraries import (
+    LibraryImportWatch,
+    NetworkLibrary,
+    imported_libraries,
+    is_covered,
+)
+from reenact.hermetic.process_handoffs import ProcessHandoffs
+from reenact.hermetic.process_starts import (
+    START_EVENTS,
+    ProcessStart,
+    is_covered_process,
+    is_system_query,
+    uses_network,
+)
+from reenact.hermetic.queue_handoffs import QueueHandoffs, current_handoff, release_unneeded
+from reenact.hermetic.sent_byte_counters import SentByteCounters
 from reenact.policy.drivers import driver_named, driver_of
 
 if TYPE_CHECKING:
-    from reenact.hermetic import refusal
+    from reenact.hermetic import refusals
 else:
-    refusal = late_module("reenact.hermetic.refusal")
+    refusals = lazy_module("reenact.hermetic.refusals")
 
 __all__ = ["Guard", "add_checks", "is_isolated", "listens_here"]
 
@@ -93,12 +113,12 @@ def holding() -> Session | None:
     """
     session = current()
     if session is None:
-        if is_own():
+        if is_own_connection():
             return None
-        worker = handed()
+        worker = current_handoff()
         if worker is not None:
             return worker.session
-        session = in_context(_NOWHERE)
+        session = session_in_context(_NOWHERE)
         if session is None or session.mode != "replay" or session.asks_again:
             return None
         if session.settings.policy.allow_passthrough:
@@ -110,9 +130,9 @@ def holding() -> Session | None:
     return session
 
 
-_CHECKED = frozenset(driver.name for driver in map(driver_of, SEAMS) if driver is not None) - {
-    "pymongo"
-}
+_CHECKED = frozenset(
+    driver.name for driver in map(driver_of, DRIVER_METHODS) if driver is not None
+) - {"pymongo"}
 """Drivers whose statements are checked. Those of pymongo are checked when they are sent."""
 
 
@@ -125,7 +145,7 @@ def _allows(session: Session, driver: str) -> bool:
     return session.settings.policy.action_for("net.connect", driver) == "pass"
 
 
-def _is_unseen(stack: Stack) -> bool:
+def _is_unseen(stack: NetworkLibrary) -> bool:
     """Does ``stack`` send in C, where nothing refuses its statements either?"""
     driver = driver_named(stack.module)
     is_checked = stack.module == "uvloop" or (driver is not None and driver.name in _CHECKED)
@@ -138,23 +158,23 @@ class Guard:
     ``covered`` are the names of the clients with a boundary, ``modules`` what is imported of them.
     """
 
-    def __init__(self, covered: refusal.Covered, modules: Callable[[], Collection[str]]) -> None:
+    def __init__(self, covered: refusals.Covered, modules: Callable[[], Collection[str]]) -> None:
         self._covered = covered
         self._modules = modules
-        self._unseen: list[Stack] = []
+        self._unseen: list[NetworkLibrary] = []
         self._counted = -1
         """The number of imported modules when ``_unseen`` was filled."""
         self._patches: list[Installable] = [
-            StackWatch(self._imports),
-            Statements(holding, self._states, _allows),
+            LibraryImportWatch(self._imports),
+            StatementChecks(holding, self._states, _allows),
             *(
                 Patch(socket.socket, name, self._before_looking_up)
                 for name in ("bind", "connect", "connect_ex", "sendto", "sendmsg")
             ),
-            LatePatch(
+            DeferredPatch(
                 "multiprocessing.util", lambda module: module, "spawnv_passfds", self._spawns
             ),
-            LatePatch(
+            DeferredPatch(
                 "multiprocessing.popen_forkserver",
                 lambda module: module.Popen,
                 "_launch",
@@ -163,17 +183,19 @@ class Guard:
         ]
         if hasattr(os, "_spawnvef"):
             self._patches.append(Patch(os, "_spawnvef", self._before_forking))
-        self._worker_processes = WorkerProcesses(self._hands_over)
+        self._worker_processes = ProcessHandoffs(self._hands_over)
         self.in_replay: tuple[Installable, ...] = (
-            Sends(holding, self._sends, self._connects_in_c, self._worker_processes.check_pipe),
-            Queues(),
+            SendChecks(
+                holding, self._sends, self._connects_in_c, self._worker_processes.check_pipe
+            ),
+            QueueHandoffs(),
             self._worker_processes,
         )
         """What is installed only while a replay is open: every send and every queue passes here."""
 
     def install(self) -> None:
         global _hooked
-        begin()
+        mark_run_start()
         _checks.update(
             {
                 "socket.bind": self._binds,
@@ -185,7 +207,7 @@ class Guard:
                 "socket.gethostbyaddr": self._looks_back,
                 "socket.getnameinfo": lambda address: self._looks_back(address[0]),
                 "sqlite3.connect": self._opens_database,
-                **{event: self._starting(event) for event in STARTS},
+                **{event: self._starting(event) for event in START_EVENTS},
             }
         )
         for patch in self._patches:
@@ -204,12 +226,12 @@ class Guard:
         release_unneeded()
         self._worker_processes.opened(session)
         if session.mode == "replay" and not is_isolated():
-            watch = SentBytes(session, lambda peer, count: self._sent(session, peer, count))
+            watch = SentByteCounters(session, lambda peer, count: self._sent(session, peer, count))
             session.before_close(watch.compare)
         # An app opens a session for every request, and rarely imports anything between two.
         count = len(sys.modules)
         if count != self._counted:
-            self._unseen = [one for one in imported(self._modules()) if _is_unseen(one)]
+            self._unseen = [one for one in imported_libraries(self._modules()) if _is_unseen(one)]
             self._counted = count
         if not self._unseen or is_isolated():
             return
@@ -226,19 +248,19 @@ class Guard:
         if session is None:
             return
         if _PACKET is not None and sock.family == _PACKET:
-            self._answer(session, refusal.connection(written(sock.family, address)))
-        remember(sock, address)
+            self._answer(session, refusals.connection(format_address(sock.family, address)))
+        remember_bound(sock, address)
 
     def _connects(self, sock: socket.socket, address: Any) -> None:
         if address is None or getattr(_named, "address", None) is address:
             return
         session = holding()
         if session is None:
-            if is_own():
+            if is_own_connection():
                 allow_descriptor(sock.fileno())
             return
-        if not stays(sock, address):
-            self._answer(session, refusal.connection(written(sock.family, address)))
+        if not stays_inside(sock, address):
+            self._answer(session, refusals.connection(format_address(sock.family, address)))
         if session.mode == "replay" and sock.type == socket.SOCK_STREAM:
             allow_descriptor(sock.fileno())  # this connection stays inside, or it is allowed
 
@@ -248,32 +270,32 @@ class Guard:
         if session is None:
             return
         if port is None:
-            if not (listens_on_path(host) or kin_listens_on_path(host)):
-                self._answer(session, refusal.connection(text(host)))
+            if not (listens_on_path(host) or run_listens_on_path(host)):
+                self._answer(session, refusals.connection(text(host)))
             return
-        is_kin = is_loopback(host) and (listens_in_c(int(port)) or kin_listens(int(port)))
+        is_kin = is_loopback(host) and (listens_in_c(int(port)) or run_listens(int(port)))
         if not is_kin and not listens_here(host, int(port)):
-            self._answer(session, refusal.connection(written(socket.AF_INET, (host, port))))
+            self._answer(session, refusals.connection(format_address(socket.AF_INET, (host, port))))
 
     def _sends(self, session: Session, peer: str) -> None:
         """A send to ``peer`` on a connection that the session did not open."""
-        self._answer(session, refusal.sending(peer, counted=_CHECKED))
+        self._answer(session, refusals.sending(peer, counted=_CHECKED))
 
     def _sent(self, session: Session, peer: str, count: int) -> None:
-        refusal.report_sent(session, refusal.bytes_left(peer, count), self._covered)
+        refusals.report_sent(session, refusals.bytes_left(peer, count), self._covered)
 
     def _hands_over(self, session: Session, does: str, processes: str, operation: str) -> None:
-        self._answer(session, refusal.handing_over(does, processes, operation))
+        self._answer(session, refusals.handing_over(does, processes, operation))
 
     # Drivers
 
     def _states(self, session: Session, driver: str, found: Statement) -> None:
-        self._answer(session, refusal.statement(driver, found.command, found.target))
+        self._answer(session, refusals.statement(driver, found.command, found.target))
 
     def _opens_database(self, database: Any) -> None:
         session = holding()
         if session is not None and not is_memory(database) and not is_observer():
-            self._answer(session, refusal.statement("sqlite3", "connect", text(database)))
+            self._answer(session, refusals.statement("sqlite3", "connect", text(database)))
 
     def _before_looking_up(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The C code turns a name into an address before it tells the hook."""
@@ -288,7 +310,7 @@ class Guard:
         @wraps(original)
         def method(sock: Any, *args: Any) -> Any:
             address: Any = args[-1] if args else None
-            if not has_name(sock, address) or holding() is None:
+            if not needs_lookup(sock, address) or holding() is None:
                 return proceed(sock, *args)
             if binds:
                 self._looks_up(address[0])
@@ -308,19 +330,19 @@ class Guard:
         session = holding()
         if session is None or is_answered_here(host, family):
             return
-        if session.settings.allowed_drivers and not place():
+        if session.settings.allowed_drivers and not source_location():
             return  # asyncio looks a name up in a thread that does not tell for which library
-        self._answer(session, refusal.look_up(host, port))
+        self._answer(session, refusals.look_up(host, port))
 
     def _looks_back(self, host: Any) -> None:
         session = holding()
         if session is not None and not is_reverse_answered_here(host):
-            self._answer(session, refusal.look_up(host, None))
+            self._answer(session, refusals.look_up(host, None))
 
     # Processes
 
     def _starting(self, event: str) -> Callable[..., None]:
-        made = STARTS[event]
+        made = START_EVENTS[event]
 
         def check(*args: Any) -> None:
             session = holding()
@@ -329,15 +351,15 @@ class Guard:
 
         return check
 
-    def _starts(self, session: Session, start: Start) -> None:
-        if asks_the_machine() or is_ours(start):
+    def _starts(self, session: Session, start: ProcessStart) -> None:
+        if is_system_query() or is_covered_process(start):
             return
         if getattr(session.settings, "only", None) != "network":
-            self._answer(session, refusal.process(start))
+            self._answer(session, refusals.process(start))
         elif not is_isolated():
-            tool = goes_out(start)
+            tool = uses_network(start)
             if tool:
-                self._answer(session, refusal.process(start))
+                self._answer(session, refusals.process(start))
             else:
                 session.warn_once(
                     "processes run live with a recording of the network alone, and what they send "
@@ -351,7 +373,7 @@ class Guard:
         def spawn(mode: Any, file: Any, args: Any, env: Any, func: Any) -> Any:
             session = holding()
             if session is not None and args:
-                self._starts(session, STARTS["os.exec"](file, args, env))
+                self._starts(session, START_EVENTS["os.exec"](file, args, env))
             return original(mode, file, args, env, func)
 
         return spawn
@@ -362,9 +384,9 @@ class Guard:
         @wraps(original)
         def spawnv_passfds(path: Any, args: Any, passfds: Any) -> Any:
             session = holding()
-            start = STARTS["os.exec"](path, args, None)
+            start = START_EVENTS["os.exec"](path, args, None)
             plumbing = any("multiprocessing.resource_tracker" in word for word in start.argv)
-            if session is not None and not plumbing and not is_ours(start):
+            if session is not None and not plumbing and not is_covered_process(start):
                 self._starts_unforked(session)
             return original(path, args, passfds)
 
@@ -385,28 +407,28 @@ class Guard:
     def _starts_unforked(self, session: Session) -> None:
         """A process that is not forked is in no session. An app does not let a replay start it."""
         if session.settings.refuses_drivers:
-            self._answer(session, refusal.unforked())
+            self._answer(session, refusals.unforked())
         else:
             session.warn_once(_NOT_FORKED)
 
     # Imports
 
-    def _imports(self, stack: Stack) -> None:
+    def _imports(self, stack: NetworkLibrary) -> None:
         session = holding()
         if session is None or is_covered(stack.module, self._modules()):
             return
-        who, kind = importer()
+        who, kind = importing_module()
         tops = {module.partition(".")[0] for module in self._modules()}
         if kind == "standard" or who.partition(".")[0] in tops:
             return
         if stack.kind == "unseen":
             if not is_isolated():
-                self._answer(session, refusal.unseen(stack))
+                self._answer(session, refusals.unseen(stack))
         elif kind == "program" and session.mode != "replay":
             session.warn_once(
                 f"no boundary covers {stack.name}, which the program imports: what it sends is not "
                 "recorded, and a replay refuses its first connection"
             )
 
-    def _answer(self, session: Session, attempt: refusal.Attempt) -> None:
-        refusal.answer(session, attempt, self._covered)
+    def _answer(self, session: Session, attempt: refusals.Attempt) -> None:
+        refusals.answer(session, attempt, self._covered)

@@ -11,11 +11,11 @@ import msgspec
 from reenact._system import Clock, start_clock
 from reenact.boundaries.packed import HIDDEN
 from reenact.boundaries.wire import Errors, Wire, call_of
-from reenact.engine.opening import Opened
-from reenact.engine.replies import fetch
-from reenact.engine.room import Room
-from reenact.engine.session import Session
-from reenact.engine.settings import Settings
+from reenact.engine.execution.streams import fetch_response
+from reenact.engine.recording.budget import RecordingBudget
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import Settings
 from reenact.errors import RrError, SinkUnwritable
 from reenact.format.canonical import digest_bytes, exact
 from reenact.format.event import Draft
@@ -193,7 +193,9 @@ def _record(
     sink: TapeSink,
     clock: _Stamps,
 ) -> tuple[int, Manifest | None]:
-    parts = Opened(clock, settings.redactor(), sink=sink, room=Room(settings.policy))
+    parts = SessionResources(
+        clock, settings.redactor(), sink=sink, room=RecordingBudget(settings.policy)
+    )
     with Session(settings, parts) as session:
         for item, ts in zip(items, times, strict=True):
             clock.shown[0] = ts
@@ -210,7 +212,7 @@ def _make(session: Session, exchange: Exchange) -> None:
             yield exchange.body
 
     call = call_of(session, exchange.request)
-    fetch(session, call, live, Wire(session, Errors()), whole=True)
+    fetch_response(session, call, live, Wire(session, Errors()), whole=True)
 
 
 def _append_entries(

@@ -18,15 +18,7 @@ from reenact.lenses.fields import (
     text,
     without,
 )
-from reenact.lenses.meaning import (
-    Answered,
-    Asked,
-    Message,
-    Reasoning,
-    ToolOutcome,
-    ToolUse,
-    Usage,
-)
+from reenact.lenses.meaning import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
 from reenact.lenses.places import Place
 
 __all__ = ["NAME", "answered", "asked", "messages"]

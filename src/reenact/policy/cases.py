@@ -28,13 +28,7 @@ from reenact.policy.terms import (
     TestId,
     World,
 )
-from reenact.policy.x07_cases import (
-    X07_TESTS,
-    X07_WORLDS,
-    entry_modules,
-    from_x07,
-    is_x07_manifest,
-)
+from reenact.policy.x07_cases import X07_TESTS, X07_WORLDS, entry_modules, from_x07, is_x07_manifest
 
 __all__ = ["TESTS", "TESTS_SCHEMA", "Case", "Cases", "is_ours", "read_cases"]
 

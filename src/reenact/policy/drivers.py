@@ -1,7 +1,7 @@
 """Client libraries for databases, caches, brokers and RPC that Reenact does not record.
 
 A replay refuses their statements unless the driver is allowed by its name. The table is also the
-source of the network stacks in :mod:`reenact.hermetic.stacks`.
+source of the network stacks in :mod:`reenact.hermetic.network_libraries`.
 """
 
 from __future__ import annotations

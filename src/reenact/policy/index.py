@@ -18,14 +18,7 @@ from reenact.policy.files import Finding, Loaded, load_file, raise_first
 from reenact.policy.lint import policy_findings
 from reenact.policy.nearest import did_you_mean, nearest
 from reenact.policy.places import FOLDER, INDEX, WORLDS, has_policies
-from reenact.policy.rules import (
-    DEFAULT,
-    POLICY_SCHEMA,
-    SANITIZER_SCHEMA,
-    Pinned,
-    Policy,
-    Sanitizer,
-)
+from reenact.policy.rules import DEFAULT, POLICY_SCHEMA, SANITIZER_SCHEMA, Pinned, Policy, Sanitizer
 from reenact.policy.terms import ID_PATTERN, Digest, Glob, Id, Kind, Mode, RelativePath, World
 
 __all__ = [

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from reenact.pytest_plugin.collected import pytest_collection_modifyitems, pytest_runtestloop
 from reenact.pytest_plugin.collecting import pytest_collect_file
-from reenact.pytest_plugin.options import (
-    pytest_addoption,
-    pytest_configure,
-    pytest_report_header,
-)
+from reenact.pytest_plugin.options import pytest_addoption, pytest_configure, pytest_report_header
 from reenact.pytest_plugin.phases import (
     pytest_fixture_setup,
     pytest_runtest_makereport,

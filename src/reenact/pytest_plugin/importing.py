@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from reenact.engine.current import OUTSIDE, VARIABLE, current
-from reenact.engine.patches import Patch
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import OUTSIDE, VARIABLE, current
 
 __all__ = ["import_patch"]
 

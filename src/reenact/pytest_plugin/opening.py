@@ -10,9 +10,9 @@ import pytest
 
 from reenact.boundaries.table import PATCHES
 from reenact.engine.call import CAPABILITIES
-from reenact.engine.session import Session
-from reenact.engine.settings import Settings, settle
-from reenact.engine.ways import Ways
+from reenact.engine.divergence.model import Remedies
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.pytest_plugin.asking import wanted_of
@@ -46,7 +46,7 @@ def open_session(item: pytest.Item, choice: Choice, tape: Path, stage: Stage) ->
     return session
 
 
-_WAYS = Ways(
+_WAYS = Remedies(
     again="If the change is intended, --reenact-update makes again what differs, and nothing else.",
     more="If the new call is intended, --reenact-update makes it, and whatever else differs.",
     fewer="If the test is right, --reenact-update drops what it does not ask for, and keeps the rest.",
@@ -56,7 +56,7 @@ _WAYS = Ways(
 def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: Stage) -> Settings:
     config, wanted, part = item.config, wanted_of(item), choice.part
     strict = said_strict(config, wanted.strict)
-    settings = settle(
+    settings = resolve_settings(
         tape=tape,
         mode=choice.mode,
         policy=said_policy(config, wanted.policy),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
 from reenact.pytest_plugin.frozen import FreezingPatch
 from reenact.pytest_plugin.importing import import_patch
 from reenact.pytest_plugin.runner_task import runner_patch

@@ -81,7 +81,7 @@ def pytest_fixture_setup(
         if fixturedef.argname == SEED and seed_fixture(fixturedef, item):
             return seed_of(item)
         return done
-    from reenact.engine.current import OUTSIDE, VARIABLE
+    from reenact.engine.session.context import OUTSIDE, VARIABLE
 
     before = VARIABLE.get()
     VARIABLE.set(OUTSIDE)

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from reenact.engine.current import VARIABLE, current
 from reenact.engine.lanes import Lane
-from reenact.engine.patches import LatePatch
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import DeferredPatch
+from reenact.engine.session.context import VARIABLE, current
+from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError
 
 __all__ = ["runner_patch"]
 
 
-def runner_patch() -> LatePatch:
+def runner_patch() -> DeferredPatch:
     """The patch of the one place where everything passes."""
-    return LatePatch(
+    return DeferredPatch(
         "anyio._backends._asyncio", lambda module: module.TestRunner, "_call_in_runner_task", _call
     )
 

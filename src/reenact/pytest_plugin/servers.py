@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from reenact.engine.patches import Patch
-from reenact.hermetic.addresses import remember
+from reenact.engine.patches.patch import Patch
+from reenact.hermetic.endpoints import remember_bound
 
 __all__ = ["noticing_servers"]
 
@@ -35,7 +35,7 @@ def _bind(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def bind(self: Any, address: Any) -> Any:
         done = original(self, address)
-        remember(self, address)
+        remember_bound(self, address)
         return done
 
     return bind

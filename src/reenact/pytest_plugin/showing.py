@@ -27,9 +27,11 @@ def show(stage: Stage, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[
     elif isinstance(error, ReenactError) and stage.session is None:
         report.longrepr = _picture(stage, report, error)
     elif stage.session is not None and stage.session.poison is not None:
-        from reenact.engine.rendering import render
+        from reenact.engine.divergence.text_renderer import render_divergence
 
-        report.sections.append(("reenact: the test diverged", render(stage.session.poison)))
+        report.sections.append(
+            ("reenact: the test diverged", render_divergence(stage.session.poison))
+        )
         _explain(stage, report, stage.session.poison)
 
 
@@ -60,7 +62,7 @@ def _picture(stage: Stage, report: pytest.TestReport, error: BaseException) -> A
 
 def _explain(stage: Stage, report: pytest.TestReport, found: Any) -> None:
     """Keep what diverged for ``reenact explain``, and say what to type."""
-    from reenact.engine.divergence import Divergence
+    from reenact.engine.divergence.model import Divergence
     from reenact.runs.kept import keep, surroundings
 
     if stage.choice is None or stage.choice.writes or not isinstance(found, Divergence):

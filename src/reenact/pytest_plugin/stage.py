@@ -14,7 +14,7 @@ from reenact.errors import DivergenceError, UsageError
 from reenact.pytest_plugin.seeding import seed_again
 
 if TYPE_CHECKING:
-    from reenact.engine.session import Session
+    from reenact.engine.session.session import Session
     from reenact.pytest_plugin.choosing import Choice
 
 __all__ = ["STAGE", "Stage", "let_go"]
@@ -100,15 +100,15 @@ class Stage:
 
     def _in_full(self, complaint: DivergenceError) -> DivergenceError:
         """What is left over is told as a list; where it is one thing, that can be told whole."""
-        from reenact.engine.divergence import Divergence
-        from reenact.engine.rendering import render
+        from reenact.engine.divergence.model import Divergence
+        from reenact.engine.divergence.text_renderer import render_divergence
 
         found = complaint.divergence
         if self.session is None or not isinstance(found, Divergence):
             return complaint
         if self.session.report().unused != 1 or len(self.session.divergences()) != 1:
             return complaint
-        return DivergenceError(found, render(found))
+        return DivergenceError(found, render_divergence(found))
 
     @property
     def was_skipped(self) -> bool:
@@ -132,13 +132,13 @@ class Stage:
     def resume(self) -> None:
         """What runs now is the test's."""
         if self.is_open:
-            from reenact.engine.current import VARIABLE
+            from reenact.engine.session.context import VARIABLE
 
             VARIABLE.set(self.session)
 
     def suspend(self) -> None:
         """What runs now is pytest's."""
-        from reenact.engine.current import VARIABLE
+        from reenact.engine.session.context import VARIABLE
 
         if VARIABLE.get() is self.session:
             VARIABLE.set(None)
@@ -181,9 +181,9 @@ class Stage:
         try:
             poison = None if self.session is None else self.session.poison
             if poison is not None:
-                from reenact.engine.rendering import render
+                from reenact.engine.divergence.text_renderer import render_divergence
 
-                raise DivergenceError(poison, render(poison))
+                raise DivergenceError(poison, render_divergence(poison))
             if _is_quiet(self.item):
                 self.close()
         except DivergenceError as error:

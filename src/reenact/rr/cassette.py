@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.engine.settings import MODES
+from reenact.engine.session.settings import MODES
 from reenact.errors import ReenactError, RrError, SessionClosed, UsageError
 from reenact.rr import entries
 from reenact.rr.cfg import MATCH_MODES

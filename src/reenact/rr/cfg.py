@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.engine.settings import MODES, mode_named
+from reenact.engine.session.settings import MODES, mode_named
 from reenact.errors import RrError, UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.rules import Budgets, Mode

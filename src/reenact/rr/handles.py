@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.engine.current import outside
+from reenact.engine.session.context import context_outside_sessions
 from reenact.errors import ReenactError, UsageError
 from reenact.rr.cassette import Cassette
 from reenact.rr.cfg import Cfg, Config, read_cfg
@@ -54,7 +54,7 @@ def open_handle(cfg: Cfg, *, policy: str | bytes | None = None) -> int:
     :class:`PolicyInvalid` for a policy that does not exist or is not what was pinned, and
     :class:`PolicyRefused` for what the index does not allow.
     """
-    cassette = outside().run(_opened, read_cfg(cfg, policy))
+    cassette = context_outside_sessions().run(_opened, read_cfg(cfg, policy))
     handle = next(_numbers)
     _open[handle] = cassette
     return handle
@@ -84,7 +84,7 @@ def close(handle: int) -> int:
 
 def _close(handle: int, error: BaseException | None) -> int:
     cassette = _open.pop(handle, None)
-    return int(cassette is not None and outside().run(cassette.close, error))
+    return int(cassette is not None and context_outside_sessions().run(cassette.close, error))
 
 
 def next_entry(handle: int, kind: str | bytes, op: str | bytes, key: str | bytes) -> Entry:
@@ -94,7 +94,7 @@ def next_entry(handle: int, kind: str | bytes, op: str | bytes, key: str | bytes
     one, which must have this kind, this op and, unless it is empty, this key. After an error
     nothing has moved. Raises :class:`RrError` 2007 and 2009 to 2012.
     """
-    return outside().run(_of(handle).next, kind, op, key)
+    return context_outside_sessions().run(_of(handle).next, kind, op, key)
 
 
 def append(handle: int, entry: Entry | Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ def append(handle: int, entry: Entry | Mapping[str, Any]) -> None:
     Secrets are taken out first, and budgets hold for what is written. Raises :class:`RrError` 2002
     to 2008 and 2013.
     """
-    outside().run(_of(handle).append, entry)
+    context_outside_sessions().run(_of(handle).append, entry)
 
 
 def entry_resp(entry: Entry) -> bytes:

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from msgspec import structs
 
-from reenact.engine.opening import Opened, open_parts
-from reenact.engine.settings import Settings, settle
+from reenact.engine.session.resources import SessionResources, open_resources
+from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import (
     PathRefused,
     RecordingDamaged,
@@ -63,7 +63,7 @@ class Ready:
     budgets: Budgets
     access: Access
     settings: Settings
-    parts: Opened
+    parts: SessionResources
     sink: EntrySink | None
 
     def give_up(self) -> None:
@@ -115,7 +115,7 @@ def _settled(config: Config) -> Settings:
     is_x07 = config.path.endswith(SUFFIX)
     try:
         place = rrbin_path(root, config.path, fixture_root=fixtures) if is_x07 else None
-        settings = settle(
+        settings = resolve_settings(
             None if is_x07 else config.path,
             capture=None,
             tape=place,
@@ -142,7 +142,9 @@ def _settled(config: Config) -> Settings:
         raise RrError(CFG_INVALID, error.message, hint=hint) from None
 
 
-def _opened(settings: Settings, path: Path, budgets: Budgets) -> tuple[Opened, EntrySink | None]:
+def _opened(
+    settings: Settings, path: Path, budgets: Budgets
+) -> tuple[SessionResources, EntrySink | None]:
     if settings.mode != "off" and path.is_dir():
         raise RrError(
             OPEN_FAILED,
@@ -151,7 +153,7 @@ def _opened(settings: Settings, path: Path, budgets: Budgets) -> tuple[Opened, E
         )
     try:
         if path.suffix != SUFFIX:
-            parts = open_parts(settings)
+            parts = open_resources(settings)
             return parts, parts.sink
         from reenact.rr.rrbin_files import open_rrbin  # few programs have X07 cassettes
 

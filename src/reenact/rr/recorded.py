@@ -9,16 +9,15 @@ import msgspec
 
 from reenact.boundaries.urls import normal_url
 from reenact.boundaries.wire import load_pieces
-from reenact.engine.answers import PIECES
 from reenact.engine.call import Entry as Recording
-from reenact.engine.failures import rebuild
-from reenact.engine.session import Session
-from reenact.engine.taking import (
+from reenact.engine.codecs import PLAIN_STREAM_CODEC, load_exception
+from reenact.engine.execution.unused_calls import (
     first_unused,
     is_cassette_entry,
     take_recorded,
     unused_calls,
 )
+from reenact.engine.session.session import Session
 from reenact.errors import RrError
 from reenact.format.canonical import canonical
 from reenact.rr.entries import Entry, read
@@ -75,7 +74,7 @@ def of_session(session: Session, key: str, kind: str | None, op: str | None) -> 
     assert entry is not None  # something was taken
     if is_cassette_entry(entry.opening.data):
         return of_entry(read(entry.opening.data, f"event {entry.seq}"))
-    return Recorded(_bytes(response), error=None if failed is None else rebuild(failed))
+    return Recorded(_bytes(response), error=None if failed is None else load_exception(failed))
 
 
 def _chosen(session: Session, key: str, kind: str | None, op: str | None) -> Recording | None:
@@ -134,7 +133,7 @@ def _loaded(response: Any) -> list[Any]:
     """The pieces that were handed over, whatever they were."""
     if _is_http(response):
         return load_pieces(response)
-    return PIECES.load(response)
+    return PLAIN_STREAM_CODEC.load(response)
 
 
 def _is_http(response: Any) -> bool:

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 from reenact._system import start_clock
-from reenact.engine.opening import Opened
-from reenact.engine.settings import Settings
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.settings import Settings
 from reenact.errors import (
     RecordingDamaged,
     RecordingExists,
@@ -41,14 +41,14 @@ _READS = ("replay", "record_missing")
 
 def open_rrbin(
     settings: Settings, path: Path, limit: int | None
-) -> tuple[Opened, RrbinSink | None]:
+) -> tuple[SessionResources, RrbinSink | None]:
     """Open the X07 cassette at ``path`` in the mode of ``settings``.
 
     Entries are served as they are in the file. New entries are redacted first. A file of more than
     ``limit`` bytes is not read. Raises :class:`RecordingError`, :class:`SinkError` and
     :class:`RrError` 2003.
     """
-    parts = Opened(start_clock(), settings.redactor())
+    parts = SessionResources(start_clock(), settings.redactor())
     if settings.mode == "off":
         return parts, None
     exists = path.exists()

@@ -8,8 +8,8 @@ import msgspec
 
 from reenact.engine.call import Call
 from reenact.engine.call import Entry as Recorded
-from reenact.engine.matcher import LaneMatcher, LookupMatcher
-from reenact.engine.script import Script
+from reenact.engine.decision.matcher import LaneMatcher, LookupMatcher
+from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.errors import RecordingError, RrError
 from reenact.format.canonical import canonical, digest_bytes
 from reenact.format.event import Event
@@ -72,8 +72,8 @@ class Serving:
             late.copy(seq)
         return None
 
-    def _script(self, source: SeekableSource) -> Script:
-        script = Script(source, by_lane=False)
+    def _script(self, source: SeekableSource) -> RecordedCalls:
+        script = RecordedCalls(source, by_lane=False)
         script.keep_all()
         try:
             for event in source:

@@ -6,7 +6,7 @@ import types
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, Self
 
-from reenact.engine.current import current as current_session
+from reenact.engine.session.context import current as current_session
 from reenact.errors import UsageError
 from reenact.rr import handles
 from reenact.rr.entries import raw_bytes

@@ -12,12 +12,11 @@ from itertools import zip_longest
 
 import msgspec
 
-from reenact.diff.text import safe
-from reenact.engine.assembling import make_comparer
-from reenact.engine.bounding import Bounds
-from reenact.engine.opening import Opened, open_parts
-from reenact.engine.requests import request_of
-from reenact.engine.settings import Settings
+from reenact.diff.terminal_text import escape_controls
+from reenact.engine.divergence.excerpts import Truncator
+from reenact.engine.request import request_of
+from reenact.engine.session.resources import SessionResources, make_comparer, open_resources
+from reenact.engine.session.settings import Settings
 from reenact.format.event import Event
 from reenact.policy.redaction import Redactor
 from reenact.runs.command import arguments_of
@@ -53,13 +52,13 @@ class OtherArguments(msgspec.Struct, frozen=True):
 
 
 def _quoted(text: str) -> str:
-    return safe(json.dumps(text, ensure_ascii=False))
+    return escape_controls(json.dumps(text, ensure_ascii=False))
 
 
 def other_arguments(settings: Settings, command: Sequence[str]) -> OtherArguments | None:
     """None if they are the same. Which Python runs the program, and where that lies, does not count;
     nothing does where a command starts Python by way of another program."""
-    parts = open_parts(settings)
+    parts = open_resources(settings)
     try:
         start = next(iter(parts.source or ()), None)
         if start is None or start.type != "run_start":
@@ -70,7 +69,7 @@ def other_arguments(settings: Settings, command: Sequence[str]) -> OtherArgument
 
 
 def _compared(
-    settings: Settings, parts: Opened, start: Event, command: Sequence[str]
+    settings: Settings, parts: SessionResources, start: Event, command: Sequence[str]
 ) -> OtherArguments | None:
     argv = load_words(start.data.get("argv"))
     then, now = arguments_of(argv), arguments_of(command)
@@ -85,7 +84,7 @@ def _compared(
 
 
 def _shown(arguments: list[str], redactor: Redactor) -> list[str]:
-    bounds = Bounds(redactor)
+    bounds = Truncator(redactor)
     told = {"argv": [in_words(argument) for argument in arguments]}
     redacted: list[str] = redactor.redact(told).value["argv"]
     return [bounds.line(argument, _ROOM) for argument in redacted]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from reenact.boundaries.processes.injection import inject_with
-from reenact.engine.current import current
-from reenact.engine.patches import LatePatch
+from reenact.engine.patches.patch import DeferredPatch
+from reenact.engine.session.context import current
 from reenact.errors import DivergenceError
 from reenact.runs.places import print_place
 from reenact.runs.plan import LANE, RUN
@@ -33,15 +33,15 @@ def with_injection(environ: dict[str, str], folder: str) -> dict[str, str]:
     return {**environ, RUN: folder, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def child_patches(folder: str) -> list[LatePatch]:
+def child_patches(folder: str) -> list[DeferredPatch]:
     """The patches that tell children of this process, which is one of the run of ``folder``, who
     they are."""
     inject_with(lambda environ, lane: {**with_injection(dict(environ), folder), LANE: lane})
     return [
-        LatePatch(
+        DeferredPatch(
             "multiprocessing.spawn", lambda module: module, "get_preparation_data", _preparing
         ),
-        LatePatch(
+        DeferredPatch(
             "multiprocessing.process", lambda module: module.BaseProcess, "_bootstrap", _running
         ),
     ]
@@ -95,7 +95,7 @@ def is_multiprocessing(argv: Sequence[str]) -> bool:
     return any("from multiprocessing." in word for word in argv)
 
 
-def joining_patch(begin: Callable[[str | None, str | None], None]) -> LatePatch:
+def joining_patch(begin: Callable[[str | None, str | None], None]) -> DeferredPatch:
     """``begin(lane, pool)`` as soon as this process learns from its parent what it is to do."""
 
     def preparing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,4 +106,4 @@ def joining_patch(begin: Callable[[str | None, str | None], None]) -> LatePatch:
 
         return prepare
 
-    return LatePatch("multiprocessing.spawn", lambda module: module, "prepare", preparing)
+    return DeferredPatch("multiprocessing.spawn", lambda module: module, "prepare", preparing)

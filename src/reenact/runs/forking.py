@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 
 from reenact.boundaries.altering import alter_answer
-from reenact.engine.branch_point import At
-from reenact.engine.ledger import Ledger
-from reenact.engine.opening import Opened, open_parts
-from reenact.engine.script import Script
-from reenact.engine.settings import Settings, settle
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.decision.usage_ledger import UsageLedger
+from reenact.engine.fork.plan import At
+from reenact.engine.session.resources import SessionResources, open_resources
+from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, ReenactError, UsageError
 from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft, Event
@@ -96,8 +96,8 @@ class Forking:
         self.environ: Changes = surroundings.changes(os.environ)
         self._place = self._chosen_place()
         self._settings = self._settle(options.at)
-        self._parts: Opened | None = None
-        self._ledger: Ledger | None = None
+        self._parts: SessionResources | None = None
+        self._ledger: UsageLedger | None = None
 
     def _chosen_place(self) -> Path:
         place = self._options.into
@@ -122,7 +122,7 @@ class Forking:
     def _settle(self, at: At) -> Settings:
         options = self._options
         tape = self._path.is_file()
-        return settle(
+        return resolve_settings(
             capture=None if tape else self._path,
             tape=self._path if tape else None,
             mode="replay",
@@ -139,7 +139,7 @@ class Forking:
 
     def plan(self) -> Plan:
         """Start the new recording. Everything that can be refused is refused here."""
-        parts = self._parts = open_parts(self._settings)
+        parts = self._parts = open_resources(self._settings)
         assert parts.branch is not None
         say(f"reenact: fork at {parts.branch.point.line()}")
         options = self._options
@@ -161,7 +161,7 @@ class Forking:
 
     def begin(self, folder: Path) -> None:
         """What is used is noted where all processes see it."""
-        self._ledger = Ledger.make(folder, self._events)
+        self._ledger = UsageLedger.make(folder, self._events)
 
     def give_up(self) -> None:
         """Leave no recording behind, if one was started."""
@@ -264,7 +264,7 @@ class Forking:
         if self._folder != self._place:
             self._to_tape(parts)
 
-    def _to_tape(self, parts: Opened) -> None:
+    def _to_tape(self, parts: SessionResources) -> None:
         from reenact.store.rewrite import to_tape
 
         to_tape(self._folder, self._place, parts.clock, replace=False)
@@ -274,7 +274,7 @@ class Forking:
         summary = Summary(mode="fork", recording=self._place, exit_code=code)
         summary.add(told)
         with closing(open_recording(self._place)) as source:
-            script = Script(source)
+            script = RecordedCalls(source)
             entries = script.keep_all()
             script.read_all()
         summary.calls, summary.draws = counted(entries)

@@ -6,13 +6,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from reenact.engine.assembling import make_comparer, make_machine, make_script
 from reenact.engine.call import DRAWS, SLEEP, Entry
-from reenact.engine.divergence import Divergence
-from reenact.engine.ledger import Ledger
-from reenact.engine.opening import open_parts
-from reenact.engine.rendering import render
-from reenact.engine.settings import Settings
+from reenact.engine.decision.usage_ledger import UsageLedger
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.divergence.text_renderer import render_divergence
+from reenact.engine.session.resources import (
+    make_comparer,
+    make_machine,
+    make_script,
+    open_resources,
+)
+from reenact.engine.session.settings import Settings
 
 __all__ = ["Leftovers", "counted", "left_before", "look_for"]
 
@@ -30,9 +34,9 @@ class Leftovers(msgspec.Struct, frozen=True):
     first: list[Divergence] = msgspec.field(default_factory=list)
 
 
-def look_for(settings: Settings, ledger: Ledger) -> Leftovers:
+def look_for(settings: Settings, ledger: UsageLedger) -> Leftovers:
     """What the recording of ``settings`` still holds, given what all processes have used."""
-    parts = open_parts(settings)
+    parts = open_resources(settings)
     try:
         script = make_script(settings, parts, None)
         assert script is not None
@@ -51,10 +55,10 @@ def look_for(settings: Settings, ledger: Ledger) -> Leftovers:
         parts.close()
 
 
-def left_before(settings: Settings, ledger: Ledger, cut: int) -> list[str]:
+def left_before(settings: Settings, ledger: UsageLedger, cut: int) -> list[str]:
     """The recorded calls before ``cut``, where a run was forked, that no process made: in words."""
     whole = msgspec.structs.replace(settings, fork=None, into=None)
-    parts = open_parts(whole)
+    parts = open_resources(whole)
     try:
         script = make_script(whole, parts, None)
         assert script is not None
@@ -62,7 +66,9 @@ def left_before(settings: Settings, ledger: Ledger, cut: int) -> list[str]:
         for lane in ledger.stubbed():
             script.stub(lane)
         left = [one for one in machine.unused() if one.seq < cut and not ledger.is_used(one.seq)]
-        return [render(machine.unmade(one)) for one in left if one.lane not in script.stopped]
+        return [
+            render_divergence(machine.unmade(one)) for one in left if one.lane not in script.stopped
+        ]
     finally:
         parts.close()
 

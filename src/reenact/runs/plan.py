@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from reenact.engine.branch_point import At
+from reenact.engine.fork.plan import At
 from reenact.errors import UsageError
 from reenact.policy.rules import SessionMode
 

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Any
 
 from reenact.boundaries.table import PATCHES, covered, uncovered
-from reenact.engine.ledger import Ledger
-from reenact.engine.opening import Opened
-from reenact.engine.patches import Patch, Patches
-from reenact.engine.rendering import render
-from reenact.engine.session import Session
-from reenact.engine.settings import Settings, settle
+from reenact.engine.decision.usage_ledger import UsageLedger
+from reenact.engine.divergence.text_renderer import render_divergence
+from reenact.engine.patches.patch import Patch, PatchSet
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
 from reenact.format import lane as lanes
 from reenact.format.event import Data
@@ -44,7 +44,7 @@ def start() -> None:
     wish = os.environ.pop(LANE, None)
     if is_multiprocessing(sys.orig_argv):
         # Its lane comes with its work.
-        Patches(lambda: [joining_patch(partial(_begin, folder, plan))]).acquire()
+        PatchSet(lambda: [joining_patch(partial(_begin, folder, plan))]).acquire()
     else:
         _begin(folder, plan, wish)
 
@@ -91,7 +91,7 @@ class _Program:
         if self._session.writes:
             self._session.redacts(b"")  # getting ready for that must not be a part of a call
         exiting = Patch(os, "_exit", self._telling)
-        Patches(lambda: [*child_patches(str(self._folder)), exiting]).acquire()
+        PatchSet(lambda: [*child_patches(str(self._folder)), exiting]).acquire()
         atexit.register(self._end)
         sys.excepthook = self._watching(sys.excepthook)
         self._tell(ended=False)
@@ -156,7 +156,7 @@ class _Program:
             live=report.live,
             passed=report.passed,
             divergences=[one.to_json() for one in found],
-            texts=[for_the_command(render(one)) for one in found],
+            texts=[for_the_command(render_divergence(one)) for one in found],
             problem=None if self._problem is None else self._problem.to_json(),
             approximate=session.approximate,
             update=report.outcome.to_json() if session.mode == "update" else None,
@@ -164,17 +164,17 @@ class _Program:
         )
 
 
-def _joined(plan: Plan, settings: Settings) -> Opened | None:
+def _joined(plan: Plan, settings: Settings) -> SessionResources | None:
     """The recording that all processes write to, if there is one."""
     if plan.fork is not None:
-        from reenact.engine.writing import open_joined_branch
+        from reenact.engine.recording.sinks import join_fork
 
-        return open_joined_branch(settings)
+        return join_fork(settings)
     if plan.mode != "record" or plan.owner:
         return None
-    from reenact.engine.writing import open_guest
+    from reenact.engine.recording.sinks import join_recording
 
-    return open_guest(settings)
+    return join_recording(settings)
 
 
 def _alter(data: Data, path: JsonPath, value: Any) -> Data:
@@ -200,7 +200,7 @@ def _settings(
     place = {"tape" if plan.tape else "capture": plan.path}
     mode: SessionMode = plan.mode
     guest = not plan.owner
-    return settle(
+    return resolve_settings(
         capture=place.get("capture"),
         tape=place.get("tape"),
         mode=mode,
@@ -219,7 +219,7 @@ def _settings(
         lane=lane if guest else None,
         pool=pool,
         guest=guest,
-        ledger=Ledger(folder) if mode == "replay" else None,
+        ledger=UsageLedger(folder) if mode == "replay" else None,
         fork=plan.fork,
         alter=_alter,
         into=None if plan.into is None else Path(plan.into),

@@ -11,9 +11,9 @@ import os
 import shutil
 from pathlib import Path
 
-from reenact.engine.opening import Opened, open_parts
-from reenact.engine.script import Script
-from reenact.engine.settings import ADDS, Settings, settle
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.session.resources import SessionResources, open_resources
+from reenact.engine.session.settings import ADDING_MODES, Settings, resolve_settings
 from reenact.errors import RecordingExists, ReenactError
 from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft
@@ -51,12 +51,12 @@ class Recording:
         self._options = options
         self._root = root
         self._place = (options.path or new_place(root)).absolute()
-        adds = options.mode in ADDS or options.append
+        adds = options.mode in ADDING_MODES or options.append
         self._owned = adds and _is_recorded(self._place)
         # What is to be added to a recording that is not there is a recording.
         self._mode: SessionMode = "record" if adds and not self._owned else options.mode or "record"
         self._replaces = options.overwrite or self._mode == "rewrite"
-        self._parts: Opened | None = None
+        self._parts: SessionResources | None = None
         self._stage: Path | None = None
         """The copy that is updated: whether the program fails is known when it has ended."""
         self._surroundings = find_surroundings(os.environ)
@@ -77,7 +77,7 @@ class Recording:
         if self._options.net and not self._replaces and self._place.exists():
             raise RecordingExists(f"{self._place} already holds a recording", hint=_WAYS_OUT)
         try:
-            self._parts = open_parts(settings)
+            self._parts = open_resources(settings)
         except RecordingExists as error:
             raise RecordingExists(error.message, hint=_WAYS_OUT) from None
         said: Data = {"argv": dump_words(self._options.command)}
@@ -98,7 +98,7 @@ class Recording:
         options = self._options
         tape = options.net and self._owned
         captures = not options.net or self._owned
-        return settle(
+        return resolve_settings(
             capture=None if tape else self._place if captures else _beside(self._place),
             tape=self._place if tape else None,
             mode=self._mode if captures else "record",
@@ -114,7 +114,7 @@ class Recording:
     def _plan(self, settings: Settings, path: Path, *, tape: bool) -> Plan:
         options = self._options
         return Plan(
-            mode=self._mode if self._mode in ADDS else "record",
+            mode=self._mode if self._mode in ADDING_MODES else "record",
             path=str(path),
             tape=tape,
             root=str(self._root),
@@ -209,7 +209,7 @@ class Recording:
         summary.add(told)
         if kept and self._place.exists():
             with open_recording(self._place) as source:
-                script = Script(source)
+                script = RecordedCalls(source)
                 entries = script.keep_all()
                 script.read_all()
             summary.calls, summary.draws = counted(entries)

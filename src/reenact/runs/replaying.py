@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reenact.engine.ledger import Ledger
-from reenact.engine.rendering import render, render_many
-from reenact.engine.settings import Settings, settle
+from reenact.engine.decision.usage_ledger import UsageLedger
+from reenact.engine.divergence.text_renderer import render_divergence, render_divergences
+from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.runs.arguments import other_arguments
 from reenact.runs.foreign_tapes import ForeignTape, is_boruna
 from reenact.runs.kept import forget, keep, surroundings
@@ -58,7 +58,7 @@ class Replaying:
             found = recorded_surroundings(source)
             self._content_hash = source.manifest().integrity.content_hash
         self._settings = self._settle(self._root)
-        self._ledger: Ledger | None = None
+        self._ledger: UsageLedger | None = None
         if options.net:
             found = found.seed_only()
         self._seed = found.seed
@@ -67,7 +67,7 @@ class Replaying:
     def _settle(self, root: Path) -> Settings:
         options = self._options
         tape = self._path.is_file()
-        return settle(
+        return resolve_settings(
             capture=None if tape else self._path,
             tape=self._path if tape else None,
             mode="replay",
@@ -103,7 +103,7 @@ class Replaying:
 
     def begin(self, folder: Path) -> None:
         """What is used is noted where all processes see it."""
-        self._ledger = Ledger.make(folder, self._events)
+        self._ledger = UsageLedger.make(folder, self._events)
 
     def give_up(self) -> None:
         """A replay leaves nothing behind."""
@@ -176,9 +176,9 @@ class Replaying:
         if not left.unused or unused == "allow":
             return False
         first, *others = left.first
-        say(for_the_command(render(first)))
+        say(for_the_command(render_divergence(first)))
         if others:
-            say(f"And besides, {render_many(others)}")
+            say(f"And besides, {render_divergences(others)}")
         more = left.unused - len(left.first)
         if more:
             say(f"… and {more:,} more recorded calls that were not made")

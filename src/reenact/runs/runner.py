@@ -144,9 +144,9 @@ def _work(options: Options, root: Path) -> Work:
 def _check_isolation(options: Options) -> None:
     if not options.isolate:
         return
-    from reenact.hermetic.isolate import HINT, why_not
+    from reenact.hermetic.isolation import HINT, isolation_obstacle
 
-    why = why_not()
+    why = isolation_obstacle()
     if why:
         raise UsageError(why, hint=HINT)
 
@@ -155,9 +155,9 @@ def _before(options: Options) -> list[str]:
     """Isolated, the command is started by a launcher that becomes it."""
     if not options.isolate:
         return []
-    from reenact.hermetic import isolate
+    from reenact.hermetic import isolation
 
-    return [sys.executable, "-I", isolate.__file__, "--"]
+    return [sys.executable, "-I", isolation.__file__, "--"]
 
 
 @contextmanager

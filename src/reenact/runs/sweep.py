@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from reenact.engine.branch_point import Point, steps
+from reenact.engine.fork.plan import ForkPoint, fork_points
 from reenact.errors import RecordingExists, UsageError
 from reenact.policy.places import find_root
 from reenact.runs.forking import ForkOptions
@@ -37,7 +37,7 @@ _RECORDING, _OUTPUT, _REPORT = "capture", "output", "report.json"
 class Step(msgspec.Struct, kw_only=True, rename="camel"):
     """One place where the run was forked, and what became of the forks."""
 
-    point: Point
+    point: ForkPoint
     outcomes: list[Outcome] = msgspec.field(default_factory=list)
     folders: list[str] = msgspec.field(default_factory=list)
 
@@ -67,7 +67,7 @@ def sweep(
     root = find_root(Path.cwd(), os.environ)
     path = last_run(root) if str(options.path) == LAST else options.path.absolute()
     with open_recording(path) as source:
-        found = [Step(point=point) for point in steps(source, each)]
+        found = [Step(point=point) for point in fork_points(source, each)]
         count = len(source)
     if not found:
         raise UsageError(
@@ -126,7 +126,7 @@ class _Sweeping:
             return "failed"
         return "ok"
 
-    def _words(self, point: Point, folder: Path) -> list[str]:
+    def _words(self, point: ForkPoint, folder: Path) -> list[str]:
         options = self._options
         words = [sys.executable, "-m", "reenact", "fork", str(options.path)]
         words += ["--at", str(point.seq), "--into", str(folder / _RECORDING), "--quiet"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.engine.report import VERSION
+from reenact.engine.session.final_report import VERSION
 from reenact.errors import ReenactError, UsageError
 from reenact.runs.plan import Told
 from reenact.store.file_access import write_private

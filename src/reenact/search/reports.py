@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.errors import RecordingDamaged, ReenactError
 from reenact.search.facts import CALL, Call, Said
 from reenact.search.flattening import flat

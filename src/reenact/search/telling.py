@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, SLEEP
-from reenact.engine.requests import kind_of, operation_of
+from reenact.engine.request import kind_of, operation_of
 from reenact.format.event import Data, Event
 from reenact.lenses.meaning import Answered, Asked, Choice, Message
 from reenact.lenses.reading import read_event

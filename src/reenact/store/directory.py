@@ -16,13 +16,7 @@ from pathlib import Path
 import msgspec
 
 from reenact._system import Clock, monotonic, pause
-from reenact.errors import (
-    RecordingExists,
-    SinkError,
-    SinkUnwritable,
-    UsageError,
-    WriterBusy,
-)
+from reenact.errors import RecordingExists, SinkError, SinkUnwritable, UsageError, WriterBusy
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark

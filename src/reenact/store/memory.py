@@ -15,15 +15,7 @@ import msgspec
 from reenact.errors import SinkError, UsageError
 from reenact.format import lane as lanes
 from reenact.format.event import VERSION, Data, Draft, Event, Head, Prefix
-from reenact.format.manifest import (
-    FORMAT,
-    BlobTotals,
-    Flag,
-    Manifest,
-    Model,
-    RedactionInfo,
-    Seed,
-)
+from reenact.format.manifest import FORMAT, BlobTotals, Flag, Manifest, Model, RedactionInfo, Seed
 from reenact.policy.redaction import Mark, Profile, Redactor
 from reenact.store.layout import EVENTS
 from reenact.store.redact import Prepared, prepare

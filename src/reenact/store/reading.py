@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reenact.errors import (
-    RecordingDamaged,
-    RecordingError,
-    RecordingMissing,
-    RecordingUnfinished,
-)
+from reenact.errors import RecordingDamaged, RecordingError, RecordingMissing, RecordingUnfinished
 from reenact.format.manifest import Manifest, parse
 from reenact.store.blobs import Blobs
 from reenact.store.file_access import read_regular

@@ -18,15 +18,7 @@ from reenact.errors import ReenactError, UsageError
 from reenact.format import lane as lanes
 from reenact.format.canonical import digest
 from reenact.format.event import TYPES, Data, Draft
-from reenact.format.manifest import (
-    FORMAT,
-    Manifest,
-    Model,
-    Origin,
-    PolicyRef,
-    RedactionInfo,
-    Seed,
-)
+from reenact.format.manifest import FORMAT, Manifest, Model, Origin, PolicyRef, RedactionInfo, Seed
 from reenact.format.payloads import PAYLOADS, Payload
 from reenact.policy.redaction import Profile, Redactor
 from reenact.store.directory import DirectorySink

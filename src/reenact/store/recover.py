@@ -45,13 +45,7 @@ from reenact.store.log import whole_lines, whole_size
 from reenact.store.reading import open_directory, open_recording
 from reenact.store.segments import finish_merge, merge
 from reenact.store.sums import blob_totals, close_manifest, encode_manifest
-from reenact.store.tape import (
-    drop_closing_line,
-    part_path,
-    read_header,
-    scan_tape,
-    tape_lines,
-)
+from reenact.store.tape import drop_closing_line, part_path, read_header, scan_tape, tape_lines
 from reenact.store.tape_sink import gather_blobs, publish, tidy_tape
 from reenact.store.torn import set_orphans_aside, set_tail_aside
 from reenact.store.unfinished import add_unfinished, settle

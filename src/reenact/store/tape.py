@@ -13,11 +13,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.errors import (
-    RecordingDamaged,
-    RecordingMissing,
-    RecordingUnfinished,
-)
+from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished
 from reenact.format.manifest import Manifest, Seed, check_version, parse
 from reenact.store.blobs import Blobs
 from reenact.store.file_access import open_regular

@@ -32,14 +32,7 @@ from reenact.store.sink import Options, Status, Writer, watch_forks
 from reenact.store.source import LogSource
 from reenact.store.steady import keep_lines, kept_path
 from reenact.store.sums import Sums, close_manifest
-from reenact.store.tape import (
-    first_line,
-    open_tape,
-    part_path,
-    scan_tape,
-    tape_blobs,
-    tape_lines,
-)
+from reenact.store.tape import first_line, open_tape, part_path, scan_tape, tape_blobs, tape_lines
 from reenact.store.torn import referenced_blobs
 
 __all__ = ["TapeSink", "gather_blobs", "publish", "tidy_tape"]

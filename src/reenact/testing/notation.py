@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from reenact.engine.call import CAPABILITIES, DRAWS, Call
-from reenact.engine.explicit import make_call
+from reenact.engine.session.explicit_api import make_explicit_call
 from reenact.errors import UsageError, ValueRefused
 from reenact.format import lane as lanes
 from reenact.format.event import Data
@@ -74,7 +74,7 @@ def call_of(line: Line) -> Call:
     if line.kind == "llm":
         return _llm(line.name, request)
     if line.kind == "tool":
-        return make_call(line.name, request, "tool.call", None)
+        return make_explicit_call(line.name, request, "tool.call", None)
     if line.kind == "mutation":
         content = {"type": line.name, **request}
         return Call(
@@ -87,7 +87,7 @@ def call_of(line: Line) -> Call:
     capability = CAPABILITIES.get(line.kind, line.kind)
     if line.request is None:
         return _draw(line.kind, capability, line.name)
-    call = make_call(line.name, request, capability, line.kind)
+    call = make_explicit_call(line.name, request, capability, line.kind)
     return msgspec.structs.replace(
         call,
         instant=line.kind in DRAWS,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from reenact.engine.branch_machine import BranchMachine
-from reenact.engine.branch_point import At, Point, find_point
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Serve
-from reenact.engine.diagnosis import Diagnosis
-from reenact.engine.divergence import Divergence
-from reenact.engine.machine import Machine
-from reenact.engine.script import Script
-from reenact.engine.settings import READS
+from reenact.engine.decision.machine import Machine
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.divergence.diagnosis import Diagnosis
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.fork.forked_run import ForkMachine
+from reenact.engine.fork.plan import At, ForkPoint, find_fork_point
+from reenact.engine.session.settings import READING_MODES
 from reenact.errors import UsageError
 from reenact.policy.access import Access
 from reenact.policy.capabilities import KNOWN, Capabilities
@@ -51,7 +51,7 @@ class Playbook:
         refuse policy.denied            the policy forbids it; "as 3" if event 3 was refused, too
 
     What is served counts as handed over at once, and a served tool as stubbed. With ``fork`` the
-    run is forked there: see :class:`reenact.engine.branch_point.At`.
+    run is forked there: see :class:`reenact.engine.fork.plan.At`.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Playbook:
         held = recording(source) if isinstance(source, str) else source
         self.script = _script(held, mode, pinned.policy)
         make: Callable[..., Machine] = Machine
-        self._point: Point | None = None
+        self._point: ForkPoint | None = None
         if fork is not None and held is not None and self.script is not None:
-            self._point = find_point(held, fork.at)
+            self._point = find_fork_point(held, fork.at)
             self.script.order.limit = self._point.cut
             live = None if fork.live is None else frozenset(fork.live)
-            make = partial(BranchMachine, self._point, live)
+            make = partial(ForkMachine, self._point, live)
         self.machine = _machine(make, mode, pinned, known, self.script, strict=strict)
 
     def check(self, text: str) -> None:
@@ -109,7 +109,7 @@ class Playbook:
         decision, _ = self.machine.decide(call, parsed.lane)
         self._carry_out(call, decision)
         if self._is_point(decision):
-            assert isinstance(self.machine, BranchMachine)
+            assert isinstance(self.machine, ForkMachine)
             self.machine.turned = True
             return _in_words(decision).replace("serve", "fork")
         return _in_words(decision)
@@ -136,10 +136,10 @@ class Playbook:
             self.script.order.drop(closing.seq)
 
 
-def _script(source: MemorySource | None, mode: SessionMode, policy: Policy) -> Script | None:
-    if source is None or mode not in READS:
+def _script(source: MemorySource | None, mode: SessionMode, policy: Policy) -> RecordedCalls | None:
+    if source is None or mode not in READING_MODES:
         return None
-    return Script(source.reopen(), by_lane=policy.match != "transcript")
+    return RecordedCalls(source.reopen(), by_lane=policy.match != "transcript")
 
 
 def _machine(
@@ -147,7 +147,7 @@ def _machine(
     mode: SessionMode,
     pinned: Pinned,
     known: Capabilities,
-    script: Script | None,
+    script: RecordedCalls | None,
     *,
     strict: bool,
 ) -> Machine:

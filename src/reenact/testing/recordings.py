@@ -6,12 +6,12 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from reenact.engine.answers import PLAIN, error_fields
 from reenact.engine.call import PAIRS, SCHEDULE, Call
+from reenact.engine.codecs import PLAIN_CODEC, error_fields
+from reenact.engine.decision.machine import call_identity
 from reenact.engine.lanes import Lane
-from reenact.engine.recorder import Opened, Recorder
-from reenact.engine.room import Room
-from reenact.engine.verdicts import identity
+from reenact.engine.recording.budget import RecordingBudget
+from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.policy.matching import Comparer, Rules
@@ -59,9 +59,11 @@ class _Writer:
         redactor = Redactor("none")
         self._comparer = Comparer(rules, redactor)
         self._sink = MemorySink(options=Options(redactor=redactor))
-        self._recorder = Recorder(self._sink, VirtualClock(tick=1), redactor, Room(DEFAULT))
+        self._recorder = Recorder(
+            self._sink, VirtualClock(tick=1), redactor, RecordingBudget(DEFAULT)
+        )
         self._lanes: dict[str, Lane] = {}
-        self._open: defaultdict[tuple[str, str, str], list[Opened]] = defaultdict(list)
+        self._open: defaultdict[tuple[str, str, str], list[InFlightCall]] = defaultdict(list)
 
     def write(self, text: str) -> MemorySource:
         self._sink.start(memory_seed())
@@ -97,7 +99,7 @@ class _Writer:
         fields = _fields(call, ended, json.loads(answer) if has_answer else None)
         self._recorder.complete(opened, self._recorder.completing(opened, fields))
 
-    def _opened(self, place: tuple[str, str, str], text: str) -> Opened:
+    def _opened(self, place: tuple[str, str, str], text: str) -> InFlightCall:
         if not self._open[place]:
             raise UsageError(
                 f"nothing is open that the line {text!r} ends",
@@ -105,12 +107,12 @@ class _Writer:
             )
         return self._open[place].pop(0)
 
-    def _begin(self, line: Line, call: Call, words: list[str]) -> Opened:
+    def _begin(self, line: Line, call: Call, words: list[str]) -> InFlightCall:
         lane = self._lanes.setdefault(line.lane, Lane(line.lane))
         position = int(_behind("at", words) or lane.calls)
         lane.calls = max(lane.calls, position + 1)
-        key = call.key or self._comparer.key(identity(call))
-        opened = Opened(call, key, lane, position, inner=_behind("inside", words))
+        key = call.key or self._comparer.key(call_identity(call))
+        opened = InFlightCall(call, key, lane, position, inner=_behind("inside", words))
         return self._recorder.open(opened)
 
 
@@ -127,4 +129,4 @@ def _fields(call: Call, ended: str, answer: Any) -> Data:
         return {**_WITHOUT_ANSWER.get(call.type, {}), ended: True}
     if call.draws:
         return {"value": answer, "instant": True}
-    return PLAIN.dump(call, answer)
+    return PLAIN_CODEC.dump(call, answer)

@@ -8,12 +8,19 @@ import msgspec
 
 from reenact._system import Clock
 from reenact.engine.call import SCHEDULE
-from reenact.engine.conductor import PATIENCE
-from reenact.engine.drawing import SAYS_DRAWS
-from reenact.engine.opening import Opened
-from reenact.engine.room import Room
-from reenact.engine.session import Session
-from reenact.engine.settings import ADDS, READS, Pace, Settings, Unused, mode_named
+from reenact.engine.draws import RECORDED_DRAW_SOURCES
+from reenact.engine.recording.budget import RecordingBudget
+from reenact.engine.scheduling.scheduler import STALL_SECONDS
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import (
+    ADDING_MODES,
+    READING_MODES,
+    PaceMode,
+    Settings,
+    Unused,
+    mode_named,
+)
 from reenact.errors import UsageError
 from reenact.format.event import Event
 from reenact.policy.redaction import Profile, Redactor
@@ -31,7 +38,11 @@ class MemorySession(Session):
     """A session as any other. Made by :func:`memory_session`."""
 
     def __init__(
-        self, settings: Settings, parts: Opened, sink: MemorySink | None, warnings: list[str]
+        self,
+        settings: Settings,
+        parts: SessionResources,
+        sink: MemorySink | None,
+        warnings: list[str],
     ) -> None:
         super().__init__(settings, parts)
         self.warnings = warnings
@@ -69,8 +80,8 @@ def memory_session(
     ignore: Ignore | None = None,
     redaction: Profile | Redactor | None = None,
     clock: Clock | None = None,
-    patience: float = PATIENCE,
-    pace: Pace = "instant",
+    patience: float = STALL_SECONDS,
+    pace: PaceMode = "instant",
     warn: Warn | None = None,
 ) -> MemorySession:
     """A session without files: it replays ``source``, or records when there is none.
@@ -114,15 +125,17 @@ def _mode(mode: str | int | None, policy: Policy, source: MemorySource | None) -
 
 def _parts(
     settings: Settings, source: MemorySource | None, clock: Clock
-) -> tuple[Opened, MemorySink | None]:
-    old = source.reopen() if source is not None and settings.mode in READS else None
+) -> tuple[SessionResources, MemorySink | None]:
+    old = source.reopen() if source is not None and settings.mode in READING_MODES else None
     redactor = _redactor(settings, old)
-    parts = Opened(clock, redactor, old, room=Room(settings.policy, entries=len(old or ())))
+    parts = SessionResources(
+        clock, redactor, old, room=RecordingBudget(settings.policy, entries=len(old or ()))
+    )
     if settings.mode in ("off", "replay"):
         return parts, None
     sink = MemorySink(options=Options(redactor=redactor, warn=settings.warn))
     parts.sink = sink
-    if settings.mode in ADDS:
+    if settings.mode in ADDING_MODES:
         parts.sink = parts.late = LateSink(
             sink,
             old,
@@ -132,7 +145,7 @@ def _parts(
         )
     seed = memory_seed(redactor.profile)
     parts.run_id = seed.run_id
-    parts.sink.start(msgspec.structs.replace(seed, environment=SAYS_DRAWS))
+    parts.sink.start(msgspec.structs.replace(seed, environment=RECORDED_DRAW_SOURCES))
     return parts, sink
 
 

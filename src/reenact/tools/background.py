@@ -14,8 +14,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from reenact.engine.call import CAPABILITIES, Call
-from reenact.engine.current import current
-from reenact.engine.session import Session
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 from reenact.tools.command import Command
 

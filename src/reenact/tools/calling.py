@@ -7,12 +7,12 @@ from functools import cached_property, update_wrapper
 from types import FunctionType, MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-from reenact.engine.answers import owned
 from reenact.engine.call import Call
-from reenact.engine.current import current
-from reenact.engine.otherwise import other_arguments
-from reenact.engine.session import Session
-from reenact.engine.streams import follow, follow_async
+from reenact.engine.codecs import copy_value
+from reenact.engine.execution.streams import follow_stream, follow_stream_async
+from reenact.engine.fork.argument_overrides import overridden_tool_arguments
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 from reenact.tools.codecs import Answers, Items
 from reenact.tools.forms import CallKind, Form
@@ -157,7 +157,7 @@ class Tool(Generic[P, R]):
             type="tool_call",
             capability="tool.call",
             operation=self.name,
-            request={"name": self.name, "args": owned(args)},
+            request={"name": self.name, "args": copy_value(args)},
             nests=True,
             call_id=call_id,
             replay=self._said.replay,
@@ -182,7 +182,7 @@ class Tool(Generic[P, R]):
         """``call`` and ``live``, with other arguments where a run is forked with them."""
         if session.branching is None:
             return call, live
-        call, other = other_arguments(session, call)
+        call, other = overridden_tool_arguments(session, call)
         return call, live if other is None else lambda: self._run(other)
 
     def _stream(
@@ -190,7 +190,7 @@ class Tool(Generic[P, R]):
     ) -> Iterator[Any]:
         if session.is_late():
             return live()
-        pieces = follow(session, *session.decide(call, blocks=False), live, self._items)
+        pieces = follow_stream(session, *session.decide(call, blocks=False), live, self._items)
         return pieces if self._form.result.is_plain else _typed(pieces, self._form.result)
 
     def _stream_async(
@@ -198,7 +198,7 @@ class Tool(Generic[P, R]):
     ) -> AsyncIterator[Any]:
         if session.is_late():
             return live()
-        return follow_async(session, *session.decide(call, blocks=False), live, self._items)
+        return follow_stream_async(session, *session.decide(call, blocks=False), live, self._items)
 
     @cached_property
     def _answers(self) -> Answers:

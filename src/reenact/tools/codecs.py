@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.engine.answers import Growth, Pieces, Plain, owned
 from reenact.engine.call import Call
+from reenact.engine.codecs import PartialResponse, PlainCodec, PlainStreamCodec, copy_value
 from reenact.format.canonical import exact
 from reenact.format.event import Data
 from reenact.policy.screen import Screen
@@ -14,7 +14,7 @@ from reenact.tools.values import Kind
 __all__ = ["Answers", "Items"]
 
 
-class Answers(Plain):
+class Answers(PlainCodec):
     """The result of a call."""
 
     def __init__(self, kind: Kind) -> None:
@@ -27,7 +27,7 @@ class Answers(Plain):
         return self._kind.typed(super().load(call, data))
 
 
-class Items(Pieces):
+class Items(PlainStreamCodec):
     """What a generator yields, and what it returns at its end."""
 
     def __init__(self, item: Kind, returned: Kind) -> None:
@@ -47,17 +47,17 @@ class Items(Pieces):
     def load(self, response: Any) -> list[Any]:
         return list(map(self._item.typed, super().load(response)))
 
-    def growth(self, screen: Screen) -> Growth:
+    def growth(self, screen: Screen) -> PartialResponse:
         return _Growing(super().growth(screen), self._item)
 
     def _plain(self, piece: Any) -> Any:
-        return owned(self._item.plain(piece, ("item",)))
+        return copy_value(self._item.plain(piece, ("item",)))
 
 
 class _Growing:
-    def __init__(self, growth: Growth, item: Kind) -> None:
+    def __init__(self, growth: PartialResponse, item: Kind) -> None:
         self._growth = growth
         self._item = item
 
     def add(self, piece: Any) -> Any:
-        return self._growth.add(owned(self._item.plain(piece, ("item",))))
+        return self._growth.add(copy_value(self._item.plain(piece, ("item",))))

@@ -12,8 +12,8 @@ from typing import Final
 from reenact._system import kill_group, monotonic, start_clock
 from reenact.boundaries.processes.relay import Gate, relay_of
 from reenact.boundaries.processes.replayed import Replayed
-from reenact.engine.current import current, outside
-from reenact.engine.processor import introduced
+from reenact.engine.scheduling.cpu_usage import register_thread
+from reenact.engine.session.context import context_outside_sessions, current
 from reenact.format.event import Data
 from reenact.tools.launching import Launched
 from reenact.tools.outcome import outcome
@@ -72,7 +72,7 @@ class Command:
         self._woken, self._waker = os.pipe()
         self._session = current()
         self._stands_in = isinstance(relay_of(self.pid), Replayed)
-        start_new_thread(outside().run, (self._follow,))
+        start_new_thread(context_outside_sessions().run, (self._follow,))
 
     # What others do
 
@@ -133,7 +133,7 @@ class Command:
     # What its thread does
 
     def _follow(self) -> None:
-        with introduced():
+        with register_thread():
             try:
                 self._listen()
                 self._allowed.wait()

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import Any, Protocol, TypeVar, overload
 
-from reenact.engine.answers import owned
 from reenact.engine.call import Call
-from reenact.engine.current import current
-from reenact.engine.requests import FUNCTION_LENS
-from reenact.engine.session import Session
-from reenact.engine.streams import follow, follow_async
+from reenact.engine.codecs import copy_value
+from reenact.engine.execution.streams import follow_stream, follow_stream_async
+from reenact.engine.request import FUNCTION_LENS
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.tools.answered import read_answer
@@ -92,7 +92,7 @@ class _Asking:
 
     def call(self, session: Session, args: Any, kwargs: Any) -> Call:
         """The model call that calling the function with these is."""
-        asked: Data = owned(self.form.arguments(args, kwargs))
+        asked: Data = copy_value(self.form.arguments(args, kwargs))
         model = self._model or _model(asked) or self.function.__name__
         extra: Data = {"lens": LENS, "provider": self._provider, "model": model}
         if session.writes or session.branching is not None:
@@ -113,7 +113,7 @@ class _Asking:
         streamed = self.form.kind in ("generator", "async_generator")
         try:
             stop, usage = self._read(response["chunks"] if streamed else response)
-            return {"stopReason": stop, "usage": owned(usage)}
+            return {"stopReason": stop, "usage": copy_value(usage)}
         except Exception as error:  # noqa: BLE001 - the answer is there, and is worth more
             if (session := current()) is not None:
                 name = type(error).__qualname__
@@ -179,7 +179,9 @@ def _generator(asking: _Asking) -> Any:
         if session is None or session.is_late():
             return asking.function(*args, **kwargs)
         decided = session.decide(asking.call(session, args, kwargs), blocks=False)
-        return follow(session, *decided, lambda: asking.function(*args, **kwargs), asking.items)
+        return follow_stream(
+            session, *decided, lambda: asking.function(*args, **kwargs), asking.items
+        )
 
     return wrapper
 
@@ -190,7 +192,7 @@ def _async_generator(asking: _Asking) -> Any:
         if session is None or session.is_late():
             return asking.function(*args, **kwargs)
         decided = session.decide(asking.call(session, args, kwargs), blocks=False)
-        return follow_async(
+        return follow_stream_async(
             session, *decided, lambda: asking.function(*args, **kwargs), asking.items
         )
 

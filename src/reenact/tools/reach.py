@@ -12,7 +12,7 @@ from urllib.parse import SplitResult
 import msgspec
 
 from reenact._system import monotonic
-from reenact.engine.current import current
+from reenact.engine.session.context import current
 from reenact.policy.net import address_refusal
 from reenact.policy.rules import NetRules
 

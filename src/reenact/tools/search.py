@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from reenact._system import monotonic
-from reenact.engine.current import current
+from reenact.engine.session.context import current
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.policy.nearest import did_you_mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from reenact.engine.current import current
+from reenact.engine.session.context import current
 from reenact.errors import CommandFailed
 from reenact.format.event import Data
 from reenact.tools.background import Background, look

@@ -22,7 +22,7 @@ from uuid import UUID
 
 import msgspec
 
-from reenact.engine.current import current
+from reenact.engine.session.context import current
 from reenact.errors import ValueRefused
 from reenact.format.canonical import MAX_DEPTH, canonical
 from reenact.format.paths import Path, join

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from reenact.engine.call import CUT_OFF
-from reenact.engine.entries import text
+from reenact.engine.decision.recorded_calls import text_or_empty
 from reenact.format.event import Event
 from reenact.views.steps import MARKS, Step, took
 
@@ -120,9 +120,11 @@ def _label(step: Step, asked: _Brief) -> str:
         request = _request.decode(asked.request)
     except (msgspec.DecodeError, UnicodeDecodeError):
         request = _Request()
-    if text(request.url):
-        return f"{text(request.method)} {_path(text(request.url)[: 4 * _LABEL])}"[:_LABEL].strip()
-    return (step.name or text(asked.type) or step.kind)[:_LABEL]
+    if text_or_empty(request.url):
+        return f"{text_or_empty(request.method)} {_path(text_or_empty(request.url)[: 4 * _LABEL])}"[
+            :_LABEL
+        ].strip()
+    return (step.name or text_or_empty(asked.type) or step.kind)[:_LABEL]
 
 
 def _path(url: str) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from reenact.diff.align import align
+from reenact.diff.sequences import align
 from reenact.diff.values import Difference, differences
 from reenact.format import lane as lane_names
 from reenact.policy.matching import Rules

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from reenact.diff.values import Difference, normalised
+from reenact.diff.values import Difference, normalised_path
 from reenact.format.canonical import decode, stored
 from reenact.views.comparing import Change, LanePair
 from reenact.views.steps import Step
@@ -54,4 +54,4 @@ def _step(step: Step | None) -> dict[str, Any] | None:
 def _difference(found: Difference) -> dict[str, Any]:
     # Bytes become what they are on disk.
     values = decode(stored({"one": found.expected, "other": found.observed}))
-    return {"path": normalised(found.path), "kind": found.kind, **values}
+    return {"path": normalised_path(found.path), "kind": found.kind, **values}

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.store.source import SeekableSource

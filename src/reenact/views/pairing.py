@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
-from reenact.diff.align import Pair, align
+from reenact.diff.sequences import Pair, align
 from reenact.views.sides import Side
 from reenact.views.skimming import Seen
 

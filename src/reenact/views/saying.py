@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.engine.requests import BOOKKEEPING
+from reenact.engine.request import BOOKKEEPING
 from reenact.format.content import settled
 from reenact.format.event import Data
 from reenact.lenses.meaning import Answered, Choice

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from reenact.engine.call import DRAWS, Entry
-from reenact.engine.requests import kind_of, operation_of
-from reenact.engine.script import Script
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.request import kind_of, operation_of
 from reenact.format.event import Data, Event
 from reenact.store.source import SeekableSource
 
@@ -80,7 +80,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
 def read_steps(source: SeekableSource, *, draws: bool = False) -> Steps:
     """Read all of ``source``, which stays open as long as the steps are looked at; with ``draws``
     these are steps, too."""
-    script = Script(source)
+    script = RecordedCalls(source)
     entries = script.keep_all()
     script.read_all()
     lanes: dict[str, list[Step]] = {}

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 import reenact
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.errors import DivergenceError
 from tests.integration.loopback import Loopback, failure
 from tests.integration.loopback_routes import TEXT

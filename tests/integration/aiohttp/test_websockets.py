@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.errors import DivergenceError
 from tests.integration.loopback import Loopback, failure
 

@@ -13,7 +13,7 @@ from reenact.exchange import Agent
 from reenact.exchange.link.ports import Finished, Refusal, ReplayJob
 from reenact.exchange.model import Command, Exchange, Payload
 from reenact.exchange.patch import edit, set_paths
-from reenact.hermetic.drivers import DRIVERS, Treatment, can_refuse
+from reenact.hermetic.driver_statements import DRIVERS, Treatment, can_refuse
 
 __all__ = ["DECLARED", "Upstream", "check", "command_for", "only", "replay"]
 

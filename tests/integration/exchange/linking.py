@@ -11,15 +11,7 @@ from typing import Any
 from reenact.exchange.link.limits import Limits
 from reenact.exchange.link.link import Link
 from reenact.exchange.link.ports import Finished, LinkStatus, Refusal, ReplayJob
-from reenact.exchange.model import (
-    Body,
-    Command,
-    Exchange,
-    Payload,
-    Registration,
-    ReplayOf,
-    Route,
-)
+from reenact.exchange.model import Body, Command, Exchange, Payload, Registration, ReplayOf, Route
 from tests.integration.exchange.protocol_server import KEY, PATIENCE, ProtocolServer
 from tests.unit.store.samples import notes, record
 

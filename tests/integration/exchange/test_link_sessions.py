@@ -14,7 +14,7 @@ import pytest
 
 import reenact
 from reenact.errors import DivergenceError
-from reenact.hermetic.own import connecting, is_own
+from reenact.hermetic.call_origin import is_own_connection, own_connection
 from tests.integration.exchange.linking import CountingRunner, a_capture, an_exchange, linked
 from tests.integration.exchange.protocol_server import ProtocolServer
 from tests.integration.processes import environment
@@ -85,12 +85,12 @@ def test_an_exemption_is_for_code_in_no_session_only(tmp_path: Path) -> None:
         socket.create_server(("127.0.0.1", 0)) as outside,
         pytest.raises(DivergenceError),
         reenact.session(capture=tmp_path / "c", mode="replay", strict=True),
-        connecting(),
+        own_connection(),
     ):
-        assert is_own()
+        assert is_own_connection()
         with socket.socket() as sock, pytest.raises(DivergenceError):
             sock.connect(outside.getsockname())
-    assert not is_own()
+    assert not is_own_connection()
 
 
 def test_a_forked_child_is_an_agent_of_its_own(tmp_path: Path) -> None:

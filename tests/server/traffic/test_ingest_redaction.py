@@ -10,14 +10,7 @@ import msgspec
 import pytest
 
 import reenact
-from reenact.exchange.model import (
-    Body,
-    Change,
-    ErrorFacts,
-    Payload,
-    Processor,
-    Trace,
-)
+from reenact.exchange.model import Body, Change, ErrorFacts, Payload, Processor, Trace
 from reenact.format.event import Draft
 from reenact.format.manifest import Seed
 from reenact.store.directory import DirectorySink

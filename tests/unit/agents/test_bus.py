@@ -12,8 +12,8 @@ import pytest
 
 from reenact.agents.bus import Bus, BusEvent, emit
 from reenact.agents.observers import Observed
-from reenact.engine.crew import Crew
-from reenact.engine.current import current
+from reenact.engine.scheduling.quiescence import ThreadRegistry
+from reenact.engine.session.context import current
 from reenact.errors import UsageError, ValueRefused
 from reenact.testing import memory_session
 
@@ -205,7 +205,7 @@ def test_an_observer_with_nothing_to_do_hides_no_stall() -> None:
     before = set(threading.enumerate())
     bus.subscribe(lambda event: go_on.wait(PATIENCE))
     bus.emit("mine")
-    crew = Crew(set(threading.enumerate()) - before)
+    crew = ThreadRegistry(set(threading.enumerate()) - before)
     crew.end()
     assert not crew.all_wait()
     go_on.set()

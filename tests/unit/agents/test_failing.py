@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reenact.agents.failing import Backoff, classify, error_text, retry_after
-from reenact.engine.failures import RecordedFailure, failure_data, rebuild
+from reenact.engine.codecs import RecordedFailure, dump_exception, load_exception
 
 
 class ApiError(Exception):
@@ -73,9 +73,9 @@ def test_retry_after_in_seconds(said: str | None, seconds: float | None) -> None
 
 def test_the_text_of_a_failure_is_the_same_where_its_class_is_unknown() -> None:
     known = ApiError("no such day")
-    data = {**failure_data(known), "class": "elsewhere.errors.ApiError"}
-    unknown = rebuild(data)
+    data = {**dump_exception(known), "class": "elsewhere.errors.ApiError"}
+    unknown = load_exception(data)
     assert isinstance(unknown, RecordedFailure)
     assert error_text(known) == error_text(unknown) == "ApiError: no such day"
     assert error_text(KeyError()) == "KeyError"
-    assert error_text(rebuild({"class": "a.b.Gone"})) == "Gone"
+    assert error_text(load_exception({"class": "a.b.Gone"})) == "Gone"

@@ -20,7 +20,7 @@ import pytest
 import reenact
 from reenact.boundaries.host.environment import known_environment
 from reenact.boundaries.host.told import Numbers
-from reenact.engine.current import OUTSIDE, current, enter, leave
+from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
 from reenact.errors import PolicyRefused
 from reenact.format.draws import load_aside
 from reenact.policy.rules import BoundaryRule, Policy
@@ -233,12 +233,12 @@ def test_a_variable_is_written_once_in_each_lane(
 
 def test_nothing_is_frozen_while_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def change(value: str) -> None:
-        token = enter(OUTSIDE)  # as below a boundary, or in a thread of nobody's
+        token = enter_session(OUTSIDE)  # as below a boundary, or in a thread of nobody's
         try:
             os.environ["COLOUR"] = value
             os.environ["NEW"] = value
         finally:
-            leave(token)
+            leave_session(token)
 
     monkeypatch.setenv("COLOUR", "blue")
     monkeypatch.delenv("NEW", raising=False)

@@ -7,7 +7,7 @@ from typing import Any
 from reenact.boundaries.mcp.tokens import Tokens
 from reenact.engine.call import Call, GoLive
 from reenact.engine.lanes import Lane
-from reenact.engine.recorder import Opened
+from reenact.engine.recording.recorder import InFlightCall
 from reenact.format.event import Data
 
 CALL = Call(type="tool_call", capability="tool.call", operation="add", request={})
@@ -15,7 +15,7 @@ CALL = Call(type="tool_call", capability="tool.call", operation="add", request={
 
 def _tokens(number: Any, lane: str, position: int) -> Tokens:
     tokens = Tokens()
-    tokens.note(number, GoLive(), Opened(CALL, "", Lane(lane), position))
+    tokens.note(number, GoLive(), InFlightCall(CALL, "", Lane(lane), position))
     return tokens
 
 

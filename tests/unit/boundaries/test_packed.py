@@ -15,7 +15,7 @@ import pytest
 from reenact import Redactor
 from reenact.boundaries.coding import MOST, encode
 from reenact.boundaries.packed import kept_body, served_body
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.policy.redaction import PLACEHOLDER, Profile
 from tests.integration.sessions import Studio
 

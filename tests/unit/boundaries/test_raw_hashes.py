@@ -14,7 +14,7 @@ import pytest
 import reenact
 from reenact.boundaries.http import Head, Request, ask
 from reenact.boundaries.wire import call_of, sketch_of
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.policy.rules import Policy
 from tests.integration.sessions import Studio
 

@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact.boundaries.websocket import Accepted, Link, Message, Opening, open_link
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from tests.integration.sessions import Studio
 
 URL = "ws://example.org/feed"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.align import align
-from reenact.diff.words import word_diff
+from reenact.diff.sequences import align, word_diff
 
 _items = st.lists(st.integers(0, 5), max_size=14)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.text import around, cells, common_start
+from reenact.diff.terminal_text import around_difference, cell_width, common_start
 
 TEXTS = st.text("ab", max_size=30)
 
@@ -32,14 +32,14 @@ def test_common_start_is_the_longest(one: str, other: str) -> None:
     ],
 )
 def test_around_shows_the_first_difference(one: str, other: str, shown: tuple[str, str]) -> None:
-    assert around(one, other, 20) == shown
+    assert around_difference(one, other, 20) == shown
 
 
 @given(TEXTS, TEXTS, st.integers(10, 25))
 def test_around_keeps_to_its_room_and_shows_that_they_differ(
     one: str, other: str, room: int
 ) -> None:
-    left, right = around(one, other, room)
+    left, right = around_difference(one, other, room)
     assert len(left) <= room
     assert len(right) <= room
     assert (left == right) == (one == other)
@@ -50,4 +50,4 @@ def test_around_keeps_to_its_room_and_shows_that_they_differ(
     [("ab", 2), ("漢字", 4), ("e\u0301", 1), ("ก\u0e34", 1), ("a\u20dd", 1), ("😀", 2)],
 )
 def test_cells_of_a_terminal(text: str, taken: int) -> None:
-    assert cells(text) == taken
+    assert cell_width(text) == taken

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reenact.diff.values import Difference, differences, normalised
+from reenact.diff.values import Difference, differences, normalised_path
 from reenact.errors import ValueRefused
 from reenact.format.paths import Path, join
 
@@ -138,4 +138,4 @@ def test_what_json_cannot_hold_is_refused() -> None:
     ],
 )
 def test_normalised_path_of_rfc_9535(path: Path, text: str) -> None:
-    assert normalised(path) == text
+    assert normalised_path(path) == text

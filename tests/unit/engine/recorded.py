@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.engine.diagnosis import Diagnosis
-from reenact.engine.requests import Ask, operation_of
+from reenact.engine.divergence.diagnosis import Diagnosis
+from reenact.engine.request import ObservedRequest, operation_of
 from reenact.format.canonical import exact
 from reenact.format.event import Event, Head
 from reenact.policy.matching import Comparer, Rules
@@ -29,8 +29,10 @@ class Desk:
         self.comparer = Comparer(rules or Rules(), self.redactor)
         self.diagnosis = Diagnosis(self.comparer, self.redactor)
 
-    def ask(self, type: str, request: dict[str, Any], lane: str = "0") -> Ask:
-        return Ask(type, operation_of(type, request), lane, request, self.comparer.key(request))
+    def ask(self, type: str, request: dict[str, Any], lane: str = "0") -> ObservedRequest:
+        return ObservedRequest(
+            type, operation_of(type, request), lane, request, self.comparer.key(request)
+        )
 
-    def ask_tool(self, name: str, args: Any, lane: str = "0") -> Ask:
+    def ask_tool(self, name: str, args: Any, lane: str = "0") -> ObservedRequest:
         return self.ask("tool_call", {"name": name, "args": args}, lane)

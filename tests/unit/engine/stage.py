@@ -8,9 +8,9 @@ from typing import Any
 
 from reenact import Policy, Session
 from reenact._system import start_clock
-from reenact.engine.opening import Opened
-from reenact.engine.room import Room
-from reenact.engine.settings import Settings
+from reenact.engine.recording.budget import RecordingBudget
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.settings import Settings
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import DEFAULT, Mode, Pinned
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
@@ -33,14 +33,14 @@ class Stage:
         options = Options(redactor=redactor, warn=self.warnings.append)
         self.sink = MemorySink(options=options, **self._options)
         self.sink.start(memory_seed("default"))
-        room = Room(self.policy)
-        parts = Opened(start_clock(), redactor, sink=self.sink, room=room)
+        room = RecordingBudget(self.policy)
+        parts = SessionResources(start_clock(), redactor, sink=self.sink, room=room)
         return Session(self._settings("record"), parts)
 
     def replaying(self, source: MemorySource | None = None, *, strict: bool = True) -> Session:
         if source is None:
             source = self.sink.source()
-        parts = Opened(start_clock(), Redactor("default"), source)
+        parts = SessionResources(start_clock(), Redactor("default"), source)
         return Session(self._settings("replay", strict=strict), parts)
 
     def record(self, body: Callable[[Session], Any]) -> Any:

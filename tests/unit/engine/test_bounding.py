@@ -8,30 +8,30 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reenact.engine.bounding import Bounds, cost, cut_text
+from reenact.engine.divergence.excerpts import Truncator, json_size, truncate_text
 from reenact.policy.redaction import Redactor
 from tests.property.values import VALUES
 
-BOUNDS = Bounds(Redactor())
+BOUNDS = Truncator(Redactor())
 FILL = st.sampled_from(["", "x" * 500, "\U0001f600" * 400, "\x00" * 900, "é" * 3_000, "\\" * 99])
 LONG = st.builds(lambda one, middle, two: one + middle + two, FILL, st.text(max_size=8), FILL)
 
 
 @given(LONG, st.integers(60, 3_000))
 def test_a_text_keeps_to_its_room(text: str, room: int) -> None:
-    shown = cut_text(text, room)
-    assert cost(shown) <= room
-    assert (shown == text) == (cost(text) <= room)
+    shown = truncate_text(text, room)
+    assert json_size(shown) <= room
+    assert (shown == text) == (json_size(text) <= room)
 
 
 def test_a_cut_text_says_how_much_is_missing() -> None:
-    assert cut_text("x" * 1_300, 100) == "x" * 50 + "… (1,250 more characters)"
+    assert truncate_text("x" * 1_300, 100) == "x" * 50 + "… (1,250 more characters)"
 
 
 @given(st.one_of(VALUES, LONG, st.lists(LONG, max_size=70)), st.integers(60, 3_000))
 def test_a_value_keeps_to_its_room(value: Any, room: int) -> None:
     shown, cut = BOUNDS.fitted(value, room)
-    assert cost(shown) <= room
+    assert json_size(shown) <= room
     if not cut and not _has_marks(value):
         assert shown == value
 
@@ -53,7 +53,7 @@ def test_two_texts_that_differ_look_different(
     for mine, theirs in ((left, right), (left.encode(), right.encode())):
         shown = BOUNDS.pair(mine, theirs, room)
         assert (shown[0] == shown[1]) == (mine == theirs)
-        assert max(map(cost, shown)) <= room
+        assert max(map(json_size, shown)) <= room
 
 
 def test_two_long_numbers_that_differ_look_different() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.conductor import Conductor
-from reenact.engine.order import Delivery, Order, Token
-from reenact.engine.waiter import Waiter
+from reenact.engine.scheduling.delivery_order import Delivery, DeliveryOrder, DeliveryToken
+from reenact.engine.scheduling.scheduler import Scheduler
+from reenact.engine.scheduling.waiters import Waiter
 
 LONG = 100_000
 ASK: Any = object()
@@ -21,7 +21,11 @@ class Hall:
     """A conductor over a list of tokens, and what it said about stalls."""
 
     def __init__(
-        self, *tokens: Token, strict: bool = True, grace: float = LONG, patience: float = LONG
+        self,
+        *tokens: DeliveryToken,
+        strict: bool = True,
+        grace: float = LONG,
+        patience: float = LONG,
     ) -> None:
         rest = iter(enumerate(tokens, 1))
 
@@ -32,12 +36,12 @@ class Hall:
                 self.order.add(token, "0", seq)
             return found is not None
 
-        self.order = Order(read_on, lambda lane: False)
+        self.order = DeliveryOrder(read_on, lambda lane: False)
         self.order.head()
         self.strict = strict
-        self.stalls: list[tuple[Token | None, Token | None]] = []
+        self.stalls: list[tuple[DeliveryToken | None, DeliveryToken | None]] = []
         self.lock = threading.RLock()
-        self.conductor = Conductor(
+        self.conductor = Scheduler(
             self.lock, self.order, self._stalled, grace=grace, patience=patience
         )
         self.conductor.crew.strangers.clear()  # threads that other tests have left behind
@@ -53,7 +57,7 @@ class Hall:
         while self.order._read_on():
             pass
 
-    def go(self, *tokens: Token | None) -> threading.Thread:
+    def go(self, *tokens: DeliveryToken | None) -> threading.Thread:
         """A thread of the session that waits for ``tokens``, one after the other."""
         job = object()
         self.conductor.job_waits(job)
@@ -322,7 +326,7 @@ def test_after_a_fork_nobody_waits() -> None:
 def test_while_recording_deliveries_come_one_at_a_time() -> None:
     """Each thread writes, and then says what it saw before the next one may write."""
     lock = threading.RLock()
-    conductor = Conductor(lock, None, lambda head, waiter: None, grace=LONG)
+    conductor = Scheduler(lock, None, lambda head, waiter: None, grace=LONG)
     log: list[str] = []
 
     def work(name: str, job: object) -> None:

@@ -6,13 +6,13 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from reenact.engine.crew import Crew
+from reenact.engine.scheduling.quiescence import ThreadRegistry
 
 THREAD: Any = object()
 
 
 def test_whoever_is_not_blocked_could_ask() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     assert not crew.all_wait()
     crew.block(threading.get_ident())
     assert crew.all_wait()
@@ -21,7 +21,7 @@ def test_whoever_is_not_blocked_could_ask() -> None:
 
 
 def test_a_job_that_has_not_begun_could_ask() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     crew.block(threading.get_ident())
     crew.spawn()
     assert not crew.all_wait()
@@ -30,7 +30,7 @@ def test_a_job_that_has_not_begun_could_ask() -> None:
 
 
 def test_a_thread_is_in_the_crew_from_its_beginning_to_its_end() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     crew.block(threading.get_ident())
     crew.spawn(THREAD)
     seen: list[bool] = []
@@ -52,7 +52,7 @@ def test_a_thread_is_in_the_crew_from_its_beginning_to_its_end() -> None:
 
 
 def test_an_idle_loop_may_be_left_out() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     desk: Any = SimpleNamespace(ident=threading.get_ident())
     other: Any = SimpleNamespace(ident=-1)
     assert crew.all_wait(desk)
@@ -60,7 +60,7 @@ def test_an_idle_loop_may_be_left_out() -> None:
 
 
 def test_who_joins_a_thread_of_the_crew_waits() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     crew.spawn(THREAD)
     crew.begin()
     crew.join(THREAD)
@@ -70,13 +70,13 @@ def test_who_joins_a_thread_of_the_crew_waits() -> None:
 
 
 def test_who_joins_another_thread_may_be_woken() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     crew.join(object())
     assert not crew.all_wait()
 
 
 def test_the_end_of_a_thread_tells_who_joined_it() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     crew.join(THREAD)
     assert crew.ended(THREAD) == {threading.get_ident()}
     assert crew.ended(THREAD) == set()
@@ -84,7 +84,7 @@ def test_the_end_of_a_thread_tells_who_joined_it() -> None:
 
 
 def test_a_helper_may_wake_everybody() -> None:
-    crew = Crew(())
+    crew = ThreadRegistry(())
     crew.block(threading.get_ident())
     crew.help()
     assert not crew.all_wait()
@@ -96,8 +96,8 @@ def test_a_thread_from_before_may_wake_everybody_while_it_lives() -> None:
     stop = threading.Event()
     stranger = threading.Thread(target=stop.wait)
     stranger.start()
-    assert stranger in Crew().strangers
-    crew = Crew([stranger])
+    assert stranger in ThreadRegistry().strangers
+    crew = ThreadRegistry([stranger])
     crew.block(threading.get_ident())
     assert not crew.all_wait()
     stop.set()

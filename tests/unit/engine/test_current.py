@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
-from reenact.engine import current as module
-from reenact.engine.current import OUTSIDE, current, enter, in_context, leave, set_process_session
+from reenact.engine.session import context as module
+from reenact.engine.session.context import (
+    OUTSIDE,
+    current,
+    enter_session,
+    leave_session,
+    session_in_context,
+    set_process_session,
+)
 
 A: Any = "session a"
 B: Any = "session b"
@@ -28,12 +35,12 @@ def test_nothing_is_in_force_at_first() -> None:
 
 
 def test_the_innermost_is_in_force_and_the_outer_one_comes_back() -> None:
-    outer = enter(A)
-    inner = enter(B)
+    outer = enter_session(A)
+    inner = enter_session(B)
     assert current() is B
-    leave(inner)
+    leave_session(inner)
     assert current() is A
-    leave(outer)
+    leave_session(outer)
 
 
 def test_a_session_of_the_process_is_everywhere_else() -> None:
@@ -51,20 +58,20 @@ def test_a_session_of_the_process_is_everywhere_else() -> None:
         go.set()
         thread.join()
         assert [current(), *seen] == [A, A]
-        token = enter(B)
+        token = enter_session(B)
         assert current() is B
-        leave(token)
+        leave_session(token)
     finally:
         assert set_process_session(None) is A
 
 
 def test_outside_there_is_none_whatever_the_process_has() -> None:
     set_process_session(A)
-    token = enter(OUTSIDE)
+    token = enter_session(OUTSIDE)
     try:
         assert current() is None
     finally:
-        leave(token)
+        leave_session(token)
         set_process_session(None)
 
 
@@ -73,13 +80,13 @@ def test_a_context_is_looked_into_without_entering_it(process: Any) -> None:
     before = contextvars.copy_context()
     tokens = {}
     for value in (A, OUTSIDE):
-        tokens[value] = enter(value)
+        tokens[value] = enter_session(value)
         within = contextvars.copy_context()
-        assert in_context(within) is (None if value is OUTSIDE else value)
-        leave(tokens[value])
+        assert session_in_context(within) is (None if value is OUTSIDE else value)
+        leave_session(tokens[value])
     set_process_session(process)
     try:
-        assert in_context(before) is process
+        assert session_in_context(before) is process
     finally:
         set_process_session(None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.engine.derive import derived
+from reenact.engine.draws import synthetic_value
 from reenact.engine.lanes import Lane
 from reenact.testing.notation import call_of, parse_line
 
@@ -12,7 +12,7 @@ from reenact.testing.notation import call_of, parse_line
 def value(said: str, *, seed: str = "cap_1", lane: str = "0", calls: int = 0, last: object = None):
     where = Lane(lane)
     where.calls = calls
-    return derived(call_of(parse_line(f"0 {said}")), seed, where, last)  # type: ignore[arg-type]
+    return synthetic_value(call_of(parse_line(f"0 {said}")), seed, where, last)  # type: ignore[arg-type]
 
 
 def test_the_clock_goes_on_by_a_microsecond() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.current import OUTSIDE, VARIABLE, current, outside
-from reenact.engine.desk import MOST_TURNS, Desk
-from reenact.engine.session import Session
+from reenact.engine.scheduling.loop_scheduler import MAX_TURNS, LoopScheduler
+from reenact.engine.session.context import OUTSIDE, VARIABLE, context_outside_sessions, current
+from reenact.engine.session.session import Session
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def _run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
 
 
 def test_outside_is_a_copy_in_no_session(session: Session) -> None:
-    context = outside()
+    context = context_outside_sessions()
     assert context.run(current) is None
     assert context[VARIABLE] is OUTSIDE
     assert current() is session
 
 
 def test_a_loop_has_one_desk_and_another_loop_another(session: Session) -> None:
-    async def main() -> Desk:
+    async def main() -> LoopScheduler:
         desk = session.running_desk()
         assert desk is session.desk(asyncio.get_running_loop())
         assert desk.loop is asyncio.get_running_loop()
@@ -114,7 +114,7 @@ def test_a_loop_is_busy_with_what_is_of_the_session(session: Session) -> None:
         seen.append(desk.is_busy())
         handle.cancel()
         seen.append(desk.is_busy())
-        loop.call_soon(int, context=outside())
+        loop.call_soon(int, context=context_outside_sessions())
         seen.append(desk.is_busy())
         desk.unwinding += 1
         seen.append(desk.is_busy())
@@ -174,7 +174,7 @@ def test_many_posts_are_one_look(session: Session) -> None:
 
 
 def test_a_closed_loop_is_not_posted_to(session: Session) -> None:
-    async def main() -> Desk:
+    async def main() -> LoopScheduler:
         return session.running_desk()
 
     desk = _run(main)
@@ -210,7 +210,7 @@ def test_a_loop_that_is_never_at_rest_is_served_and_flagged(
             await asyncio.sleep(0)
         return turns
 
-    assert MOST_TURNS - 5 < _run(main) < MOST_TURNS + 5
+    assert MAX_TURNS - 5 < _run(main) < MAX_TURNS + 5
     assert session.approximate == "an event loop did not come to rest in 1,000 turns"
     assert len(warnings) == 1
 
@@ -257,7 +257,7 @@ def test_there_is_no_rest_before_the_loop_has_looked_at_its_files(session: Sessi
             desk.put(say)
             desk.run_in_loop(desk.submit, finish)
 
-        thread = threading.Thread(target=outside().run, args=(put,))
+        thread = threading.Thread(target=context_outside_sessions().run, args=(put,))
         thread.start()
         await done
         thread.join()

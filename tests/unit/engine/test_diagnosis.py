@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact.engine.rendering import render
+from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.policy.matching import Rules
 from tests.unit.engine.recorded import Desk, event, tool
 
@@ -347,7 +347,7 @@ def test_expected_of_a_call_that_was_answered_has_what_came_back() -> None:
     assert len(found.expected.data["response"]) < 2_100
     assert found.expected.request == {"source": "network", "op": "GET", "request": {"n": 1}}
     assert found.expected.digest is None, "the request is complete"
-    assert "xxx" not in render(found)
+    assert "xxx" not in render_divergence(found)
 
 
 def test_secrets_of_a_recorded_answer_are_not_shown() -> None:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from reenact.engine.divergence import (
+from reenact.engine.divergence.model import (
     CODES,
-    MOST_BYTES,
+    MAX_BYTES,
     Divergence,
     Gap,
     Nearest,
@@ -22,7 +22,7 @@ from reenact.engine.divergence import (
     Seen,
     divergence_schema,
 )
-from reenact.engine.rendering import render
+from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.errors import DivergenceError, UsageError
 from reenact.policy.matching import Rules
 from tests.property.values import VALUES
@@ -144,7 +144,7 @@ def test_the_first_path_for_people() -> None:
 
 
 def test_the_error_carries_it() -> None:
-    error = DivergenceError(WHOLE, render(WHOLE))
+    error = DivergenceError(WHOLE, render_divergence(WHOLE))
     assert error.to_json() == WHOLE.to_json()
     assert str(error).startswith("divergence: event_payload_mismatch")
     assert error.hint == WHOLE.hint
@@ -207,9 +207,9 @@ def test_never_more_than_64_kib_and_readable_again(recorded: Any, asked: Any, na
     for divergence in _all(Desk(rules), recorded, asked, name):
         form = divergence.to_json()
         text = json.dumps(form)
-        assert len(text) <= MOST_BYTES
+        assert len(text) <= MAX_BYTES
         assert Divergence.from_json(json.loads(text)) == divergence
-        shown = render(divergence).replace("\u00a0", "").replace("\u3000", "")
+        shown = render_divergence(divergence).replace("\u00a0", "").replace("\u3000", "")
         assert all(line.isprintable() for line in shown.split("\n"))
 
 
@@ -230,7 +230,7 @@ def test_no_secret_comes_out_wherever_it_stood(kind: str, profile: Any) -> None:
     other = {"text": "say it", glued: [f"a {token}"], "password": "hunter2hunter2"}
     for recorded, asked in ((held, other), (other, held)):
         for divergence in _all(desk, recorded, asked, f"tool {token}"):
-            shown = json.dumps(divergence.to_json()) + render(divergence)
+            shown = json.dumps(divergence.to_json()) + render_divergence(divergence)
             assert json.dumps(token)[1:-1] not in shown
             assert token[-12:] not in shown
             assert "hunter2hunter2" not in shown

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError, PolicyRefused, RecordingDamaged
 from reenact.format.draws import LONGEST_RUN, load_run
 from reenact.format.schedule import NO_VALUE

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.failures import RecordedFailure, failure_data, rebuild
+from reenact.engine.codecs import RecordedFailure, dump_exception, load_exception
 from reenact.errors import BudgetExceeded, CapabilityDenied, UsageError
 from reenact.format.canonical import decode, exact, plain
 
@@ -129,7 +129,7 @@ EXCEPTIONS = [
 
 def _there_and_back(error: BaseException) -> BaseException:
     """Through what a recording holds."""
-    return rebuild(plain(decode(exact(failure_data(error)))))
+    return load_exception(plain(decode(exact(dump_exception(error)))))
 
 
 @pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__qualname__)
@@ -195,9 +195,9 @@ def test_a_long_chain_is_cut() -> None:
 
 
 def test_an_exception_that_cannot_word_itself_is_recorded_all_the_same() -> None:
-    data = failure_data(Mute("argument"))
+    data = dump_exception(Mute("argument"))
     assert data["message"] == ""
-    back = rebuild(data)
+    back = load_exception(data)
     assert (type(back), back.args) == (Mute, ("argument",))
     with pytest.raises(RuntimeError):  # as it did
         str(back)
@@ -206,7 +206,7 @@ def test_an_exception_that_cannot_word_itself_is_recorded_all_the_same() -> None
 def test_what_json_cannot_hold_is_left_out() -> None:
     error = ValueError(object())
     error.kept, error.lost = 1, object()  # type: ignore[attr-defined]
-    data = failure_data(error)
+    data = dump_exception(error)
     exact(data)
     assert data["state"] == {"kept": 1}
     assert "args" not in data
@@ -214,12 +214,12 @@ def test_what_json_cannot_hold_is_left_out() -> None:
 
 
 def test_half_a_character_and_a_very_long_text_can_be_recorded() -> None:
-    data = failure_data(ValueError("\ud800" + "x" * 1_000_000))
+    data = dump_exception(ValueError("\ud800" + "x" * 1_000_000))
     assert len(exact(data)) < 100_000
 
 
 def test_a_class_that_is_not_imported_is_named() -> None:
-    back = rebuild({"class": "no.such.module.Error", "message": "text", "args": [1]})
+    back = load_exception({"class": "no.such.module.Error", "message": "text", "args": [1]})
     assert isinstance(back, RecordedFailure)
     assert str(back) == "no.such.module.Error: text"
     assert "no.such.module.Error" in back.hint
@@ -227,13 +227,13 @@ def test_a_class_that_is_not_imported_is_named() -> None:
 
 def test_nothing_is_imported_to_find_a_class() -> None:
     assert "smtpd" not in sys.modules
-    assert isinstance(rebuild({"class": "smtpd.Error", "message": ""}), RecordedFailure)
+    assert isinstance(load_exception({"class": "smtpd.Error", "message": ""}), RecordedFailure)
     assert "smtpd" not in sys.modules
 
 
 def test_no_code_of_the_class_is_called() -> None:
     name = f"{SideEffect.__module__}.SideEffect"
-    back = rebuild({"class": name, "message": "made", "args": ["made"]})
+    back = load_exception({"class": name, "message": "made", "args": ["made"]})
     assert type(back) is SideEffect
     assert SideEffect.made == 0
 
@@ -265,7 +265,7 @@ FORGED: list[Any] = [
 
 @pytest.mark.parametrize("forged", FORGED, ids=repr)
 def test_whatever_is_written_there_becomes_an_exception(forged: Any) -> None:
-    back = rebuild(forged)
+    back = load_exception(forged)
     assert isinstance(back, BaseException)
     assert isinstance(str(back), str)
 
@@ -280,11 +280,11 @@ def test_whatever_is_written_there_becomes_an_exception(forged: Any) -> None:
     ],
 )
 def test_refusals_are_told_from_failures(error: Exception, kind: str) -> None:
-    assert failure_data(error)["kind"] == kind
+    assert dump_exception(error)["kind"] == kind
 
 
 def test_an_exception_that_cannot_show_itself_any_more_is_shown_by_its_text() -> None:
-    back = rebuild(failure_data(Shy(object())))
+    back = load_exception(dump_exception(Shy(object())))
     assert isinstance(back, Shy)
     assert (str(back), repr(back)) == ("shy", "Shy('shy')")
 
@@ -293,9 +293,9 @@ def test_an_exception_among_the_arguments_comes_back() -> None:
     inner, other = ValueError("inner"), KeyError("k")
     error = RuntimeError(inner, 7, other)
     error.__cause__ = inner
-    data = failure_data(error)
+    data = dump_exception(error)
     assert data["raised"]["0"] == "cause"
-    again = rebuild(data)
+    again = load_exception(data)
     assert repr(again) == repr(error) == "RuntimeError(ValueError('inner'), 7, KeyError('k'))"
     assert again.args[0] is again.__cause__
     assert str(again) == str(error)
@@ -304,9 +304,9 @@ def test_an_exception_among_the_arguments_comes_back() -> None:
 def test_an_exception_that_is_its_own_argument_is_recorded_without() -> None:
     error = RuntimeError("x")
     error.args = (error,)
-    assert "args" not in failure_data(error)
+    assert "args" not in dump_exception(error)
 
 
 def test_a_forged_argument_is_a_recorded_failure() -> None:
     forged = {"class": "builtins.ValueError", "message": "m", "args": [None], "raised": {"0": 7}}
-    assert "an unknown failure" in repr(rebuild(forged).args[0])
+    assert "an unknown failure" in repr(load_exception(forged).args[0])

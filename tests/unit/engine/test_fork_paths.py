@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reenact import UsageError
-from reenact.engine.branch import set_at
+from reenact.engine.fork.plan import replace_at_path
 from reenact.format.paths import parse
 
 DATA: dict[str, Any] = {"a": [{"b": 1}, {"b": 2}], "text": '{"c": {"d": 1}}', "empty": {}}
@@ -25,7 +25,7 @@ DATA: dict[str, Any] = {"a": [{"b": 1}, {"b": 2}], "text": '{"c": {"d": 1}}', "e
 )
 def test_a_value_is_replaced_in_a_copy(path: str, value: Any, expected: Any) -> None:
     before = repr(DATA)
-    assert set_at(DATA, parse(path), value) == expected
+    assert replace_at_path(DATA, parse(path), value) == expected
     assert repr(DATA) == before
 
 
@@ -43,5 +43,5 @@ def test_a_value_is_replaced_in_a_copy(path: str, value: Any, expected: Any) -> 
 )
 def test_a_path_that_leads_nowhere_says_how_far_it_leads(path: str, hint: str) -> None:
     with pytest.raises(UsageError, match="leads nowhere") as raised:
-        set_at(DATA, parse(path), 1)
+        replace_at_path(DATA, parse(path), 1)
     assert raised.value.hint == f"the nearest that there is: {hint}"

@@ -10,8 +10,8 @@ import pytest
 
 import reenact
 from reenact import CapabilityDenied, DivergenceError, Policy, Session
-from reenact.engine.answers import Plain
 from reenact.engine.call import Call
+from reenact.engine.codecs import PlainCodec
 from reenact.format.event import Data
 from reenact.policy.rules import BoundaryRule
 from tests.unit.engine.stage import Stage
@@ -24,7 +24,7 @@ class Page:
         self.text = text
 
 
-class Pages(Plain):
+class Pages(PlainCodec):
     """A codec: pages are recorded as their text, and failures as a word."""
 
     def dump(self, call: Call, result: Any) -> Data:

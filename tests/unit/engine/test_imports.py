@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from reenact.engine.imports import ImportWatch
+from reenact.engine.patches.patch import ImportHook
 
 NAME = "watched_for_a_test"
 
@@ -31,7 +31,7 @@ def _write(folder: Path, text: str = "value = 1\n") -> None:
 class _Watch:
     def __init__(self, name: str = NAME) -> None:
         self.seen: list[ModuleType] = []
-        self.watch = ImportWatch(name, self.seen.append)
+        self.watch = ImportHook(name, self.seen.append)
 
     def __enter__(self) -> _Watch:
         self.watch.install()
@@ -119,9 +119,9 @@ def test_many_who_wait_for_modules_cost_an_import_no_more_than_one(folder: Path)
     before = list(sys.meta_path)
     order: list[str] = []
     watches = [
-        ImportWatch(NAME, lambda _: order.append("first")),
-        ImportWatch(NAME, lambda _: order.append("second")),
-        ImportWatch("absent_for_a_test", lambda _: order.append("never")),
+        ImportHook(NAME, lambda _: order.append("first")),
+        ImportHook(NAME, lambda _: order.append("second")),
+        ImportHook("absent_for_a_test", lambda _: order.append("never")),
     ]
     watches[0].install()  # adds the finder, unless a test before this one still needs it
     finders = len(sys.meta_path)

@@ -16,8 +16,8 @@ import anyio.to_thread
 import pytest
 
 import reenact
-from reenact.engine.current import current
-from reenact.engine.session import Session
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 
 
 @pytest.fixture

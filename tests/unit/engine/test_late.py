@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reenact.engine.late import Late, late_module
+from reenact.engine._lazy import LazyObject, lazy_module
 
 
 def test_it_is_loaded_when_something_is_asked_of_it() -> None:
@@ -16,14 +16,14 @@ def test_it_is_loaded_when_something_is_asked_of_it() -> None:
         loaded.append("now")
         return SimpleNamespace(one=object(), two=2)
 
-    late = Late(load)
+    late = LazyObject(load)
     assert loaded == []
     assert late.one is late.one
     assert (late.two, loaded) == (2, ["now", "now"])
 
 
 def test_a_module_has_what_it_has() -> None:
-    late = late_module("string")
+    late = lazy_module("string")
     import string
 
     assert late.digits is string.digits
@@ -32,6 +32,6 @@ def test_a_module_has_what_it_has() -> None:
 
 
 def test_a_module_that_is_not_there_is_missed_when_it_is_needed() -> None:
-    late = late_module("no_such_module_for_a_test")
+    late = lazy_module("no_such_module_for_a_test")
     with pytest.raises(ModuleNotFoundError):
         _ = late.anything

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from reenact.engine.call import Call, Refuse, Serve
-from reenact.engine.verdicts import KEPT, identity
+from reenact.engine.decision.machine import MAX_DIVERGENCES, call_identity
 from reenact.testing import Playbook, memory_source
 from reenact.testing.notation import call_of, parse_line
 
@@ -19,14 +19,18 @@ def mark(kind: Literal["run_start", "run_end"], **data: object) -> Call:
 
 
 def test_what_is_compared_has_the_shape_that_is_recorded() -> None:
-    assert identity(call("clock now")) == {"source": "clock", "key": "now"}
-    assert identity(call('network get {"x": 1}')) == {
+    assert call_identity(call("clock now")) == {"source": "clock", "key": "now"}
+    assert call_identity(call('network get {"x": 1}')) == {
         "source": "network",
         "op": "get",
         "request": {"x": 1},
     }
-    assert identity(call('tool search {"q": 1}')) == {"name": "search", "args": {"q": 1}}
-    assert identity(call('llm acme/m1 {"q": 1}')) == {"provider": "acme", "model": "m1", "q": 1}
+    assert call_identity(call('tool search {"q": 1}')) == {"name": "search", "args": {"q": 1}}
+    assert call_identity(call('llm acme/m1 {"q": 1}')) == {
+        "provider": "acme",
+        "model": "m1",
+        "q": 1,
+    }
 
 
 def test_a_stated_key_is_the_key() -> None:
@@ -97,9 +101,9 @@ def test_whether_something_is_recorded_can_be_asked_without_using_it() -> None:
 
 def test_divergences_are_kept_whole_up_to_a_number_and_then_counted() -> None:
     machine = Playbook("", strict=False).machine
-    for _ in range(KEPT + 5):
+    for _ in range(MAX_DIVERGENCES + 5):
         machine.decide(call("clock now"), "0")
-    assert len(machine.divergences) == KEPT
+    assert len(machine.divergences) == MAX_DIVERGENCES
     assert machine.more_divergences == 5
 
 

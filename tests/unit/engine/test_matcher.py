@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from reenact.engine.call import Call, Entry
-from reenact.engine.matcher import LaneMatcher, LookupMatcher
-from reenact.engine.script import Script
-from reenact.engine.verdicts import identity
+from reenact.engine.decision.machine import call_identity
+from reenact.engine.decision.matcher import LaneMatcher, LookupMatcher
+from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction import Redactor
 from reenact.testing import MemorySource, memory_source, recording
@@ -22,16 +22,16 @@ def key_of(entry: Entry) -> str:
 
 def asked(said: str) -> tuple[Call, str]:
     call = call_of(parse_line(f"0 {said}"))
-    return call, call.key or COMPARER.key(identity(call))
+    return call, call.key or COMPARER.key(call_identity(call))
 
 
 def lane(text: str | MemorySource) -> LaneMatcher:
     source = recording(text) if isinstance(text, str) else text
-    return LaneMatcher(Script(source), key_of)
+    return LaneMatcher(RecordedCalls(source), key_of)
 
 
 def lookup(text: str) -> LookupMatcher:
-    return LookupMatcher(Script(recording(text)), key_of)
+    return LookupMatcher(RecordedCalls(recording(text)), key_of)
 
 
 def stated(source: str, operation: str, key: str) -> tuple[Call, str]:
@@ -108,7 +108,7 @@ def test_alike_is_of_the_same_type_and_source(said: str) -> None:
 
 def test_a_stated_key_is_looked_for_together_with_its_operation() -> None:
     source = stated_recording(("kv", "get", "k"), ("kv", "put", "k"), ("other", "put", "k"))
-    for matcher in (LookupMatcher(Script(source.reopen()), key_of), lane(source.reopen())):
+    for matcher in (LookupMatcher(RecordedCalls(source.reopen()), key_of), lane(source.reopen())):
         assert seq(matcher.anywhere(*stated("kv", "put", "k"), "0")) == 2
         assert seq(matcher.anywhere(*stated("kv", "", "k"), "0")) == 1
         assert seq(matcher.anywhere(*stated("other", "put", "k"), "0")) == 3
@@ -154,4 +154,4 @@ def test_a_call_that_was_recorded_with_another_key_is_found_by_its_own() -> None
     )
     call, key = asked('network get {"x": 2}')
     assert seq(lane(made.reopen()).anywhere(call, key, "0")) == 2
-    assert seq(LookupMatcher(Script(made.reopen()), key_of).at_cursor(call, key, "0")) == 2
+    assert seq(LookupMatcher(RecordedCalls(made.reopen()), key_of).at_cursor(call, key, "0")) == 2

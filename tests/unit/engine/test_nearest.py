@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.engine.nearest import LOOKED_AT, READ, nearest
+from reenact.engine.divergence.nearest_calls import MAX_COMPARED, MAX_RANKED, find_nearest_calls
 from reenact.format.canonical import exact
 from reenact.format.event import Event, Head
 from reenact.policy.matching import Rules
@@ -14,14 +14,15 @@ from tests.unit.engine.recorded import Desk, event, tool
 def best(desk: Desk, asked: Any, *events: Event, used: tuple[int, ...] = ()) -> list[int]:
     candidates = [(one, one.seq in used) for one in events]
     return [
-        one.event.seq for one in nearest(desk.ask_tool("search", asked), desk.comparer, candidates)
+        one.event.seq
+        for one in find_nearest_calls(desk.ask_tool("search", asked), desk.comparer, candidates)
     ]
 
 
 def test_the_same_call_comes_first_and_has_the_score_one() -> None:
     desk = Desk()
     events = [tool(1, "search", {"q": "xx"}), tool(2, "search", {"q": "x"}, "0.3")]
-    found = nearest(
+    found = find_nearest_calls(
         desk.ask_tool("search", {"q": "x"}), desk.comparer, [(e, False) for e in events]
     )
     assert [(one.event.seq, one.score) for one in found] == [(2, 1.0), (1, 0.971)]
@@ -57,7 +58,7 @@ def test_of_two_alike_the_unused_one_then_the_earlier_one() -> None:
 
 def test_ignored_places_do_not_count() -> None:
     desk = Desk(Rules(ignore_paths=("$.args.id",)))
-    found = nearest(
+    found = find_nearest_calls(
         desk.ask_tool("search", {"q": "x", "id": 1}),
         desk.comparer,
         [(tool(1, "search", {"q": "x", "id": 2}), False)],
@@ -68,7 +69,7 @@ def test_ignored_places_do_not_count() -> None:
 def test_the_event_that_is_shown_anyway_is_left_out() -> None:
     desk = Desk()
     events = [(tool(seq, "search", {"q": "y"}), False) for seq in (1, 2)]
-    found = nearest(desk.ask_tool("search", {"q": "x"}), desk.comparer, events, but=1)
+    found = find_nearest_calls(desk.ask_tool("search", {"q": "x"}), desk.comparer, events, but=1)
     assert [one.event.seq for one in found] == [2]
 
 
@@ -104,11 +105,11 @@ def test_of_ten_thousand_large_candidates_fifty_are_compared() -> None:
     ask = desk.ask_tool("search", {"q": f"77 {text}"})
     candidates = [
         (counted.event(seq, exact(_data(seq, text, ask.key if seq == 77 else ""))), False)
-        for seq in range(1, LOOKED_AT + 500)
+        for seq in range(1, MAX_RANKED + 500)
     ]
-    found = nearest(ask, desk.comparer, candidates)
+    found = find_nearest_calls(ask, desk.comparer, candidates)
     assert (found[0].event.seq, found[0].score) == (77, 1.0)
     assert len(found) == 3
-    assert len(counted.reads) == LOOKED_AT
-    assert sum(times > 1 for times in counted.reads.values()) == READ
+    assert len(counted.reads) == MAX_RANKED
+    assert sum(times > 1 for times in counted.reads.values()) == MAX_COMPARED
     assert all(one.event._data is None for one in found)

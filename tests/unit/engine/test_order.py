@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.engine.order import Order, Token
+from reenact.engine.scheduling.delivery_order import DeliveryOrder, DeliveryToken
 
 
-def reading(*tokens: tuple[Token, str], passed: Callable[[str], bool] = lambda _: False) -> Order:
+def reading(
+    *tokens: tuple[DeliveryToken, str], passed: Callable[[str], bool] = lambda _: False
+) -> DeliveryOrder:
     """An order that is read from these, one at a time."""
     left = list(enumerate(tokens, 1))
 
@@ -18,11 +20,11 @@ def reading(*tokens: tuple[Token, str], passed: Callable[[str], bool] = lambda _
         order.add(token, lane, seq)
         return True
 
-    order = Order(read_on, passed)
+    order = DeliveryOrder(read_on, passed)
     return order
 
 
-def drained(order: Order) -> list[Token]:
+def drained(order: DeliveryOrder) -> list[DeliveryToken]:
     found = []
     while (head := order.head()) is not None:
         found.append(head.token)
@@ -90,8 +92,8 @@ def test_an_answer_that_is_not_ahead_is_skipped_without_a_trace() -> None:
 
 
 def test_a_family_is_left_out_whether_it_was_read_or_not() -> None:
-    chunks: list[tuple[Token, str]] = [(("0", f"chunk:1:{n}"), "0") for n in range(3)]
-    others: list[tuple[Token, str]] = [
+    chunks: list[tuple[DeliveryToken, str]] = [(("0", f"chunk:1:{n}"), "0") for n in range(3)]
+    others: list[tuple[DeliveryToken, str]] = [
         (("0", "chunk:11:0"), "0"),
         (("0.1", "chunk:1:0"), "0.1"),
         (("0", "timer:1"), "0"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.patches import LatePatch, LatePatches, Patch, Patches, TypePatch
+from reenact.engine.patches.patch import DeferredPatch, DeferredPatches, Patch, PatchSet, TypePatch
 
 
 class Base:
@@ -111,7 +111,7 @@ def _watched(log: list[str], name: str, *, fails: bool = False) -> Any:
 
 def test_patches_are_installed_for_the_first_and_removed_after_the_last() -> None:
     log: list[str] = []
-    patches = Patches(lambda: [_watched(log, "a"), _watched(log, "b")])
+    patches = PatchSet(lambda: [_watched(log, "a"), _watched(log, "b")])
     patches.acquire()
     patches.acquire()
     patches.release()
@@ -125,7 +125,7 @@ def test_patches_are_installed_for_the_first_and_removed_after_the_last() -> Non
 def test_if_one_fails_none_is_installed() -> None:
     log: list[str] = []
     failing = [True]
-    patches = Patches(lambda: [_watched(log, "a"), _watched(log, "b", fails=failing[0])])
+    patches = PatchSet(lambda: [_watched(log, "a"), _watched(log, "b", fails=failing[0])])
     with pytest.raises(RuntimeError, match="b"):
         patches.acquire()
     assert log == ["+a", "-a"]
@@ -136,7 +136,7 @@ def test_if_one_fails_none_is_installed() -> None:
 
 def test_many_threads_acquire_and_release() -> None:
     log: list[str] = []
-    patches = Patches(lambda: [_watched(log, "a")])
+    patches = PatchSet(lambda: [_watched(log, "a")])
 
     def work() -> None:
         for _ in range(200):
@@ -153,7 +153,7 @@ def test_many_threads_acquire_and_release() -> None:
 
 
 def test_after_a_fork_the_lock_is_free() -> None:
-    patches = Patches(list)
+    patches = PatchSet(list)
     patches._lock.acquire()
     patches.after_fork()
     patches.acquire()
@@ -177,7 +177,7 @@ def _import(name: str) -> ModuleType:
 
 
 def test_a_module_is_patched_when_it_is_imported(late_module: str) -> None:
-    patch = LatePatch(late_module, lambda module: module.Owner, "speak", _loud)
+    patch = DeferredPatch(late_module, lambda module: module.Owner, "speak", _loud)
     patch.install()
     try:
         module = _import(late_module)
@@ -193,7 +193,7 @@ def test_a_module_is_patched_when_it_is_imported(late_module: str) -> None:
 def test_a_version_that_is_made_otherwise_is_left_alone(
     late_module: str, find: Callable[[ModuleType], Any], name: str
 ) -> None:
-    patch = LatePatch(late_module, find, name, _loud)
+    patch = DeferredPatch(late_module, find, name, _loud)
     patch.install()
     try:
         assert _import(late_module).Owner().speak() == "word"
@@ -203,7 +203,7 @@ def test_a_version_that_is_made_otherwise_is_left_alone(
 
 def test_a_module_that_is_never_imported_leaves_no_trace(late_module: str) -> None:
     before = list(sys.meta_path)
-    patch = LatePatch(late_module, lambda module: module.Owner, "speak", _loud)
+    patch = DeferredPatch(late_module, lambda module: module.Owner, "speak", _loud)
     patch.install()
     patch.remove()
     assert sys.meta_path == before
@@ -216,7 +216,7 @@ def test_patches_are_made_when_their_module_is_imported(late_module: str) -> Non
         made.append(module)
         return [Patch(module.Owner, "speak", _loud)]
 
-    patches = LatePatches(late_module, make)
+    patches = DeferredPatches(late_module, make)
     for _ in range(2):
         patches.install()
         try:
@@ -230,7 +230,7 @@ def test_patches_are_made_when_their_module_is_imported(late_module: str) -> Non
 
 def test_patches_of_a_module_that_is_never_imported_are_never_made(late_module: str) -> None:
     before = list(sys.meta_path)
-    patches = LatePatches(late_module, lambda module: pytest.fail("nobody imports it"))
+    patches = DeferredPatches(late_module, lambda module: pytest.fail("nobody imports it"))
     patches.install()
     patches.remove()
     assert sys.meta_path == before

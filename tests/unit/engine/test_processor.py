@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from reenact.engine.processor import seconds_of_children, wants_processor
+from reenact.engine.scheduling.cpu_usage import child_cpu_seconds, wants_processor
 
 _on_linux = pytest.mark.skipif(sys.platform != "linux", reason="known on Linux only")
 
@@ -49,14 +49,14 @@ def _use_processor() -> None:
 
 @_on_linux
 def test_what_processes_have_used_that_work_for_us() -> None:
-    assert seconds_of_children() == 0
+    assert child_cpu_seconds() == 0
     process = multiprocessing.get_context("fork").Process(target=_use_processor, daemon=True)
     process.start()
     try:
-        while not seconds_of_children():
+        while not child_cpu_seconds():
             pass  # the system counts in hundredths of a second
-        assert seconds_of_children() > 0
+        assert child_cpu_seconds() > 0
     finally:
         process.kill()
         process.join()
-    assert seconds_of_children() == 0
+    assert child_cpu_seconds() == 0

@@ -9,8 +9,8 @@ import pytest
 
 import reenact
 from reenact.engine.lanes import Lane
-from reenact.engine.recorded_lanes import RecordedLanes
-from reenact.engine.workers import inside
+from reenact.engine.patches.processes import inside_lane
+from reenact.engine.session.child_processes import RecordedLanes
 
 LANES = ["0", "0.1.2", "0.1", "0.10.1", "0.1.2.3", "0.1.2", "0.2.1"]
 
@@ -19,7 +19,7 @@ LANES = ["0", "0.1.2", "0.1", "0.10.1", "0.1.2.3", "0.1.2", "0.2.1"]
 def lanes(tmp_path: Path) -> Iterator[RecordedLanes]:
     with reenact.session(capture=tmp_path / "c", mode="record", seal=False) as session:
         for name in LANES:
-            with inside(session, Lane(name)):
+            with inside_lane(session, Lane(name)):
                 session.call("ask", {}, dict, capability="net.fetch")
     with reenact.open_recording(tmp_path / "c") as source:
         yield RecordedLanes(source)

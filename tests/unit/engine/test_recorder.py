@@ -10,8 +10,8 @@ from reenact import Draft, Policy
 from reenact._system import start_clock
 from reenact.engine.call import Call, Entry
 from reenact.engine.lanes import Lane
-from reenact.engine.recorder import Opened, Recorder
-from reenact.engine.room import Room
+from reenact.engine.recording.budget import RecordingBudget
+from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.format.schedule import LONGEST_RUN
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import Budgets
@@ -27,15 +27,17 @@ class Desk:
         self.redactor = Redactor("default")
         self.sink = MemorySink(options=Options(redactor=self.redactor))
         self.sink.start(memory_seed("default"))
-        room = Room(policy or Policy(id="p"))
+        room = RecordingBudget(policy or Policy(id="p"))
         self.recorder = Recorder(self.sink, start_clock(), self.redactor, room)
         self.lane = Lane("0")
 
-    def opened(self, kind: str = "network", position: int | None = None, **call: Any) -> Opened:
+    def opened(
+        self, kind: str = "network", position: int | None = None, **call: Any
+    ) -> InFlightCall:
         made = _tool(**call) if kind == "tool" else _fetch(**call)
         place = self.lane.calls if position is None else position
         self.lane.calls += 1
-        return Opened(made, "sha256:key", self.lane, place)
+        return InFlightCall(made, "sha256:key", self.lane, place)
 
     def data(self) -> list[dict[str, Any]]:
         return [event.data for event in self.sink.events]
@@ -52,7 +54,7 @@ def _tool(**more: Any) -> Call:
     return Call(**{"type": "tool_call", "nests": True, **fields, **more})
 
 
-def _complete(desk: Desk, opened: Opened, **fields: Any) -> None:
+def _complete(desk: Desk, opened: InFlightCall, **fields: Any) -> None:
     desk.recorder.complete(opened, desk.recorder.completing(opened, fields))
 
 
@@ -135,7 +137,7 @@ class Late(Desk):
         self.new = MemorySink(options=Options(redactor=self.redactor))
         self.late = LateSink(self.new, self.old, rest_fields={"position": None})
         self.late.start(memory_seed("default"))
-        room = Room(Policy(id="p"))
+        room = RecordingBudget(Policy(id="p"))
         self.recorder = Recorder(self.late, start_clock(), self.redactor, room, late=self.late)
 
     def _old(self) -> MemorySource:
@@ -154,7 +156,7 @@ class Late(Desk):
             ),
         )
 
-    def kept(self, seq: int, closing: int | None = None, **call: Any) -> Opened:
+    def kept(self, seq: int, closing: int | None = None, **call: Any) -> InFlightCall:
         opened = self.opened("network" if closing is None else "tool", **call)
         event = self.old.at(seq)
         opened.entry = Entry(
@@ -173,7 +175,7 @@ class Late(Desk):
         return [event.data for event in self.new.events]
 
 
-def _keep(desk: Late, opened: Opened) -> None:
+def _keep(desk: Late, opened: InFlightCall) -> None:
     assert opened.answer is not None
     desk.recorder.complete(opened, opened.answer)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reenact.diff.text import cells
-from reenact.engine.divergence import Divergence
-from reenact.engine.rendering import render, render_many
+from reenact.diff.terminal_text import cell_width
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.divergence.text_renderer import render_divergence, render_divergences
 from reenact.policy.matching import Rules
 from tests.meta.markdown import blocks
 from tests.unit.engine.recorded import Desk, event, tool
@@ -183,7 +183,7 @@ what to do
 
 @pytest.mark.parametrize("make", REPORTS, ids=lambda make: make.__name__)
 def test_the_whole_report(make: Any) -> None:
-    assert render(make()) == REPORTS[make]
+    assert render_divergence(make()) == REPORTS[make]
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_a_narrow_screen() -> None:
     found = desk.diagnosis.payload_mismatch(
         tool(7, "f", "a" * 300 + "OLD" + "b" * 300), desk.ask_tool("f", "a" * 300 + "NEW"), ()
     )
-    report = render(found, width=60)
-    assert all(cells(line) <= 60 for line in report.split("\n"))
+    report = render_divergence(found, width=60)
+    assert all(cell_width(line) <= 60 for line in report.split("\n"))
     assert "    - ...aaaaaaaaaaaaaaaaaaOLDbbbbbbbbbbbbbbbbbbbbbbbbbbb..." in report
     assert '    + ...aaaaaaaaaaaaaaaaaaNEW"' in report
 
@@ -218,7 +218,7 @@ def test_what_was_recorded_cannot_move_the_cursor() -> None:
     found = desk.diagnosis.payload_mismatch(
         tool(7, hostile, {hostile: hostile}, "0"), desk.ask_tool(hostile, {hostile: 1}), ()
     )
-    report = render(found)
+    report = render_divergence(found)
     assert all(line.isprintable() for line in report.split("\n"))
     assert "\\u001b[2J\\u202eright\\r\\nto left\\u0007" in report
 
@@ -230,7 +230,7 @@ def test_bytes_that_are_text_are_shown_as_text() -> None:
         desk.ask_tool("f", {"a": b"new", "b": b"\xff\x01"}),
         (),
     )
-    report = render(found)
+    report = render_divergence(found)
     assert '    - bytes "old"\n    + bytes "new"' in report
     assert '    - {"$bytes": "/wA="}\n    + {"$bytes": "/wE="}' in report
 
@@ -242,7 +242,7 @@ def test_added_removed_and_more() -> None:
         desk.ask_tool("f", {"a": [1], **dict.fromkeys(map(str, range(60)), 2)}),
         (),
     )
-    report = render(found)
+    report = render_divergence(found)
     assert "\n  and 12 more places\n" in report
     small = desk.diagnosis.payload_mismatch(
         tool(7, "f", {"gone": None}), desk.ask_tool("f", {"new": [1]}), ()
@@ -252,12 +252,12 @@ def test_added_removed_and_more() -> None:
         "  $.args.gone (removed)\n"
         "    - null\n"
         "  $.args.new (added)\n"
-        "    + [1]\n" in render(small)
+        "    + [1]\n" in render_divergence(small)
     )
 
 
 def test_what_was_cut_has_its_digest() -> None:
-    report = render(Desk().diagnosis.missing(tool(7, "f", "x" * 9_000), why="it ended"))
+    report = render_divergence(Desk().diagnosis.missing(tool(7, "f", "x" * 9_000), why="it ended"))
     lines = report.split("\n")
     assert "  ..." in lines
     assert any(line.startswith("  (cut; the whole is sha256:") for line in lines)
@@ -265,7 +265,7 @@ def test_what_was_cut_has_its_digest() -> None:
 
 def test_a_short_list_at_the_end_of_a_run() -> None:
     unused = [tool(seq, "search", {}, "0.1") for seq in range(20, 33)]
-    assert render_many([payload_mismatch(), underflow()], unused) == (
+    assert render_divergences([payload_mismatch(), underflow()], unused) == (
         "2 divergences\n"
         "  event 7, lane 0: event_payload_mismatch: The tool call search differs from event 7 of the "
         "recor...\n"
@@ -278,7 +278,7 @@ def test_a_short_list_at_the_end_of_a_run() -> None:
 
 
 def test_nothing_to_say() -> None:
-    assert render_many([], []) == ""
-    assert render_many([], [tool(3, "f", {})]) == (
+    assert render_divergences([], []) == ""
+    assert render_divergences([], [tool(3, "f", {})]) == (
         "1 recorded event not used\n  event 3, lane 0: tool_call f"
     )

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from reenact import DivergenceError, Session, ValueRefused
-from reenact.engine.answers import PIECES, Whole
 from reenact.engine.call import Call
-from reenact.engine.replies import fetch, fetch_async
+from reenact.engine.codecs import PLAIN_STREAM_CODEC, BufferedResponse
+from reenact.engine.execution.streams import fetch_response, fetch_response_async
 from reenact.store.memory import MemorySource
 from reenact.testing import memory_session
 
@@ -56,7 +56,7 @@ Read = Callable[[Session, World], Any]
 def _whole(session: Session, world: World, *, whole: bool = True) -> Any:
     seen: list[Any] = []
     try:
-        seen.extend(fetch(session, CALL, world.live, PIECES, whole=whole))
+        seen.extend(fetch_response(session, CALL, world.live, PLAIN_STREAM_CODEC, whole=whole))
     except OSError as error:
         return seen, repr(error)
     return seen, None
@@ -69,10 +69,12 @@ def _pieces(session: Session, world: World) -> Any:
 async def _read(session: Session, world: World, *, whole: bool) -> Any:
     seen: list[Any] = []
     try:
-        answer = await fetch_async(session, CALL, world.alive, PIECES, whole=whole)
-        if not isinstance(answer, Whole):
+        answer = await fetch_response_async(
+            session, CALL, world.alive, PLAIN_STREAM_CODEC, whole=whole
+        )
+        if not isinstance(answer, BufferedResponse):
             async for piece in answer:
-                seen.extend(piece if isinstance(piece, Whole) else [piece])
+                seen.extend(piece if isinstance(piece, BufferedResponse) else [piece])
         else:
             seen.extend(answer)
     except OSError as error:
@@ -167,7 +169,7 @@ def test_a_reader_that_stops_is_recorded_as_far_as_it_read() -> None:
     world = World(*PIECES_OF_IT)
 
     def program(session: Session) -> list[Any]:
-        pieces: Any = fetch(session, CALL, world.live, PIECES, whole=False)
+        pieces: Any = fetch_response(session, CALL, world.live, PLAIN_STREAM_CODEC, whole=False)
         seen = [next(pieces), next(pieces)]
         pieces.close()
         return seen
@@ -181,7 +183,7 @@ def test_a_reader_that_stops_is_recorded_as_far_as_it_read() -> None:
         assert program(replay) == ["head", "a"]
     refused = pytest.raises(DivergenceError, match="ends before its answer")
     with refused, memory_session(source) as replay:
-        list(fetch(replay, CALL, world.live, PIECES, whole=False))
+        list(fetch_response(replay, CALL, world.live, PLAIN_STREAM_CODEC, whole=False))
 
 
 def test_a_call_that_is_cancelled_is_never_answered() -> None:
@@ -191,8 +193,10 @@ def test_a_call_that_is_cancelled_is_never_answered() -> None:
 
     async def program(session: Session, whole: bool) -> str:
         async def ask() -> Any:
-            answer = await fetch_async(session, CALL, never, PIECES, whole=whole)
-            assert not isinstance(answer, Whole)
+            answer = await fetch_response_async(
+                session, CALL, never, PLAIN_STREAM_CODEC, whole=whole
+            )
+            assert not isinstance(answer, BufferedResponse)
             return await anext(answer)
 
         task = asyncio.ensure_future(ask())
@@ -214,7 +218,9 @@ def test_a_call_that_is_cancelled_is_never_answered() -> None:
 def test_an_answer_that_is_unfinished_at_the_end_says_so() -> None:
     kept: list[Any] = []
     with memory_session(mode="record") as session:
-        pieces: Any = fetch(session, CALL, World(*PIECES_OF_IT).live, PIECES, whole=False)
+        pieces: Any = fetch_response(
+            session, CALL, World(*PIECES_OF_IT).live, PLAIN_STREAM_CODEC, whole=False
+        )
         kept.append(pieces)
         assert next(pieces) == "head"
     data = _data(session.recorded())
@@ -248,7 +254,9 @@ def test_what_is_recorded_is_kept_where_a_recording_is_added_to(recorded: Read, 
     )
     with memory_session(source, mode="record_missing") as session:
         assert read(session, world) == made
-        assert list(fetch(session, other, world.live, PIECES, whole=True)) == ["other"]
+        assert list(fetch_response(session, other, world.live, PLAIN_STREAM_CODEC, whole=True)) == [
+            "other"
+        ]
     assert world.asked == 1
     calls = [event.data for event in session.recorded() if "request" in event.data]
     assert calls[0] == before
@@ -257,7 +265,9 @@ def test_what_is_recorded_is_kept_where_a_recording_is_added_to(recorded: Read, 
 
 def test_an_answer_that_was_cut_off_is_asked_for_again_where_it_is_missing() -> None:
     with memory_session(mode="record") as session:
-        pieces: Any = fetch(session, CALL, World(*PIECES_OF_IT).live, PIECES, whole=False)
+        pieces: Any = fetch_response(
+            session, CALL, World(*PIECES_OF_IT).live, PLAIN_STREAM_CODEC, whole=False
+        )
         next(pieces)
         pieces.close()
     world = World(*PIECES_OF_IT)
@@ -286,7 +296,7 @@ def test_an_unrecorded_call_is_refused_in_a_replay() -> None:
     )
     world = World("head")
     with pytest.raises(DivergenceError), memory_session(source, unused="allow") as session:
-        list(fetch(session, other, world.live, PIECES, whole=True))
+        list(fetch_response(session, other, world.live, PLAIN_STREAM_CODEC, whole=True))
     assert world.asked == 0
 
 
@@ -294,14 +304,16 @@ def test_an_unrecorded_call_is_refused_in_a_replay() -> None:
 
 
 async def _at_once() -> AsyncIterator[Any]:
-    yield Whole(list(PIECES_OF_IT))
+    yield BufferedResponse(list(PIECES_OF_IT))
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "pieces"])
 def test_a_live_side_may_say_that_all_is_there(whole: bool) -> None:
     async def program(session: Session) -> list[Any]:
-        answer = await fetch_async(session, CALL, _at_once, PIECES, whole=whole)
-        if not isinstance(answer, Whole):
+        answer = await fetch_response_async(
+            session, CALL, _at_once, PLAIN_STREAM_CODEC, whole=whole
+        )
+        if not isinstance(answer, BufferedResponse):
             [answer] = [piece async for piece in answer]
         return list(answer)
 

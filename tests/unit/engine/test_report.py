@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reenact.engine.report import Report
-from reenact.engine.verdicts import KEPT
+from reenact.engine.decision.machine import MAX_DIVERGENCES
+from reenact.engine.session.final_report import Report
 from reenact.policy.rules import Policy
 from reenact.testing import Playbook
 
@@ -47,11 +47,11 @@ def test_what_differed_and_what_was_left_over_are_listed_and_counted() -> None:
 
 def test_divergences_that_were_only_counted_count() -> None:
     book = Playbook("", strict=False)
-    for _ in range(KEPT + 3):
+    for _ in range(MAX_DIVERGENCES + 3):
         book.decide("0 clock now")
     told = Report.of(book.machine, [], 0, "replay").to_json()
-    assert told["counts"]["divergences"] == KEPT + 3
-    assert len(told["divergences"]) == KEPT
+    assert told["counts"]["divergences"] == MAX_DIVERGENCES + 3
+    assert len(told["divergences"]) == MAX_DIVERGENCES
 
 
 def test_live_calls_are_counted() -> None:

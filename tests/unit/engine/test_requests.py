@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.requests import BOOKKEEPING, kind_of, operation_of, request_of
+from reenact.engine.request import BOOKKEEPING, kind_of, operation_of, request_of
 
 BOOKS = dict.fromkeys(BOOKKEEPING, "x")
 HTTP = {"method": "GET", "url": "https://example.com/"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact.engine.rest import Rest
+from reenact.engine.scheduling.quiescence import Quiescence
 
 A, B = 1, 2
 """Threads that do not exist: they never want the processor."""
@@ -40,8 +40,8 @@ def lock() -> Iterator[Any]:
         yield lock
 
 
-def _rest(lock: Any, grace: float = LONG) -> Rest:
-    return Rest(lock, grace)
+def _rest(lock: Any, grace: float = LONG) -> Quiescence:
+    return Quiescence(lock, grace)
 
 
 def test_at_first_there_is_rest(lock: Any) -> None:

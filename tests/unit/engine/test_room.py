@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 from reenact import BudgetExceeded, CapabilityDenied, Policy, open_recording, start_recording
-from reenact.engine.room import Room, again, fills, recorded_calls, recorded_size
+from reenact.engine.recording.budget import (
+    RecordingBudget,
+    count_recorded_calls,
+    is_full_refusal,
+    recorded_size,
+    repeat_refusal,
+)
 from reenact.policy.rules import Budgets
 from reenact.store.memory import memory_source
 
 
-def _room(**budgets: int) -> Room:
-    return Room(Policy(id="p", budgets=Budgets(**budgets)))
+def _room(**budgets: int) -> RecordingBudget:
+    return RecordingBudget(Policy(id="p", budgets=Budgets(**budgets)))
 
 
 def test_without_budgets_everything_fits() -> None:
@@ -57,7 +63,7 @@ def test_bytes_are_counted_as_they_are_written() -> None:
         count += 1
     assert count == 2
     assert room.full is not None
-    assert fills(room.full)
+    assert is_full_refusal(room.full)
 
 
 def test_a_request_that_does_not_fit_is_not_even_made() -> None:
@@ -69,7 +75,7 @@ def test_a_request_that_does_not_fit_is_not_even_made() -> None:
 
 def test_what_is_there_already_counts() -> None:
     policy = Policy(id="p", budgets=Budgets(entries=2))
-    room = Room(policy, entries=2)
+    room = RecordingBudget(policy, entries=2)
     assert room.admit({}) is not None
 
 
@@ -81,10 +87,10 @@ def test_a_budget_without_room_for_an_empty_recording_is_refused() -> None:
 def test_only_the_budgets_of_the_whole_recording_fill_it() -> None:
     full = _room(entries=0).admit({})
     assert full is not None
-    assert fills(full)
-    assert fills(again(full))
-    assert not fills(BudgetExceeded("no", budget="calls"))
-    assert not fills(CapabilityDenied("no", budget="entries"))
+    assert is_full_refusal(full)
+    assert is_full_refusal(repeat_refusal(full))
+    assert not is_full_refusal(BudgetExceeded("no", budget="calls"))
+    assert not is_full_refusal(CapabilityDenied("no", budget="entries"))
 
 
 EVENTS: list[tuple[str, dict[str, Any]]] = [
@@ -101,7 +107,7 @@ EVENTS: list[tuple[str, dict[str, Any]]] = [
 
 
 def test_calls_are_counted_and_neither_marks_nor_deliveries() -> None:
-    assert recorded_calls(memory_source(*EVENTS)) == 3
+    assert count_recorded_calls(memory_source(*EVENTS)) == 3
 
 
 @pytest.mark.parametrize("name", ["tape.jsonl", "capture"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.engine.letting import let_by
-from reenact.engine.script import Script
+from reenact.engine.decision.passthrough import pass_through_rules
+from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.errors import RecordingDamaged
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import chunk_run
@@ -14,11 +14,11 @@ from reenact.testing import memory_source, recording
 from tests.unit.engine.recorded import event
 
 
-def script(text: str, *, by_lane: bool = True) -> Script:
-    return Script(recording(text), by_lane=by_lane)
+def script(text: str, *, by_lane: bool = True) -> RecordedCalls:
+    return RecordedCalls(recording(text), by_lane=by_lane)
 
 
-def seqs(script: Script, lane: str = "0") -> list[int]:
+def seqs(script: RecordedCalls, lane: str = "0") -> list[int]:
     return [entry.seq for entry in script.lane(lane).unused()]
 
 
@@ -52,7 +52,7 @@ class _Damaged:
 
 
 def test_damage_shows_when_somebody_comes_to_it() -> None:
-    made = Script(_Damaged(count=9, place=4))
+    made = RecordedCalls(_Damaged(count=9, place=4))
     for _ in range(3):
         entry = made.upcoming("0")
         assert entry is not None
@@ -116,7 +116,7 @@ def test_a_call_without_an_answer_has_none() -> None:
 
 def test_answers_go_to_the_oldest_open_call_when_nothing_tells_them_apart() -> None:
     ask: Data = {"provider": "p", "model": "m"}
-    made = Script(
+    made = RecordedCalls(
         memory_source(
             ("llm_request", ask),
             ("llm_request", ask),
@@ -132,7 +132,7 @@ def test_answers_go_to_the_oldest_open_call_when_nothing_tells_them_apart() -> N
 
 def test_answers_stay_in_their_lane() -> None:
     ask: Data = {"provider": "p", "model": "m"}
-    made = Script(
+    made = RecordedCalls(
         memory_source(
             ("llm_request", ask, "0.1"), ("llm_request", ask, "0.2"), ("llm_response", ask, "0.2")
         )
@@ -145,7 +145,7 @@ def test_answers_stay_in_their_lane() -> None:
 
 def test_a_parent_of_another_type_is_not_what_an_answer_belongs_to() -> None:
     ask: Data = {"provider": "p", "model": "m"}
-    made = Script(
+    made = RecordedCalls(
         memory_source(
             Draft(type="tool_call", data={"name": "t", "args": {}, "callId": "a"}, ts=1),
             Draft(type="llm_request", data=ask, ts=2, parent=1),
@@ -172,7 +172,7 @@ class Listed:
 
 
 def test_an_id_that_two_types_of_calls_have_does_not_mix_them_up() -> None:
-    made = Script(
+    made = RecordedCalls(
         memory_source(
             ("llm_request", {"provider": "p", "model": "m", "callId": "a"}),
             ("tool_call", {"name": "t", "args": {}, "callId": "a"}),
@@ -187,14 +187,14 @@ def test_an_id_that_two_types_of_calls_have_does_not_mix_them_up() -> None:
 
 @pytest.mark.parametrize("data", [[], "text", 3, None])
 def test_data_that_is_no_object_is_a_call_that_nothing_matches(data: object) -> None:
-    made = Script(Listed(event(1, "nondeterministic", data)))  # type: ignore[arg-type]
+    made = RecordedCalls(Listed(event(1, "nondeterministic", data)))  # type: ignore[arg-type]
     entry = made.upcoming("0")
     assert entry is not None
     assert (entry.kind, entry.operation, entry.key, entry.position) == ("", "", "", 0)
 
 
 def test_an_odd_key_or_operation_is_none() -> None:
-    made = Script(memory_source(network(key=["k"], op=7, source={})))
+    made = RecordedCalls(memory_source(network(key=["k"], op=7, source={})))
     entry = made.upcoming("0")
     assert entry is not None
     assert (entry.kind, entry.operation, entry.key) == ("", "", "")
@@ -271,7 +271,7 @@ def test_any_event_can_be_had_by_its_seq() -> None:
 
 
 def test_a_stream_that_nobody_read_to_its_end_delivers_no_end() -> None:
-    made = Script(memory_source(network(ended="abandoned"), network(ended="done")))
+    made = RecordedCalls(memory_source(network(ended="abandoned"), network(ended="done")))
     head = made.order.head()
     assert head is not None
     assert head.seq == 2
@@ -279,7 +279,7 @@ def test_a_stream_that_nobody_read_to_its_end_delivers_no_end() -> None:
 
 @pytest.mark.parametrize("ended", ["abandoned", "cancelled", "unfinished"])
 def test_a_stream_that_was_cut_off_is_no_delivery(ended: str) -> None:
-    made = Script(memory_source(network(ended=ended), network(ended="done")))
+    made = RecordedCalls(memory_source(network(ended=ended), network(ended="done")))
     head = made.order.head()
     assert head is not None
     assert head.token == 2
@@ -287,7 +287,7 @@ def test_a_stream_that_was_cut_off_is_no_delivery(ended: str) -> None:
 
 def test_a_run_of_pieces_is_a_delivery_for_each() -> None:
     run = ("nondeterministic", chunk_run(0, 2, 3))
-    made = Script(memory_source(run, network(ended="done")))
+    made = RecordedCalls(memory_source(run, network(ended="done")))
     tokens = []
     while (head := made.order.head()) is not None:
         tokens.append((head.token, head.seq))
@@ -302,7 +302,7 @@ def test_a_run_of_pieces_is_a_delivery_for_each() -> None:
 
 @pytest.mark.parametrize("ended", [[], {}, 7, None])
 def test_an_odd_end_is_an_end(ended: object) -> None:
-    made = Script(memory_source(network(ended=ended)))
+    made = RecordedCalls(memory_source(network(ended=ended)))
     head = made.order.head()
     assert head is not None
     assert head.token == 1
@@ -327,7 +327,7 @@ def _passing(*capabilities: str) -> Policy:
 
 
 def test_nothing_is_left_out_where_nothing_passes() -> None:
-    assert let_by(DEFAULT) is None
+    assert pass_through_rules(DEFAULT) is None
 
 
 def test_what_passes_is_read_as_if_it_had_not_been_recorded() -> None:
@@ -337,7 +337,9 @@ def test_what_passes_is_read_as_if_it_had_not_been_recorded() -> None:
         0  process date {}   = 3
         0  llm acme/m1 {}    = 4
     """
-    made = Script(recording(text), let_by=let_by(_passing("process.*", "llm.call")))
+    made = RecordedCalls(
+        recording(text), let_by=pass_through_rules(_passing("process.*", "llm.call"))
+    )
     entry = made.upcoming("0")
     assert entry is not None
     assert entry.kind == "network"
@@ -359,7 +361,7 @@ def test_what_passes_leaves_its_place_whenever_it_is_read() -> None:
         ("nondeterministic", process),
         network(key="k3", position=2),
     )
-    made = Script(source, let_by=let_by(_passing("process.exec")))
+    made = RecordedCalls(source, let_by=pass_through_rules(_passing("process.exec")))
     for key in ("k2", "k3"):
         entry = made.upcoming("0")
         assert entry is not None
@@ -374,7 +376,7 @@ def test_a_tool_that_passes_takes_with_it_what_it_did_inside() -> None:
         0.1  network get {}  = 1
         0    network get {}  = 2
     """
-    made = Script(recording(text), let_by=let_by(_passing("tool.call")))
+    made = RecordedCalls(recording(text), let_by=pass_through_rules(_passing("tool.call")))
     made.read_all()
     assert made.upcoming("0.1") is None
     assert made.upcoming("0") is not None

@@ -10,7 +10,7 @@ import pytest
 
 import reenact
 from reenact import Session
-from reenact.engine.desk import MOST_TURNS
+from reenact.engine.scheduling.loop_scheduler import MAX_TURNS
 from reenact.format.manifest import Flag
 from tests.unit.engine.stage import Stage
 
@@ -72,7 +72,7 @@ def test_an_approximate_schedule_is_said_and_stands_in_the_manifest() -> None:
     stage = Stage()
     with stage.recording() as session:
         assert asyncio.run(_never_rests(session)) == 3
-    assert f"{MOST_TURNS:,} turns" in session.approximate
+    assert f"{MAX_TURNS:,} turns" in session.approximate
     assert len([text for text in stage.warnings if "approximate" in text]) == 1
     assert session.manifest is not None
     assert Flag.APPROXIMATE in session.manifest.flags

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.current import OUTSIDE, VARIABLE, current, outside
-from reenact.engine.session import Session
-from reenact.engine.spawning import stay
+from reenact.engine.patches.event_loop import run_in_caller_lane
+from reenact.engine.session.context import OUTSIDE, VARIABLE, context_outside_sessions, current
+from reenact.engine.session.session import Session
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_what_fails_before_its_task_is_made_adopts_nothing(session: Session) -> 
 
 def test_a_task_with_a_context_of_somebody_outside_is_in_the_session(session: Session) -> None:
     async def main() -> list[Any]:
-        contexts = [contextvars.Context(), outside()]
+        contexts = [contextvars.Context(), context_outside_sessions()]
         return [await asyncio.create_task(_current(), context=context) for context in contexts]
 
     assert asyncio.run(main()) == [session, session]
@@ -267,7 +267,7 @@ def test_what_stays_is_in_its_callers_lane_in_any_task(
     session: Session, make: Callable[..., asyncio.Task[str]]
 ) -> None:
     async def main() -> list[str]:
-        task = make(asyncio.get_running_loop(), stay(session, _lane_later, session))
+        task = make(asyncio.get_running_loop(), run_in_caller_lane(session, _lane_later, session))
         return [await task, await asyncio.create_task(_lane(session))]
 
     assert asyncio.run(main()) == ["0", "0.1"]

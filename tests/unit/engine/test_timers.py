@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 
 
 def _record(path: Path, main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.rest import Rest
-from reenact.engine.session import Session
+from reenact.engine.scheduling.quiescence import Quiescence
+from reenact.engine.session.session import Session
 
 ROUNDS = 8
 
@@ -108,8 +108,8 @@ def test_who_was_started_begins_when_who_started_it_is_at_rest(tmp_path: Path) -
 # Rest itself
 
 
-def rest() -> Rest:
-    found = Rest(threading.RLock(), grace=3600)
+def rest() -> Quiescence:
+    found = Quiescence(threading.RLock(), grace=3600)
     found.give(threading.get_ident())
     return found
 
@@ -155,7 +155,7 @@ def test_at_the_end_everybody_goes_on() -> None:
 
 
 def test_somebody_who_never_comes_to_rest_is_not_waited_for() -> None:
-    resting = Rest(threading.RLock(), grace=0.005)
+    resting = Quiescence(threading.RLock(), grace=0.005)
     resting.give(threading.get_ident())  # and computes on
     resting.wake(1).wait()
     assert not resting.remove(threading.get_ident())

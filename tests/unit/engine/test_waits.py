@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine import waits
-from reenact.engine.session import Session
+from reenact.engine.patches import threads as waits
+from reenact.engine.session.session import Session
 
 
 @pytest.fixture(params=["record", "replay"])

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from reenact.hermetic.addresses import (
+from reenact.hermetic.endpoints import (
+    format_address,
     ip_of,
     is_answered_here,
     is_loopback,
     is_reverse_answered_here,
-    written,
+    run_listens,
+    run_listens_on_path,
 )
-from reenact.hermetic.kinship import kin_listens, kin_listens_on_path
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ from reenact.hermetic.kinship import kin_listens, kin_listens_on_path
     ids=["name", "bytes", "six", "path", "abstract", "other"],
 )
 def test_an_address_is_written_as_people_do(family: int, address: Any, shown: str) -> None:
-    assert written(family, address) == shown
+    assert format_address(family, address) == shown
 
 
 @pytest.mark.parametrize(
@@ -79,5 +80,5 @@ def test_other_look_ups_ask_somebody() -> None:
 def test_a_socket_of_this_process_is_not_that_of_another(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "door"))
-        assert not kin_listens(server.getsockname()[1])
-        assert not kin_listens_on_path(str(tmp_path / "door"))
+        assert not run_listens(server.getsockname()[1])
+        assert not run_listens_on_path(str(tmp_path / "door"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.hermetic.kinship import kin_listens_on_path, receivers
+from reenact.hermetic.endpoints import receivers, run_listens_on_path
 
 BUSY = """
 import os, socket, sys
@@ -40,10 +40,10 @@ def test_who_listens_is_found_while_it_opens_and_closes_files(tmp_path: Path) ->
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == "listens\n"
-            assert [kin_listens_on_path(str(path)) for _ in range(50)] == [True] * 50
+            assert [run_listens_on_path(str(path)) for _ in range(50)] == [True] * 50
         finally:
             child.kill()
-    assert not kin_listens_on_path(str(path))
+    assert not run_listens_on_path(str(path))
 
 
 def _read_end(fds: tuple[int, int], *, closes: bool = True) -> subprocess.Popen[bytes]:

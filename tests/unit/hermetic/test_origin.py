@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact.hermetic.origin import caller, importer, is_importing, kind_of, place
+from reenact.hermetic.call_origin import (
+    calling_module,
+    code_kind,
+    importing_module,
+    is_importing,
+    source_location,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,13 +33,13 @@ from reenact.hermetic.origin import caller, importer, is_importing, kind_of, pla
     ids=["package", "module", "frozen", "standard", "library", "test", "string"],
 )
 def test_whose_a_file_is(filename: str, kind: str) -> None:
-    assert kind_of(filename) == kind
+    assert code_kind(filename) == kind
 
 
 def test_the_place_is_the_line_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parent)
     line = sys._getframe().f_lineno + 1
-    assert place() == f"test_origin.py:{line}"
+    assert source_location() == f"test_origin.py:{line}"
 
 
 def test_a_library_is_named_with_who_called_it(
@@ -41,20 +47,20 @@ def test_a_library_is_named_with_who_called_it(
 ) -> None:
     monkeypatch.chdir(Path(__file__).parent)
     code = compile("found = place()", str(tmp_path / "site-packages" / "lib" / "net.py"), "exec")
-    space: dict[str, object] = {"place": place}
+    space: dict[str, object] = {"place": source_location}
     line = sys._getframe().f_lineno + 1
     exec(code, space)
     assert space["found"] == f"lib/net.py:1, called from test_origin.py:{line}"
 
 
 def test_the_caller_is_the_first_that_is_not_passed_through() -> None:
-    assert caller(frozenset()) == __name__
-    assert caller(frozenset({__name__})) != __name__
-    space: dict[str, object] = {"caller": caller, "__name__": "platform"}
+    assert calling_module(frozenset()) == __name__
+    assert calling_module(frozenset({__name__})) != __name__
+    space: dict[str, object] = {"caller": calling_module, "__name__": "platform"}
     exec("found = caller(frozenset())", space)
     assert space["found"] == ""
 
 
 def test_who_imports() -> None:
-    assert importer() == (__name__, "program")
+    assert importing_module() == (__name__, "program")
     assert not is_importing("json")

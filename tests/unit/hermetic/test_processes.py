@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.hermetic.processes import STARTS, Start, goes_out, is_ours
+from reenact.hermetic.process_starts import (
+    START_EVENTS,
+    ProcessStart,
+    is_covered_process,
+    uses_network,
+)
 
 INJECT = str(Path(reenact.__file__).parent / "runs" / "inject")
 RUN = {"REENACT_RUN": "somewhere", "PYTHONPATH": INJECT}
 
 
-def _popen(argv: Any, environ: Any = None, executable: Any = None) -> Start:
-    return STARTS["subprocess.Popen"](executable or argv[0], argv, None, environ)
+def _popen(argv: Any, environ: Any = None, executable: Any = None) -> ProcessStart:
+    return START_EVENTS["subprocess.Popen"](executable or argv[0], argv, None, environ)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ def _popen(argv: Any, environ: Any = None, executable: Any = None) -> Start:
     ids=["own", "command", "module", "script", "bytes", "path", "end"],
 )
 def test_a_python_below_reenact_run_is_ours(argv: list[Any]) -> None:
-    assert is_ours(_popen(argv, RUN))
+    assert is_covered_process(_popen(argv, RUN))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +58,7 @@ def test_a_python_below_reenact_run_is_ours(argv: list[Any]) -> None:
     ids=["I", "E", "S", "bundle", "after", "curl", "shell", "name", "uv"],
 )
 def test_other_processes_are_not(argv: list[Any]) -> None:
-    assert not is_ours(_popen(argv, RUN))
+    assert not is_covered_process(_popen(argv, RUN))
 
 
 @pytest.mark.parametrize(
@@ -62,17 +67,17 @@ def test_other_processes_are_not(argv: list[Any]) -> None:
     ids=["empty", "no_path", "no_run", "other_path"],
 )
 def test_an_environment_of_its_own_keeps_us_out(environ: dict[str, str]) -> None:
-    assert not is_ours(_popen([sys.executable], environ))
+    assert not is_covered_process(_popen([sys.executable], environ))
 
 
 def test_without_an_environment_ours_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     start = _popen([sys.executable, "program.py"])
-    assert not is_ours(start)
+    assert not is_covered_process(start)
     for name, value in RUN.items():
         monkeypatch.setenv(name, value)
-    assert is_ours(start)
+    assert is_covered_process(start)
     bytes_ = {os.fsencode(name): os.fsencode(value) for name, value in RUN.items()}
-    assert is_ours(_popen([sys.executable], bytes_))
+    assert is_covered_process(_popen([sys.executable], bytes_))
 
 
 @pytest.mark.parametrize(
@@ -92,17 +97,19 @@ def test_a_script_is_what_its_first_line_says(first: str, ours: bool, tmp_path: 
     tool = tmp_path / "tool"
     tool.write_text(f"{first}\n", encoding="utf-8")
     tool.chmod(0o755)
-    assert is_ours(_popen(["tool"], {**RUN, "PATH": str(tmp_path)})) is ours
-    assert is_ours(_popen([str(tool)], RUN)) is ours
+    assert is_covered_process(_popen(["tool"], {**RUN, "PATH": str(tmp_path)})) is ours
+    assert is_covered_process(_popen([str(tool)], RUN)) is ours
 
 
 def test_events_say_what_is_started() -> None:
-    assert STARTS["os.system"](b"curl x").argv == ("sh", "-c", "curl x")
-    assert STARTS["os.exec"]("/bin/ls", ["ls", "-l"], None).name == "ls"
-    assert STARTS["os.posix_spawn"]("/bin/ls", (b"ls",), {}) == Start(("ls",), "/bin/ls", {})
-    assert STARTS["os.spawn"](0, "/bin/ls", ["ls"], None).executable == "/bin/ls"
-    assert STARTS["pty.spawn"]("sh").argv == ("sh",)
-    assert STARTS["pty.spawn"](["sh", "-l"]).written() == "sh -l"
+    assert START_EVENTS["os.system"](b"curl x").argv == ("sh", "-c", "curl x")
+    assert START_EVENTS["os.exec"]("/bin/ls", ["ls", "-l"], None).name == "ls"
+    assert START_EVENTS["os.posix_spawn"]("/bin/ls", (b"ls",), {}) == ProcessStart(
+        ("ls",), "/bin/ls", {}
+    )
+    assert START_EVENTS["os.spawn"](0, "/bin/ls", ["ls"], None).executable == "/bin/ls"
+    assert START_EVENTS["pty.spawn"]("sh").argv == ("sh",)
+    assert START_EVENTS["pty.spawn"](["sh", "-l"]).written() == "sh -l"
     assert _popen("one word").argv == ("one word",)
 
 
@@ -124,4 +131,4 @@ def test_events_say_what_is_started() -> None:
     ids=["curl", "sudo", "push", "git", "word", "echo", "chain", "inner", "quoted", "file", "none"],
 )
 def test_known_tools_are_found(argv: list[str], tool: str) -> None:
-    assert goes_out(Start(tuple(argv))) == tool
+    assert uses_network(ProcessStart(tuple(argv))) == tool

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.hermetic.queues import SERVED_LIVE, handed, release_unneeded
+from reenact.hermetic.queue_handoffs import SERVED_LIVE, current_handoff, release_unneeded
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_worker_acts_for_the_replay_that_has_put_its_item(replaying: Callable[..
 
     def work() -> None:
         jobs.get()
-        found.append(handed())
+        found.append(current_handoff())
         done.set()
 
     done = threading.Event()
@@ -73,7 +73,7 @@ def test_main_thread_that_receives_a_result_does_not_bind_other_threads(
     _in_thread(lambda: replaying(lambda: results.put(object())))
     context = contextvars.copy_context()
     context.run(results.get)
-    assert _in_thread(lambda: context.run(handed)) is None
+    assert _in_thread(lambda: context.run(current_handoff)) is None
 
 
 def test_free_place_of_a_pool_that_a_replay_has_created_is_not_work(
@@ -85,7 +85,7 @@ def test_free_place_of_a_pool_that_a_replay_has_created_is_not_work(
 
     def borrow() -> object:
         pool.get()
-        return handed()
+        return current_handoff()
 
     assert _in_thread(borrow) is None
 
@@ -96,7 +96,7 @@ def test_live_request_acts_for_nobody(replaying: Callable[..., None]) -> None:
     def borrow() -> object:
         SERVED_LIVE.set(True)
         pool.get()
-        return handed()
+        return current_handoff()
 
     def body() -> None:
         pool.put(object())
@@ -107,7 +107,7 @@ def test_live_request_acts_for_nobody(replaying: Callable[..., None]) -> None:
 
     def work() -> object:
         pool.get()
-        return handed()
+        return current_handoff()
 
     assert _in_thread(work) is not None
 
@@ -124,7 +124,7 @@ def test_item_that_other_code_holds_as_well_is_not_recognised_in_its_frames(
     def other() -> None:
         held = shared
         start.wait()
-        found.append(handed())
+        found.append(current_handoff())
         end.set()
         assert held is shared
 

@@ -16,7 +16,13 @@ import reenact
 from reenact import DivergenceError, Policy, Session
 from reenact.boundaries import table
 from reenact.boundaries.table import TABLE, Boundary
-from reenact.hermetic.stacks import ABOVE, STACKS, Stack, imported, is_covered
+from reenact.hermetic.network_libraries import (
+    BUILT_ON,
+    NETWORK_LIBRARIES,
+    NetworkLibrary,
+    imported_libraries,
+    is_covered,
+)
 from reenact.policy.rules import BoundaryRule
 
 UNSEEN = ("uvloop", "pycurl", "grpc", "psycopg2", "confluent_kafka", "zmq", "curl_cffi", "MySQLdb")
@@ -74,10 +80,12 @@ def replay(recording: Path, warnings: list[str]) -> Callable[..., Session]:
 
 
 def test_a_stack_has_one_kind_and_those_with_a_boundary_have_none() -> None:
-    assert {stack.kind for stack in STACKS.values()} == {"seen", "unseen"}
-    assert not any(is_covered(module, {one.module for one in TABLE}) for module in STACKS)
-    assert not set(ABOVE) & set(STACKS)
-    assert set(ABOVE.values()) <= set(table.covered())
+    assert {stack.kind for stack in NETWORK_LIBRARIES.values()} == {"seen", "unseen"}
+    assert not any(
+        is_covered(module, {one.module for one in TABLE}) for module in NETWORK_LIBRARIES
+    )
+    assert not set(BUILT_ON) & set(NETWORK_LIBRARIES)
+    assert set(BUILT_ON.values()) <= set(table.covered())
 
 
 def test_a_boundary_inside_a_package_covers_it() -> None:
@@ -89,12 +97,12 @@ def test_a_boundary_inside_a_package_covers_it() -> None:
 
 def test_imported_ones_are_listed_by_name() -> None:
     present = ["zmq", "json", "pymongo", "httpx", "psycopg"]
-    assert [stack.name for stack in imported((), present)] == [
+    assert [stack.name for stack in imported_libraries((), present)] == [
         "psycopg (libpq)",
         "pymongo",
         "pyzmq (libzmq)",
     ]
-    assert imported({"zmq.sugar", "pymongo", "psycopg"}, present) == []
+    assert imported_libraries({"zmq.sugar", "pymongo", "psycopg"}, present) == []
 
 
 def test_covered_and_uncovered_ones_of_this_process(
@@ -103,7 +111,7 @@ def test_covered_and_uncovered_ones_of_this_process(
     shelf("pymongo")
     importlib.import_module("pymongo")
     assert {"httpx", "httpx2", "requests", "urllib3", "aiohttp"} <= set(table.covered())
-    assert Stack("pymongo", "pymongo", "seen") in table.uncovered()
+    assert NetworkLibrary("pymongo", "pymongo", "seen") in table.uncovered()
     monkeypatch.setattr(table, "_added", [])
     table.add_boundary(Boundary("mongo", "pymongo", lambda module: []))
     assert "mongo" in table.covered()
@@ -147,7 +155,7 @@ def test_an_unseen_stack_is_refused_at_import_in_a_replay(
             pass  # hides it
     assert name not in sys.modules
     said = " ".join(str(caught.value).split())
-    assert f"imports {STACKS[name].name} (" in said
+    assert f"imports {NETWORK_LIBRARIES[name].name} (" in said
     assert "test_stacks.py" in said
     assert "--isolate" in said
 
@@ -218,7 +226,7 @@ def test_a_seen_stack_is_warned_about_while_recording(
     with record():
         importlib.import_module(name)
     assert len(warnings) == 1
-    assert f"no boundary covers {STACKS[name].name}" in warnings[0]
+    assert f"no boundary covers {NETWORK_LIBRARIES[name].name}" in warnings[0]
 
 
 def test_a_seen_stack_may_be_imported_in_a_replay(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.hermetic.worker_processes import WorkerProcesses
+from reenact.hermetic.process_handoffs import ProcessHandoffs
 from reenact.policy.rules import BoundaryRule, Policy
 
 FORK = multiprocessing.get_context("fork")
@@ -31,7 +31,7 @@ def _refuse(session: Any, does: str, names: str, operation: str) -> None:
 @contextmanager
 def _blind() -> Iterator[None]:
     """Checks on a system that does not tell who can read a connection."""
-    made = WorkerProcesses(_refuse, lambda fd, among: None)
+    made = ProcessHandoffs(_refuse, lambda fd, among: None)
     made.install()
     try:
         yield

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact.engine.settings import settle
+from reenact.engine.session.settings import resolve_settings
 from reenact.policy.lint import policy_findings
 from reenact.policy.rules import Files, Policy
 
@@ -42,7 +42,7 @@ def test_a_place_on_one_machine_is_odd() -> None:
 def test_where_they_are_and_what_they_are_called(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     roots = ["data/", "./a/../b", "link"]
-    found = settle(capture=tmp_path / "c", mode="record", root=tmp_path, files=roots)
+    found = resolve_settings(capture=tmp_path / "c", mode="record", root=tmp_path, files=roots)
     assert found.files == (
         (f"{tmp_path}/data", "data"),
         (f"{tmp_path}/b", "b"),
@@ -60,6 +60,8 @@ def test_an_argument_holds_over_the_policy(tmp_path: Path) -> None:
         "root": tmp_path,
         "policy": policy,
     }
-    assert settle(**place).policy.files.roots == ("data",)
-    assert settle(**place, files=["other"]).policy.files == Files(("other",), content=True)
-    assert settle(**place, files=[]).files == ()
+    assert resolve_settings(**place).policy.files.roots == ("data",)
+    assert resolve_settings(**place, files=["other"]).policy.files == Files(
+        ("other",), content=True
+    )
+    assert resolve_settings(**place, files=[]).files == ()

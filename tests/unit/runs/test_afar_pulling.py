@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact.errors import (
-    RecordingMissing,
-    ReenactError,
-    ServerRefused,
-    ServerUnusable,
-    UsageError,
-)
+from reenact.errors import RecordingMissing, ReenactError, ServerRefused, ServerUnusable, UsageError
 from reenact.runs.afar.place import GIVEN, RECORDING, Remote
 from reenact.runs.afar.pulling import Means, Pulling
 from reenact.runs.regression.outcome import Outcome, as_line

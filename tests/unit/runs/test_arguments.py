@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact.engine.settings import settle
+from reenact.engine.session.settings import resolve_settings
 from reenact.runs.arguments import OtherArguments, other_arguments
 from reenact.runs.command import arguments_of
 
@@ -68,12 +68,12 @@ def test_which_arguments_are_other_ones(case: str, tmp_path: Path) -> None:
     recorded, given, differ = COMPARED[case]
     with reenact.start_recording(tmp_path / "c") as recording:
         recording.add(reenact.RunStart(argv=recorded))
-    settings = settle(capture=tmp_path / "c", mode="replay", root=tmp_path)
+    settings = resolve_settings(capture=tmp_path / "c", mode="replay", root=tmp_path)
     assert (other_arguments(settings, given) is not None) == differ
 
 
 def test_a_recording_of_no_run_has_no_arguments(tmp_path: Path) -> None:
     with reenact.start_recording(tmp_path / "c") as recording:
         recording.add(reenact.ToolCall(name="weather", args={}, call_id="1"))
-    settings = settle(capture=tmp_path / "c", mode="replay", root=tmp_path)
+    settings = resolve_settings(capture=tmp_path / "c", mode="replay", root=tmp_path)
     assert other_arguments(settings, ["python", "p.py", "a"]) is None

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact.engine.ledger import Ledger
-from reenact.engine.settings import Settings, settle
+from reenact.engine.decision.usage_ledger import UsageLedger
+from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.runs.leftovers import Leftovers, look_for
 
 
@@ -27,7 +27,7 @@ def settings(tmp_path: Path) -> Settings:
         thread.start()
         thread.join()
         ask("two")
-    return settle(
+    return resolve_settings(
         capture=tmp_path / "c", mode="replay", strict=True, root=tmp_path, warn=pytest.fail
     )
 
@@ -43,12 +43,12 @@ def _left(settings: Settings, used: list[str], stubbed: str | None = None) -> Le
     assert settings.path is not None
     folder = settings.path.parent
     calls = _calls(settings)
-    ledger = Ledger.make(folder, max(calls.values()))
+    ledger = UsageLedger.make(folder, max(calls.values()))
     for name in used:
         ledger.use(calls[name])
     if stubbed is not None:
         ledger.stub(stubbed)
-    return look_for(settings, Ledger(folder))
+    return look_for(settings, UsageLedger(folder))
 
 
 def test_everything_was_used(settings: Settings) -> None:

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from reenact.cli.progress import Progress
-from reenact.engine.divergence import Divergence, Gap
+from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import RecordingDamaged, RecordingMissing, UsageError
 from reenact.runs.afar.place import Remote
 from reenact.runs.regression.account import Account, as_json

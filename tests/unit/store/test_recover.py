@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.errors import (
-    RecordingDamaged,
-    RecordingMissing,
-    RecordingUnfinished,
-    WriterBusy,
-)
+from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished, WriterBusy
 from reenact.format.manifest import Flag
 from reenact.policy.redaction import Redactor
 from reenact.store.joining import join_directory

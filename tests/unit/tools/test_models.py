@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reenact import DivergenceError, UsageError
-from reenact.engine.attempts import attempt
+from reenact.engine.session.context import attempt
 from reenact.format.payloads import read
 from reenact.testing import memory_session
 from reenact.tools.answered import read_answer

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reenact.engine.call import Call
-from reenact.engine.results import is_there, same_result
+from reenact.engine.codecs import has_path, same_result
 from reenact.format.content import settled
 from reenact.policy.access import Access
 from reenact.policy.matching import Comparer, Rules
@@ -47,7 +47,7 @@ def test_a_result_is_the_same_but_for_volatile_places(
     "path, there", [("$.a.b", True), ("$.a.no", False), ("$.a.none", False), ("$.a[0]", False)]
 )
 def test_what_is_there(path: str, there: bool) -> None:
-    assert is_there({"a": {"b": 1, "none": None}}, path) is there
+    assert has_path({"a": {"b": 1, "none": None}}, path) is there
 
 
 def test_settled_is_a_copy() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Policy
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.store.reading import open_recording
 from reenact.views.causes.case import SURE
 from reenact.views.causes.table import causes_of

@@ -14,8 +14,8 @@ from aiohttp.http_parser import DeflateBuffer
 from aiohttp.streams import StreamReader
 
 from reenact.boundaries.http import AsyncReply
-from reenact.engine import loops
-from reenact.engine.current import outside
+from reenact.engine.patches import unpatched_loop
+from reenact.engine.session.context import context_outside_sessions
 
 __all__ = ["PARTIAL", "Body"]
 
@@ -55,7 +55,7 @@ class Body(StreamReader):
         if self._task is None and not self._eof:
             # Its context is the program's: until the reader has got it, the loop is not at rest.
             pulling = self._pull()
-            self._task = loops.create_task(
+            self._task = unpatched_loop.create_task(
                 self._loop, pulling, name="reenact body", context=copy_context()
             )
         await super()._wait(func_name)
@@ -149,6 +149,9 @@ class Body(StreamReader):
         if self._task is not None:
             self._task.cancel()
         elif not self._over and not self._loop.is_closed():
-            loops.create_task(
-                self._loop, self._reply.aclose(), name="reenact close", context=outside()
+            unpatched_loop.create_task(
+                self._loop,
+                self._reply.aclose(),
+                name="reenact close",
+                context=context_outside_sessions(),
             )

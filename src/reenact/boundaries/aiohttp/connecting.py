@@ -9,12 +9,12 @@ from typing import Any
 from reenact.boundaries.aiohttp.hop import Hop
 from reenact.boundaries.aiohttp.stand_in import connected
 from reenact.boundaries.aiohttp.websocket import Dial, WsHop, dialling
-from reenact.engine.current import OUTSIDE, current, enter, leave
-from reenact.engine.desk import Desk
 from reenact.engine.lanes import running_loop
-from reenact.engine.patches import Patch
-from reenact.engine.session import Session
-from reenact.engine.spawning import stay
+from reenact.engine.patches.event_loop import run_in_caller_lane
+from reenact.engine.patches.patch import Patch
+from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.session import Session
 
 __all__ = ["patches"]
 
@@ -76,7 +76,7 @@ def _uploading(original: Callable[..., Any]) -> Callable[..., Any]:
         session = current()
         if session is None or session.mode == "off":
             return original(self, *args)
-        return stay(session, original, self, *args)
+        return run_in_caller_lane(session, original, self, *args)
 
     return write_bytes
 
@@ -86,11 +86,11 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
         session = current()
         if session is None or session.mode == "off" or running_loop() is None:
             return original(self, **kwargs)
-        token = enter(OUTSIDE)
+        token = enter_session(OUTSIDE)
         try:
             closing = original(self, **kwargs)
         finally:
-            leave(token)
+            leave_session(token)
         return _Held(closing, session.running_desk())
 
     return close
@@ -99,7 +99,7 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
 class _Held:
     """Waits for ``awaitable``; nothing is delivered meanwhile, because a replay does not wait."""
 
-    def __init__(self, awaitable: Any, desk: Desk) -> None:
+    def __init__(self, awaitable: Any, desk: LoopScheduler) -> None:
         self._awaitable = awaitable
         self._desk = desk
 

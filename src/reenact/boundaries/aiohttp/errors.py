@@ -17,7 +17,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from reenact.boundaries.http import Errors
-from reenact.engine.failures import failure_data, rebuild
+from reenact.engine.codecs import dump_exception, load_exception
 from reenact.format.event import Data
 
 __all__ = ["HopErrors"]
@@ -32,7 +32,7 @@ class HopErrors(Errors):
         self._request = request
 
     def dump(self, error: BaseException) -> Data:
-        data = failure_data(error)
+        data = dump_exception(error)
         if isinstance(error, ClientConnectorError):
             data["connection"] = _connection(error)
         elif isinstance(error, ClientResponseError):
@@ -42,9 +42,9 @@ class HopErrors(Errors):
     def load(self, data: Any) -> BaseException:
         made = self._made(data) if isinstance(data, dict) else None
         if made is None:
-            return rebuild(data)
+            return load_exception(data)
         if isinstance(data.get("cause"), dict):
-            made.__cause__ = rebuild(data["cause"])
+            made.__cause__ = load_exception(data["cause"])
         return made
 
     def _made(self, data: Data) -> BaseException | None:
@@ -66,7 +66,7 @@ class HopErrors(Errors):
         key = self._request.connection_key._replace(
             host=str(said.get("host")), port=said.get("port"), is_ssl=bool(said.get("ssl"))
         )
-        error: Any = rebuild(said.get("error"))
+        error: Any = load_exception(said.get("error"))
         if issubclass(kind, UnixClientConnectorError):
             return kind(str(said.get("path")), key, error)
         return kind(key, error)
@@ -81,7 +81,7 @@ def _connection(error: ClientConnectorError) -> Data:
         "host": key.host,
         "port": key.port,
         "ssl": key.is_ssl,
-        "error": failure_data(below),
+        "error": dump_exception(below),
     }
     if isinstance(error, UnixClientConnectorError):
         data["path"] = error.path

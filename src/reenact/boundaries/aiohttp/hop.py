@@ -23,10 +23,10 @@ from reenact.boundaries.aiohttp.body import PARTIAL, Body
 from reenact.boundaries.aiohttp.errors import HopErrors
 from reenact.boundaries.aiohttp.stand_in import Nowhere
 from reenact.boundaries.bodies import Pairs
-from reenact.boundaries.http import Head, Request, Whole, ask_async
+from reenact.boundaries.http import BufferedResponse, Head, Request, ask_async
 from reenact.boundaries.http1 import head_bytes
 from reenact.boundaries.resending import request_bytes
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 
 __all__ = ["Hop", "raw_pairs", "raw_reason"]
 
@@ -157,7 +157,9 @@ class Hop(ResponseHandler):
             payload.on_eof(connection.release)  # kept alive for the next one, read or not
             head = _head(message)
             if payload.is_eof():
-                yield Whole([head, *[piece async for piece in _arrived(payload, message)]])
+                yield BufferedResponse(
+                    [head, *[piece async for piece in _arrived(payload, message)]]
+                )
                 return
             yield head
             async for piece in self._read(payload):

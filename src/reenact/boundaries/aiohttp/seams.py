@@ -12,8 +12,8 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
-from reenact.engine.current import current
-from reenact.engine.patches import Patch
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import current
 from reenact.errors import UsageError
 
 __all__ = ["seams"]

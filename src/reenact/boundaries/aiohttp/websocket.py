@@ -25,7 +25,7 @@ from reenact.boundaries.aiohttp.hop import Hop, raw_pairs, raw_reason
 from reenact.boundaries.http import Head
 from reenact.boundaries.http1 import head_bytes
 from reenact.boundaries.websocket import Accepted, Link, Opening, open_link_async
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 
 __all__ = ["Dial", "WsHop", "dialling"]
 

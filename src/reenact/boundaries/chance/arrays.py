@@ -26,11 +26,11 @@ from reenact.boundaries.callers import Tier
 from reenact.boundaries.chance.attributes import Attribute
 from reenact.boundaries.chance.drawing import apart, bits, drawer, drawn
 from reenact.boundaries.rebinding import Rebinding
-from reenact.engine.current import current
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.context import current
 
 if TYPE_CHECKING:
-    from reenact.engine.session import Session
+    from reenact.engine.session.session import Session
 
 __all__ = ["seams"]
 

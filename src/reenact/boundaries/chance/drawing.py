@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from reenact.boundaries.callers import Tier, caller, tier_of
-from reenact.engine.current import OUTSIDE, current, enter, leave
+from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
 
 if TYPE_CHECKING:
-    from reenact.engine.session import Session
+    from reenact.engine.session.session import Session
 
 __all__ = ["ANYBODY", "LARGEST", "apart", "bits", "drawer", "drawn", "octets", "text"]
 
@@ -33,7 +33,11 @@ _SECRET: Final = "drawnSecret"
 """Redaction covers what stands under a name with this ending."""
 
 _HANDED_OVER: Final = frozenset(
-    {("reenact.engine.jobs", "__call__"), ("threading", "run"), ("asyncio.events", "_run")}
+    {
+        ("reenact.engine.patches.thread_pools", "__call__"),
+        ("threading", "run"),
+        ("asyncio.events", "_run"),
+    }
 )
 """What calls a job, the target of a thread, a callback: the program has handed it over."""
 
@@ -74,11 +78,11 @@ def drawer(depth: int) -> Tier:
 
 def apart(live: Callable[[], T]) -> T:
     """``live()``; what it draws in turn is not looked at."""
-    token = enter(OUTSIDE)
+    token = enter_session(OUTSIDE)
     try:
         return live()
     finally:
-        leave(token)
+        leave_session(token)
 
 
 def bits(name: str, count: int, live: Callable[[], int], depth: int) -> int:

@@ -23,8 +23,8 @@ from reenact.boundaries.chance.attributes import Attribute
 from reenact.boundaries.chance.drawing import apart, bits, drawn
 from reenact.boundaries.chance.system import urandom_like
 from reenact.boundaries.rebinding import Rebinding
-from reenact.engine.current import current
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.context import current
 
 __all__ = ["seams"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from reenact.boundaries.chance.drawing import apart, text
 from reenact.boundaries.rebinding import Rebinding
-from reenact.engine.current import current
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.context import current
 
 __all__ = ["seams"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from reenact.boundaries.chance.attributes import Attribute
 from reenact.boundaries.chance.drawing import apart, text
-from reenact.engine.current import current
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.context import current
 
 __all__ = ["seams"]
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from reenact.boundaries.files.roots import Watched
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.errors import RecordingError
 from reenact.format.event import Data
 from reenact.store.reading import open_recording

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from reenact.engine.patches import Installable
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.session import Session
 from reenact.hermetic.guard import add_checks
 
 __all__ = ["Files"]
@@ -41,7 +41,10 @@ class Files:
 
     def _guard(self) -> None:
         """For a session with scratch folders."""
-        from reenact.boundaries.files.write_guard import CHECKS, patches  # as above
+        from reenact.boundaries.files.write_guard import (
+            CHECKS,
+            patches,  # as above
+        )
 
         with self._lock:
             if not self._guards:

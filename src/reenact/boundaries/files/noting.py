@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.boundaries.files.roots import Watched
-from reenact.engine.answers import Plain
 from reenact.engine.call import Call
+from reenact.engine.codecs import PlainCodec
 from reenact.errors import DivergenceError
 from reenact.format.event import Data
 
 __all__ = ["change", "check_allowed", "note", "reading", "upcoming"]
 
 
-class _Seen(Plain):
+class _Seen(PlainCodec):
     """Answers that are read from the file itself; ``kept`` is recorded with them."""
 
     def __init__(self, kept: Any) -> None:

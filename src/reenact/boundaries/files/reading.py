@@ -11,7 +11,7 @@ from reenact.boundaries.files.history import was_left_so
 from reenact.boundaries.files.noting import note, reading, upcoming
 from reenact.boundaries.files.roots import Watched
 from reenact.boundaries.files.states import contents, failure, is_regular, state_of
-from reenact.engine.current import OUTSIDE, enter, leave
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
 
 __all__ = ["open_for_reading"]
 
@@ -77,7 +77,7 @@ def _as_text(content: bytes) -> str | bytes:
 
 def _descriptor(content: str | bytes) -> int:
     """A file of its own with ``content`` in it. In memory where there is such: it may be a secret."""
-    token = enter(OUTSIDE)
+    token = enter_session(OUTSIDE)
     try:
         if hasattr(os, "memfd_create"):
             fd = os.memfd_create("reenact")
@@ -91,7 +91,7 @@ def _descriptor(content: str | bytes) -> int:
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
     finally:
-        leave(token)
+        leave_session(token)
 
 
 def _close(opened: Any) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from reenact.boundaries.callers import tier_of
-from reenact.engine.current import current
-from reenact.engine.session import Session
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 
 __all__ = ["Watched", "readable", "watched"]
 

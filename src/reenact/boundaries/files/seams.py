@@ -19,7 +19,7 @@ from reenact.boundaries.files.writing import (
     standing_in_truncate,
 )
 from reenact.boundaries.rebinding import Rebinding, like_builtin
-from reenact.engine.patches import Installable, LatePatch
+from reenact.engine.patches.patch import DeferredPatch, Installable
 
 __all__ = ["seams"]
 
@@ -48,7 +48,7 @@ def seams() -> list[Installable]:
         Rebinding(os, _OS),
         _Supported({name: getattr(os, name) for name in _OS}),
         # Since Python 3.13 it has a name of its own for the function.
-        LatePatch("glob", lambda module: module._StringGlobber, "scandir", standing_in_scandir),
+        DeferredPatch("glob", lambda module: module._StringGlobber, "scandir", standing_in_scandir),
     ]
 
 

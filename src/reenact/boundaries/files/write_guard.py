@@ -26,11 +26,11 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from reenact.boundaries.rebinding import Rebinding, like_builtin
-from reenact.engine.patches import Installable
-from reenact.engine.session import Session
-from reenact.hermetic import refusal
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.session import Session
+from reenact.hermetic import refusals
+from reenact.hermetic.call_origin import calling_module
 from reenact.hermetic.guard import holding
-from reenact.hermetic.origin import caller
 
 __all__ = ["CHECKS", "patches"]
 
@@ -303,13 +303,13 @@ def _check(session: Session, full: str, does: str, *, creates: bool = False) -> 
     created = _created.setdefault(session, set())
     if any(_is_below(full, one) for one in created):
         return
-    who = caller(_THROUGH)
+    who = calling_module(_THROUGH)
     if who in _EXEMPT or _is_own_file():
         return
     if creates and who == "tempfile" and _is_temporary(full) and not os.path.lexists(full):
         created.add(full)
         return
-    refusal.answer(session, refusal.file_change(full, does, _folder(full)), _nothing)
+    refusals.answer(session, refusals.file_change(full, does, _folder(full)), _nothing)
 
 
 def _nothing() -> tuple[str, ...]:

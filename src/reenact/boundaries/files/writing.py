@@ -14,7 +14,7 @@ from reenact.boundaries.files.roots import Watched, watched
 from reenact.boundaries.files.states import Tally, state_at
 from reenact.boundaries.rebinding import like_builtin
 from reenact.engine.call import Call
-from reenact.engine.current import current
+from reenact.engine.session.context import current
 from reenact.format.event import Data
 
 __all__ = [

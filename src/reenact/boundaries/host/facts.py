@@ -14,8 +14,8 @@ import msgspec
 from reenact.boundaries.callers import Tier, tier_of
 from reenact.boundaries.host.told import check_allowed, told_in
 from reenact.boundaries.rebinding import like_builtin
-from reenact.engine.current import OUTSIDE, current, enter, leave
-from reenact.engine.session import Session
+from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.session import Session
 
 __all__ = [
     "PLAIN",
@@ -131,14 +131,14 @@ def _ask(session: Session, key: str, live: Callable[[], Any], form: Form, *, las
 
 
 def _said(live: Callable[[], Any], form: Form) -> Any:
-    token = enter(OUTSIDE)  # some of them start a process to find out
+    token = enter_session(OUTSIDE)  # some of them start a process to find out
     try:
         return form.dump(live())
     except (KeyError, OSError, ValueError) as error:
         kind = next(name for name, one in _ERRORS.items() if isinstance(error, one))
         return {_RAISED: kind, "args": [_plain(one) for one in error.args]}
     finally:
-        leave(token)
+        leave_session(token)
 
 
 def _error(said: Mapping[str, Any]) -> Exception:

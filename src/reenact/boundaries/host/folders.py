@@ -17,9 +17,9 @@ from typing import Any, Final
 from reenact.boundaries.callers import tier_of
 from reenact.boundaries.host.told import as_written, check_allowed, tell, told_in
 from reenact.boundaries.rebinding import Rebinding, like_builtin
-from reenact.engine.current import current
-from reenact.engine.patches import Installable
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.format.draws import CHDIR
 
 __all__ = ["os_seams", "path_seams"]

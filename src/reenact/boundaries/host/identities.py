@@ -18,9 +18,9 @@ from reenact.boundaries.callers import Tier, tier_of
 from reenact.boundaries.host.facts import Args, Make, Module, Named, standing_in
 from reenact.boundaries.host.told import Numbers, tell, told_in
 from reenact.boundaries.rebinding import Rebinding
-from reenact.engine.current import current
-from reenact.engine.patches import Installable, Patch
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import Installable, Patch
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 
 __all__ = ["os_seams", "process_seams", "signal_seams"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from reenact.boundaries.host.facts import TUPLE, Form, Make, fact
 from reenact.boundaries.rebinding import Rebinding
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
 
 __all__ = ["SEAMS", "seams"]
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 from reenact.boundaries.callers import tier_of
 from reenact.boundaries.processes.relay import relay_of
 from reenact.engine.call import draw_call
-from reenact.engine.draws_recorded import RecordedDraws
-from reenact.engine.session import Session
+from reenact.engine.draws import RecordedDraws
+from reenact.engine.session.session import Session
 
 __all__ = ["Numbers", "Pair", "Told", "as_written", "check_allowed", "tell", "told_in"]
 

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from reenact.boundaries.http_client.stand_in import StandIn
-from reenact.engine.current import current
-from reenact.engine.patches import Installable, Patch
+from reenact.engine.patches.patch import Installable, Patch
+from reenact.engine.session.context import current
 
 __all__ = ["seams"]
 

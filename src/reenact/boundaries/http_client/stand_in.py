@@ -18,9 +18,9 @@ from reenact.boundaries.http import Errors, Reply, Request, ask
 from reenact.boundaries.http1 import Outgoing
 from reenact.boundaries.http_client.framing import body_of, file_of, head_of, target_url
 from reenact.boundaries.resending import Resend, request_bytes
-from reenact.engine.current import current
-from reenact.engine.failures import failure_data, rebuild
-from reenact.engine.session import Session
+from reenact.engine.codecs import dump_exception, load_exception
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data
 
@@ -51,11 +51,11 @@ class _Errors(Errors):
         self.receiving = False
 
     def dump(self, error: BaseException) -> Data:
-        return {**failure_data(error), "receiving": self.receiving}
+        return {**dump_exception(error), "receiving": self.receiving}
 
     def load(self, data: Any) -> BaseException:
         self.receiving = isinstance(data, dict) and data.get("receiving") is True
-        return rebuild(data)
+        return load_exception(data)
 
 
 class _Broken(io.RawIOBase):

@@ -6,9 +6,8 @@ from typing import Any
 
 from reenact.boundaries.mcp.dialects import CLOSED, error_class
 from reenact.boundaries.mcp.names import Server
-from reenact.engine.answers import Plain, owned
 from reenact.engine.call import CAPABILITIES, Call
-from reenact.engine.failures import failure_data, rebuild
+from reenact.engine.codecs import PlainCodec, copy_value, dump_exception, load_exception
 from reenact.format.event import Data
 
 __all__ = [
@@ -49,7 +48,7 @@ def _tool_call(server: Server, params: Data) -> Call:
         type="tool_call",
         capability="tool.call",
         operation=name,
-        request={"name": name, "args": owned(args)},
+        request={"name": name, "args": copy_value(args)},
         extra=extra,
         nests=True,
     )
@@ -63,7 +62,7 @@ def say_call(server: Server, data: Data) -> Call:
 def reply_call(server: Server, method: str, data: Data) -> Call:
     """The call that answering a request of the server is; ``method`` is what it asked for."""
     kind = "error" if "error" in data else "result"
-    return _made(server, method, {kind: owned(data.get(kind))})
+    return _made(server, method, {kind: copy_value(data.get(kind))})
 
 
 def messages_call() -> Call:
@@ -79,8 +78,8 @@ def messages_call() -> Call:
 
 def _call(server: Server, method: str, params: Data) -> Call:
     free = {name: params.pop(name) for name in ("_meta", *_FREE.get(method, ())) if name in params}
-    request = {"params": owned(params)} if params else {}
-    return _made(server, method, request, {"sent": owned(free)} if free else {})
+    request = {"params": copy_value(params)} if params else {}
+    return _made(server, method, request, {"sent": copy_value(free)} if free else {})
 
 
 def _made(server: Server, operation: str, request: Data, extra: Data | None = None) -> Call:
@@ -103,14 +102,14 @@ class RpcError(Exception):
         self.error = error
 
 
-class _Answers(Plain):
+class _Answers(PlainCodec):
     """Answers are ``{"result": …}`` or ``{"error": …}``, as they stand in the message."""
 
     def dump(self, call: Call, result: Data) -> Data:
         if "error" in result:
-            failed = self.dump_error(call, RpcError(owned(result["error"])))
+            failed = self.dump_error(call, RpcError(copy_value(result["error"])))
             return {"ok": False, "error": failed} if call.type == "tool_call" else {"error": failed}
-        found = owned(result.get("result"))
+        found = copy_value(result.get("result"))
         if call.type != "tool_call":
             facts = {"mcpSessionId": result["sessionId"]} if result.get("sessionId") else {}
             return {"response": found, **facts}
@@ -126,13 +125,13 @@ class _Answers(Plain):
 
     def dump_error(self, call: Call, error: BaseException) -> Data:
         if not isinstance(error, RpcError):
-            return failure_data(error)
+            return dump_exception(error)
         told = {"class": error_class(), "message": str(error), "kind": "failed"}
         return {**told, "rpc": error.error}
 
     def load_error(self, call: Call, data: Any) -> BaseException:
         said = data.get("rpc") if isinstance(data, dict) else None
-        return RpcError(said) if isinstance(said, dict) else rebuild(data)
+        return RpcError(said) if isinstance(said, dict) else load_exception(data)
 
 
 CODEC = _Answers()

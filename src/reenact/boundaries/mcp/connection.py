@@ -11,9 +11,9 @@ import anyio
 
 from reenact.boundaries.mcp.dialects import CLOSED, dump_item, is_answer, is_request, make_message
 from reenact.boundaries.mcp.said import Said
-from reenact.engine import loops
-from reenact.engine.current import outside
-from reenact.engine.pieces import END
+from reenact.engine.execution.stream_chunks import END
+from reenact.engine.patches import unpatched_loop
+from reenact.engine.session.context import context_outside_sessions
 from reenact.format.event import Data
 
 __all__ = ["Connection", "Transport"]
@@ -42,7 +42,9 @@ class Connection:
         self._failure: BaseException | None = None
         self._said: asyncio.Queue[Any] = asyncio.Queue()
         self._scope = anyio.CancelScope()
-        self._task = loops.create_task(loop, self._live(), name="mcp", context=outside())
+        self._task = unpatched_loop.create_task(
+            loop, self._live(), name="mcp", context=context_outside_sessions()
+        )
 
     @property
     def is_over(self) -> bool:

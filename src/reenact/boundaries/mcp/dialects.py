@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from reenact.engine.answers import owned
-from reenact.engine.failures import failure_data, rebuild
+from reenact.engine.codecs import copy_value, dump_exception, load_exception
 from reenact.format.event import Data
 
 __all__ = [
@@ -36,8 +35,8 @@ def is_answer(data: Data) -> bool:
 def dump_item(item: Any) -> Data:
     """What a transport gave, or is given: a message, or an exception that stands for one."""
     if isinstance(item, BaseException):
-        return {"exception": failure_data(item)}
-    found: Data = owned(
+        return {"exception": dump_exception(item)}
+    found: Data = copy_value(
         item.message.model_dump(by_alias=True, mode="json", exclude_unset=True, warnings=False)
     )
     found.pop("jsonrpc", None)
@@ -47,7 +46,7 @@ def dump_item(item: Any) -> Data:
 def load_item(data: Data) -> Any:
     """What :func:`dump_item` has made ``data`` of."""
     if "exception" in data:
-        return rebuild(data["exception"])
+        return load_exception(data["exception"])
     return make_message(data)
 
 

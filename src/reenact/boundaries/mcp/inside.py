@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import CellType, ModuleType
 from typing import Any
 
-from reenact.engine.patches import Wrap
+from reenact.engine.patches.patch import Wrap
 
 __all__ = ["InsidePatch"]
 

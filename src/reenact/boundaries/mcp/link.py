@@ -16,14 +16,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from reenact.boundaries.mcp.asking import (
-    CODEC,
-    ask_call,
-    messages_call,
-    reply_call,
-    say_call,
-    told,
-)
+from reenact.boundaries.mcp.asking import CODEC, ask_call, messages_call, reply_call, say_call, told
 from reenact.boundaries.mcp.connection import Connection, Transport
 from reenact.boundaries.mcp.dialects import (
     dump_item,
@@ -36,13 +29,13 @@ from reenact.boundaries.mcp.names import server_of
 from reenact.boundaries.mcp.patience import waited_for
 from reenact.boundaries.mcp.said import say_again
 from reenact.boundaries.mcp.tokens import Tokens
-from reenact.engine import living
-from reenact.engine.answers import PIECES
 from reenact.engine.call import Call, Decision, Refuse, Serve
-from reenact.engine.recorder import Opened
-from reenact.engine.session import Session
-from reenact.engine.streams import follow_async
-from reenact.engine.streams_recorded import Kept
+from reenact.engine.codecs import PLAIN_STREAM_CODEC
+from reenact.engine.execution import live_tasks
+from reenact.engine.execution.stream_record_replay import UpdatedStream
+from reenact.engine.execution.streams import follow_stream_async
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 
 __all__ = ["Link"]
@@ -81,7 +74,7 @@ class Link:
 
     # Opening and closing
 
-    async def open(self) -> tuple[Decision, Opened]:
+    async def open(self) -> tuple[Decision, InFlightCall]:
         """Connect; what was decided about listening to the server."""
         session = self.session
 
@@ -96,7 +89,7 @@ class Link:
             session.gateway.refuse(opened, decision)
         return decision, opened
 
-    def start(self, tasks: anyio.abc.TaskGroup, decision: Decision, opened: Opened) -> None:
+    def start(self, tasks: anyio.abc.TaskGroup, decision: Decision, opened: InFlightCall) -> None:
         """From now on what the server says reaches the program."""
         self._tasks = tasks
         self._spawn(self._listen, decision, opened)
@@ -118,7 +111,7 @@ class Link:
             self._tasks.start_soon(function, *args)
 
     async def _outside(self, act: Callable[[], Awaitable[Any]]) -> Any:
-        return await living.live_call(
+        return await live_tasks.live_call(
             self.session.running_desk(), act, asyncio.Future.result, lambda _: None, paced=False
         )
 
@@ -157,7 +150,9 @@ class Link:
         self._tokens.note(data["id"], decision, opened)
         self._spawn(self._answer, decision, opened, item, data)
 
-    async def _answer(self, decision: Decision, opened: Opened, item: Any, data: Data) -> None:
+    async def _answer(
+        self, decision: Decision, opened: InFlightCall, item: Any, data: Data
+    ) -> None:
         async def live() -> Data:
             real = await self._reach(None if item is self._hello else self._hello)
             found = await real.ask(item, data)
@@ -184,7 +179,7 @@ class Link:
             self._put(make_message({"id": number, **_answered(found)}))
         self._scopes.pop(number, None)
 
-    async def _detached(self, opened: Opened, live: Callable[[], Awaitable[Any]]) -> Any:
+    async def _detached(self, opened: InFlightCall, live: Callable[[], Awaitable[Any]]) -> Any:
         """What a tool call does beneath is in no session. If it is cancelled, so is the call."""
         session = self.session
 
@@ -192,7 +187,7 @@ class Link:
             if session.writes and session.is_open(opened):
                 session.complete(opened, session.unanswered(opened, "cancelled", turns=turns))
 
-        return await living.live_call(
+        return await live_tasks.live_call(
             session.running_desk(), live, asyncio.Future.result, cancelled, paced=False
         )
 
@@ -227,7 +222,7 @@ class Link:
 
     # What the server says
 
-    async def _listen(self, decision: Decision, opened: Opened) -> None:
+    async def _listen(self, decision: Decision, opened: InFlightCall) -> None:
         async def live() -> AsyncIterator[Data]:
             real = await self._reach()
             try:
@@ -238,10 +233,10 @@ class Link:
 
         session = self.session
         if opened.entry is not None and isinstance(decision, Serve):
-            kept = Kept(session, opened, PIECES, opened.entry)
+            kept = UpdatedStream(session, opened, PLAIN_STREAM_CODEC, opened.entry)
             pieces = kept.pieces_async(lambda: self._kept(kept))
         else:
-            pieces = follow_async(session, decision, opened, live, PIECES)
+            pieces = follow_stream_async(session, decision, opened, live, PLAIN_STREAM_CODEC)
         try:
             async for piece in pieces:
                 self._hear(piece)
@@ -250,7 +245,7 @@ class Link:
             raise
         self.received.close()
 
-    async def _kept(self, kept: Kept) -> AsyncIterator[Data]:
+    async def _kept(self, kept: UpdatedStream) -> AsyncIterator[Data]:
         """A recording that is added to: what was said is said, and then the program goes on."""
         async for piece in kept.again_async():
             yield piece

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 from reenact.format.canonical import canonical
 from reenact.format.event import Data
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from reenact.engine.session import Session
+from reenact.engine.session.session import Session
 
 __all__ = ["waited_for"]
 

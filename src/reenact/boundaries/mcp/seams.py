@@ -20,9 +20,9 @@ from reenact.boundaries.mcp.link import Link
 from reenact.boundaries.mcp.places import http_call, stdio_call
 from reenact.boundaries.mcp.said import Said, descriptor_of
 from reenact.engine.call import Call
-from reenact.engine.current import current
 from reenact.engine.lanes import running_loop
-from reenact.engine.session import Session
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError
 
 __all__ = ["http_seams", "sse_seams", "stdio_seams"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from reenact.boundaries.mcp.dialects import is_answer
 from reenact.engine.call import Decision, Reexecute, Serve
-from reenact.engine.recorder import Opened
+from reenact.engine.recording.recorder import InFlightCall
 from reenact.format.event import Data
 
 __all__ = ["Tokens"]
@@ -23,7 +23,7 @@ class Tokens:
         self._numbers: dict[Any, Any] = {}
         self._places: dict[Any, Any] = {}
 
-    def note(self, number: Any, decision: Decision, opened: Opened) -> None:
+    def note(self, number: Any, decision: Decision, opened: InFlightCall) -> None:
         """The request ``number`` is the call ``opened``."""
         lane, position = opened.lane.name, opened.position
         if isinstance(decision, Serve | Reexecute):

@@ -11,11 +11,11 @@ from typing import Final
 from reenact.boundaries.processes.account import ENDED, Account, GrowingAccount, Turn
 from reenact.boundaries.processes.descriptors import write_all
 from reenact.boundaries.processes.relay import SOON, Relay
-from reenact.engine.answers import PLAIN, error_fields
-from reenact.engine.current import OUTSIDE, enter, leave
-from reenact.engine.pieces import chunk_name
-from reenact.engine.recorder import Opened
-from reenact.engine.session import Session
+from reenact.engine.codecs import PLAIN_CODEC, error_fields
+from reenact.engine.execution.stream_chunks import chunk_name
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.session import Session
 from reenact.format.event import Data
 
 __all__ = ["Recorded"]
@@ -34,7 +34,7 @@ class Recorded(Relay):
     def __init__(
         self,
         session: Session,
-        opened: Opened,
+        opened: InFlightCall,
         *,
         outputs: Mapping[int, int],
         targets: Mapping[int, int],
@@ -170,7 +170,7 @@ class Recorded(Relay):
         """It cannot be recorded any more: it ends here, and the program is told why."""
         if self.session.is_open(self.opened):
             _kill(self._pid)
-            found = PLAIN.dump_error(self.opened.call, error)
+            found = PLAIN_CODEC.dump_error(self.opened.call, error)
             self._complete("failed", error_fields(self.opened.call, found))
         for fd in list(self.fds):
             self.close(fd)
@@ -221,10 +221,10 @@ def _pidfd(pid: int) -> int | None:
 def _go_on(source: int, target: int) -> None:
     """Let somebody who outlives us pass on what is still said."""
     actions = [(os.POSIX_SPAWN_DUP2, source, 0), (os.POSIX_SPAWN_DUP2, target, 1)]
-    token = enter(OUTSIDE)
+    token = enter_session(OUTSIDE)
     try:
         os.posix_spawn("/bin/cat", ["cat"], {}, file_actions=actions)
     except OSError:
         pass  # then its output ends here
     finally:
-        leave(token)
+        leave_session(token)

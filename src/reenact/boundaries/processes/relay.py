@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from reenact.engine.current import outside
-from reenact.engine.processor import introduced
-from reenact.engine.recorder import Opened
-from reenact.engine.session import Session
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.scheduling.cpu_usage import register_thread
+from reenact.engine.session.context import context_outside_sessions
+from reenact.engine.session.session import Session
 
 if TYPE_CHECKING:
     from reenact.boundaries.processes.account import Account
-    from reenact.engine.desk import Desk
+    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
 
 __all__ = ["SOON", "Gate", "Relay", "relay_of"]
 
@@ -68,14 +68,14 @@ class Relay:
     told comes from, or None. ``by_loop``: a loop has started it, reads it and waits for it."""
 
     def __init__(
-        self, session: Session, opened: Opened, account: Account, *, by_loop: bool
+        self, session: Session, opened: InFlightCall, account: Account, *, by_loop: bool
     ) -> None:
         self.session = session
         self.opened = opened
         self.account = account
-        self.owner: int | Desk = session.runner()
+        self.owner: int | LoopScheduler = session.runner()
         """Who learns of its end, and gets what nobody else reads: who has waited for it last."""
-        self._readers: dict[int, int | Desk] = {}
+        self._readers: dict[int, int | LoopScheduler] = {}
         """By stream: who has read from it last."""
         self._waiting: dict[int, Gate] = {}
         """By stream: opened when the thread that waits for it goes on."""
@@ -104,11 +104,11 @@ class Relay:
         _remember(self, pid)
         for one in work:
             # Not by ``threading``: the program does not find them among its own.
-            start_new_thread(outside().run, (self._watched, one))
+            start_new_thread(context_outside_sessions().run, (self._watched, one))
 
     def _watched(self, work: Callable[[], None]) -> None:
         try:
-            with introduced():
+            with register_thread():
                 work()
         except BaseException as error:  # noqa: BLE001 - the program is told where it waits
             self.fail(error)

@@ -13,11 +13,11 @@ from reenact.boundaries.processes.ends import Ends
 from reenact.boundaries.processes.relay import Relay
 from reenact.boundaries.processes.stand_in import order_end
 from reenact.engine.call import Entry
-from reenact.engine.divergence import Divergence, Seen
-from reenact.engine.pieces import chunk_name
-from reenact.engine.recorder import Opened
-from reenact.engine.session import Session
-from reenact.engine.waiter import Waiter
+from reenact.engine.divergence.model import Divergence, Seen
+from reenact.engine.execution.stream_chunks import chunk_name
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.scheduling.waiters import Waiter
+from reenact.engine.session.session import Session
 from reenact.errors import SessionClosed
 from reenact.format.event import Data
 
@@ -33,7 +33,7 @@ class Replayed(Relay):
     def __init__(
         self,
         session: Session,
-        opened: Opened,
+        opened: InFlightCall,
         entry: Entry,
         account: Account,
         *,

@@ -8,7 +8,7 @@ from typing import Any
 from reenact.boundaries.processes.starting import execute_child
 from reenact.boundaries.processes.talking import communicate, selector
 from reenact.boundaries.processes.waiting import poll, wait
-from reenact.engine.patches import Installable, Patch
+from reenact.engine.patches.patch import Installable, Patch
 
 __all__ = ["seams"]
 

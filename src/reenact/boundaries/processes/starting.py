@@ -17,14 +17,19 @@ from reenact.boundaries.processes.reading import watch
 from reenact.boundaries.processes.recorded import Recorded
 from reenact.boundaries.processes.replayed import Replayed
 from reenact.boundaries.processes.stand_in import as_stand_in
-from reenact.engine.answers import PLAIN, error_fields
 from reenact.engine.call import Decision, GoLive, Pass, Reexecute, Refuse, Serve
-from reenact.engine.current import OUTSIDE, current, enter, leave
+from reenact.engine.codecs import PLAIN_CODEC, error_fields
+from reenact.engine.execution.stream_chunks import chunk_name
 from reenact.engine.lanes import Lane
-from reenact.engine.pieces import chunk_name
-from reenact.engine.recorder import Opened
-from reenact.engine.session import Session
-from reenact.hermetic.processes import STARTS, asks_the_machine, is_ours, standing_in
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.session import Session
+from reenact.hermetic.process_starts import (
+    START_EVENTS,
+    is_covered_process,
+    is_system_query,
+    stand_in_process,
+)
 
 __all__ = ["execute_child"]
 
@@ -38,7 +43,7 @@ def execute_child(original: Callable[..., None]) -> Callable[..., None]:
 
     def started(self: Any, *args: Any, **kwargs: Any) -> None:
         session = current()
-        if session is None or not session.is_active or asks_the_machine():
+        if session is None or not session.is_active or is_system_query():
             original(self, *args, **kwargs)
             return
         given = dict(zip(names, args, strict=False)) | kwargs
@@ -80,7 +85,7 @@ class _Starting:
         decision, opened = self._session.decide(call, blocks=False)
         self._carry_out(decision, opened)
 
-    def _carry_out(self, decision: Decision, opened: Opened) -> None:
+    def _carry_out(self, decision: Decision, opened: InFlightCall) -> None:
         if isinstance(decision, Serve):
             self._stand_in(decision, opened)
         elif isinstance(decision, GoLive):
@@ -95,7 +100,7 @@ class _Starting:
 
     # Really
 
-    def _record(self, opened: Opened) -> None:
+    def _record(self, opened: InFlightCall) -> None:
         session = self._session
         with session.lock:
             session.recorder.tell_run()  # before anything that the process itself writes
@@ -108,7 +113,7 @@ class _Starting:
             pipes.close()
             ends.close()
             session.begin(opened)
-            fields = error_fields(opened.call, PLAIN.dump_error(opened.call, error))
+            fields = error_fields(opened.call, PLAIN_CODEC.dump_error(opened.call, error))
             session.complete(
                 opened, session.recorder.completing(opened, {**fields, "instant": True})
             )
@@ -127,7 +132,7 @@ class _Starting:
         )
         self._begin(relay)
 
-    def _pass(self, opened: Opened, *, inside: bool) -> None:
+    def _pass(self, opened: InFlightCall, *, inside: bool) -> None:
         """Recorded is nothing of it; a Python takes part all the same, where it is in a session, in
         the lane that it has when it is recorded: there is what it did."""
         if not inside:
@@ -136,7 +141,7 @@ class _Starting:
             return
         self._original(self._injected(self._given, self._free_lane()))
 
-    def _run_again(self, decision: Reexecute, opened: Opened) -> None:
+    def _run_again(self, decision: Reexecute, opened: InFlightCall) -> None:
         """The process does itself what is in its lane."""
         session, entry = self._session, decision.entry
         assert opened.inner is not None
@@ -164,7 +169,9 @@ class _Starting:
         given = self._injected(self._given, lane)
         words = ["sh", "-c"] if given["shell"] else given["args"]
         executable = None if given["shell"] else given["executable"]
-        return is_ours(STARTS["subprocess.Popen"](executable, words, None, given["env"]))
+        return is_covered_process(
+            START_EVENTS["subprocess.Popen"](executable, words, None, given["env"])
+        )
 
     def _free_lane(self) -> str:
         session = self._session
@@ -179,16 +186,16 @@ class _Starting:
         return given if found is None else {**given, "env": found}
 
     def _outside(self, given: Given) -> None:
-        token = enter(OUTSIDE)
+        token = enter_session(OUTSIDE)
         try:
             with self._session.conductor.thread_starts():  # it takes as long as the machine wants
                 self._original(given)
         finally:
-            leave(token)
+            leave_session(token)
 
     # A stand-in
 
-    def _stand_in(self, decision: Serve, opened: Opened) -> None:
+    def _stand_in(self, decision: Serve, opened: InFlightCall) -> None:
         session, entry = self._session, decision.entry
         _, data = session.claim(opened, entry)
         data = data or {}
@@ -198,7 +205,7 @@ class _Starting:
             session.keep(opened, data)
         error = None
         if data.get("error") is not None:
-            error = PLAIN.load_error(opened.call, data["error"])
+            error = PLAIN_CODEC.load_error(opened.call, data["error"])
             if "response" not in data:
                 session.complete(opened, data)
                 raise error
@@ -227,7 +234,7 @@ class _Starting:
         theirs, control = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
-            with standing_in():
+            with stand_in_process():
                 self._outside(as_stand_in(self._given, theirs, nowhere))
         except BaseException:
             ends.close()

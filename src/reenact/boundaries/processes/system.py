@@ -12,8 +12,8 @@ from reenact.boundaries.callers import tier_of
 from reenact.boundaries.processes.relay import Relay, relay_of
 from reenact.boundaries.processes.waiting import has_ended
 from reenact.boundaries.rebinding import Rebinding, like_builtin
-from reenact.engine.current import current
-from reenact.engine.patches import Installable
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.context import current
 
 __all__ = ["seams"]
 

@@ -13,8 +13,8 @@ from reenact.boundaries.processes.account import NAMES
 from reenact.boundaries.processes.relay import Relay
 from reenact.boundaries.processes.timing import InVain, was_in_vain
 from reenact.boundaries.processes.waiting import asking, unwaited
-from reenact.engine.current import OUTSIDE, enter, leave
-from reenact.engine.session import Session
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.session import Session
 
 __all__ = ["communicate", "selector"]
 
@@ -35,12 +35,12 @@ def communicate(original: Callable[..., Any], expired: type[Any]) -> Any:
                 return original(self, input, endtime, orig_timeout)
 
         def really(until: float | None) -> Any:
-            token = enter(OUTSIDE)
+            token = enter_session(OUTSIDE)
             try:
                 return original(self, input, until, orig_timeout)
             finally:
                 self._communication_started = True  # the next time goes on with this
-                leave(token)
+                leave_session(token)
 
         talk = _Talk(session, relay, really, expired)
         with _talking(relay):

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from reenact.boundaries.processes.relay import relay_of
-from reenact.engine import loops
-from reenact.engine.current import VARIABLE, outside
-from reenact.engine.patches import Installable, Patch
+from reenact.engine.patches import unpatched_loop
+from reenact.engine.patches.patch import Installable, Patch
+from reenact.engine.session.context import VARIABLE, context_outside_sessions
 
 __all__ = ["seams"]
 
@@ -59,9 +59,9 @@ def _process_exited(original: Callable[..., None]) -> Callable[..., None]:
 
         def later() -> None:
             # What follows is the program's: the loop is not at rest before it has run.
-            context = outside()
+            context = context_outside_sessions()
             context.run(VARIABLE.set, relay.session)
-            loops.post(self._loop, tell, context=context)
+            unpatched_loop.post(self._loop, tell, context=context)
 
         waits = relay.when_ended(later)
         relay.is_reaped(returncode)

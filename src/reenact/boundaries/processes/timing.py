@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.engine.session import Session
-from reenact.engine.waiter import Waiter
+from reenact.engine.scheduling.waiters import Waiter
+from reenact.engine.session.session import Session
 
 __all__ = ["InVain", "wait_in_vain", "was_in_vain"]
 

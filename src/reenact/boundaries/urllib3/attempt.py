@@ -19,7 +19,7 @@ from weakref import WeakSet
 from reenact.boundaries.bodies import Pairs
 from reenact.boundaries.http import Reply, Request
 from reenact.boundaries.http_client.framing import body_of, head_of, joined, respond, target_url
-from reenact.engine.current import outside
+from reenact.engine.session.context import context_outside_sessions
 
 __all__ = ["Attempt", "Library"]
 
@@ -181,7 +181,7 @@ class Attempt:
         double = copy(self.conn)
         double.sock = _Nowhere()
         say = partial(double.request, self.method, self.url, self.body, self.headers, **given)
-        outside().run(say)
+        context_outside_sessions().run(say)
 
     def _leave_traces(self, low: HTTPResponse) -> None:
         """What a call that is made counts, warns of and logs."""

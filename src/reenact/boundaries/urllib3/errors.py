@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from reenact.boundaries.http import Errors
-from reenact.engine.failures import failure_data, rebuild
+from reenact.engine.codecs import dump_exception, load_exception
 from reenact.format.event import Data
 
 __all__ = ["PoolErrors"]
@@ -21,7 +21,7 @@ class PoolErrors(Errors):
         self._conn = conn
 
     def dump(self, error: BaseException) -> Data:
-        data = failure_data(error)
+        data = dump_exception(error)
         if "args" not in data:  # not all of them are data
             data["arguments"] = [_dumped(argument) for argument in error.args]
         if self._conn.has_connected_to_proxy:
@@ -29,7 +29,7 @@ class PoolErrors(Errors):
         return data
 
     def load(self, data: Any) -> BaseException:
-        error = rebuild(data)
+        error = load_exception(data)
         if isinstance(data, dict):
             given = data.get("arguments")
             if isinstance(given, list):
@@ -43,7 +43,7 @@ class PoolErrors(Errors):
         if not isinstance(argument, dict):
             return argument
         if "error" in argument:
-            return rebuild(argument["error"])
+            return load_exception(argument["error"])
         if "shown" in argument:
             return _Shown(self._conn, str(argument["shown"]))
         return argument.get("value")
@@ -80,6 +80,6 @@ class _Shown:
 
 def _dumped(argument: Any) -> Any:
     if isinstance(argument, BaseException):
-        return {"error": failure_data(argument)}
+        return {"error": dump_exception(argument)}
     plain = isinstance(argument, (str, int, bytes, type(None)))
     return {"value": argument} if plain else {"shown": repr(argument)}

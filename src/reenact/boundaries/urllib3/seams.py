@@ -18,8 +18,8 @@ from typing import Any
 from reenact.boundaries.http import ask
 from reenact.boundaries.urllib3.attempt import Attempt, Library
 from reenact.boundaries.urllib3.errors import PoolErrors
-from reenact.engine.current import current
-from reenact.engine.patches import Patch
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import current
 
 __all__ = ["reading", "seams"]
 

@@ -26,9 +26,9 @@ from reenact.boundaries.websockets.opening import (
 )
 from reenact.boundaries.websockets.task_connection import LinkedConnection
 from reenact.boundaries.websockets.values import ClientErrors
-from reenact.engine.current import current, outside
-from reenact.engine.patches import Patch
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import context_outside_sessions, current
+from reenact.engine.session.session import Session
 
 __all__ = ["seams"]
 
@@ -62,7 +62,7 @@ def seams(library: ModuleType) -> list[Patch]:
 async def _open(
     session: Session, connect: Any, original: Callable[[Any], Any], kinds: Kinds
 ) -> Any:
-    connection = outside().run(_unconnected, connect)
+    connection = context_outside_sessions().run(_unconnected, connect)
     opening, request = opening_of(connection.protocol, connect.uri, *_handshake(connect))
     real: list[Any] = []
 

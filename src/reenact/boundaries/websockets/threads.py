@@ -28,9 +28,9 @@ from reenact.boundaries.websockets.opening import (
 )
 from reenact.boundaries.websockets.thread_connection import LinkedConnection
 from reenact.boundaries.websockets.values import ClientErrors
-from reenact.engine.current import current
-from reenact.engine.patches import Patch
-from reenact.engine.session import Session
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
 
 __all__ = ["seams"]
 

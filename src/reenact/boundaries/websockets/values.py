@@ -12,7 +12,7 @@ from websockets.http11 import Response
 
 from reenact.boundaries.bodies import Pairs
 from reenact.boundaries.websocket import Errors
-from reenact.engine.failures import failure_data, rebuild
+from reenact.engine.codecs import dump_exception, load_exception
 from reenact.format.event import Data
 
 __all__ = ["ClientErrors", "ends", "frames", "pairs", "response"]
@@ -66,7 +66,7 @@ class ClientErrors(Errors):
     """Adds the close frames of a closed connection, and the answer of a server that refused."""
 
     def dump(self, error: BaseException) -> Data:
-        data = failure_data(error)
+        data = dump_exception(error)
         if isinstance(error, ConnectionClosed):
             data["closed"] = ends(error.rcvd, error.sent, error.rcvd_then_sent)
         elif isinstance(error, _REFUSALS):
@@ -84,9 +84,9 @@ class ClientErrors(Errors):
     def load(self, data: Any) -> BaseException:
         error = self._own(data)
         if error is None:
-            return rebuild(data)
+            return load_exception(data)
         if isinstance(data.get("cause"), dict):
-            error.__cause__ = rebuild(data["cause"])
+            error.__cause__ = load_exception(data["cause"])
         return error
 
     def _own(self, data: Any) -> BaseException | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.diff.align import align
+from reenact.diff.sequences import align
 from reenact.exchange.model import Processor
 
 __all__ = ["ProcessorPair", "align_processors"]

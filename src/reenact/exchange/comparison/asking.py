@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from reenact.engine.call import DRAWS, SLEEP
-from reenact.engine.divergence import Divergence, Gap, Seen
-from reenact.engine.requests import kind_of
+from reenact.engine.divergence.model import Divergence, Gap, Seen
+from reenact.engine.request import kind_of
 from reenact.errors import UsageError
 from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.operations import name_operation, request_in

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.diff.align import align
+from reenact.diff.sequences import align
 from reenact.exchange.comparison.noise import Noise
 from reenact.exchange.comparison.operations import name_operation, request_in
 from reenact.exchange.model import Processor

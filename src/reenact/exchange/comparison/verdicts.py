@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.diff.text import clip, safe
+from reenact.diff.terminal_text import clip, escape_controls
 from reenact.exchange.comparison.asking import Answer
 from reenact.exchange.comparison.changes import Changed
 from reenact.exchange.comparison.result import CallChange, ProcessorChange
@@ -120,7 +120,10 @@ def _about_processors(processors: Iterable[ProcessorChange]) -> Iterator[Differe
     for one in processors:
         if one.noise or one.state == "same":
             continue
-        name, kind = f"processor {safe(one.path)}", f"processor {safe(one.processor_id)}"
+        name, kind = (
+            f"processor {escape_controls(one.path)}",
+            f"processor {escape_controls(one.processor_id)}",
+        )
         if one.state == "changed":
             yield _about(name, _counting(one.changes), kind)
         else:
@@ -135,7 +138,7 @@ def _about_calls(calls: Iterable[CallChange]) -> Iterator[Difference]:
     for one in calls:
         if one.noise or one.state == "same":
             continue
-        name = f"call {clip(safe(one.operation), 2 * _VALUE)}"
+        name = f"call {clip(escape_controls(one.operation), 2 * _VALUE)}"
         got = f"; {ANSWERS[one.answer]}" if one.answer else ""
         if one.state == "changed":
             yield _about(name, _counting(one.changes), more=got)
@@ -155,29 +158,31 @@ def _about_divergences(divergences: Iterable[dict[str, Any]]) -> Iterator[Differ
     for one in divergences:
         detail = one.get("detail")
         if not one.get("answer") and isinstance(detail, str):
-            code = clip(safe(str(one.get("code", ""))), _VALUE)
-            yield Difference(clip(safe(detail), 6 * _VALUE), f"divergence {code}".rstrip())
+            code = clip(escape_controls(str(one.get("code", ""))), _VALUE)
+            yield Difference(
+                clip(escape_controls(detail), 6 * _VALUE), f"divergence {code}".rstrip()
+            )
             return
 
 
 def _about_status(before: Exchange, after: Exchange) -> Iterator[Difference]:
     if before.status != after.status:
         error = f" with {after.error.type}" if after.error is not None else ""
-        words = f"it {after.status}{safe(error)}, and {before.status} before"
+        words = f"it {after.status}{escape_controls(error)}, and {before.status} before"
         yield Difference(words, clip(words, CAUSE))
 
 
 def _about(name: str, change: Changed, kind: str = "", more: str = "") -> Difference:
     """``kind`` is what the cause calls it, where that is not its name."""
-    place = clip(safe(_INDEX.sub("/*", change.path)), 2 * _VALUE)
+    place = clip(escape_controls(_INDEX.sub("/*", change.path)), 2 * _VALUE)
     how = {"add": "is new", "remove": "is gone"}.get(change.op, "differs")
-    error = f": {safe(str(change.after['type']))}" if _is_error(change.after) else ""
+    error = f": {escape_controls(str(change.after['type']))}" if _is_error(change.after) else ""
     cause = f"{clip(kind or name, 2 * _VALUE)}: {place} {how}{error}{more}"
     return Difference(f"{name}: {_words(change)}{more}", clip(cause, CAUSE))
 
 
 def _words(change: Changed) -> str:
-    path = clip(safe(change.path), 2 * _VALUE)
+    path = clip(escape_controls(change.path), 2 * _VALUE)
     if change.op == "add":
         return f"{path} is new: {_value(change.after)}"
     if change.op == "remove":
@@ -191,10 +196,10 @@ def _is_error(value: Any) -> bool:
 
 def _value(value: Any) -> str:
     if _is_error(value):
-        return clip(safe(f"{value['type']}: {value['message']}"), 2 * _VALUE)
+        return clip(escape_controls(f"{value['type']}: {value['message']}"), 2 * _VALUE)
     if isinstance(value, (dict, list, tuple)):
         many = "fields" if isinstance(value, dict) else "items"
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} {many}"
     if value is msgspec.UNSET:
         return "nothing"
-    return clip(safe(json.dumps(value, ensure_ascii=False)), _VALUE)
+    return clip(escape_controls(json.dumps(value, ensure_ascii=False)), _VALUE)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from reenact.engine.current import outside
+from reenact.engine.session.context import context_outside_sessions
 
 __all__ = ["OwnThread", "apart"]
 
@@ -24,7 +24,7 @@ class OwnThread(threading.Thread):
         self._work = work
 
     def run(self) -> None:
-        outside().run(self._work)
+        context_outside_sessions().run(self._work)
 
     def ended(self, seconds: float) -> bool:
         """Wait until it has ended, at most so long. Did it?"""
@@ -35,4 +35,4 @@ class OwnThread(threading.Thread):
 
 def apart(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """``work(…)`` as if no session were open, whoever calls."""
-    return outside().run(work, *args, **kwargs)
+    return context_outside_sessions().run(work, *args, **kwargs)

@@ -22,7 +22,7 @@ from reenact._system import monotonic
 from reenact._version import __version__
 from reenact.exchange.link.address import Address, Secret
 from reenact.exchange.link.limits import Limits
-from reenact.hermetic.own import connecting
+from reenact.hermetic.call_origin import own_connection
 
 __all__ = ["Answer", "Channel", "Streamed", "Transport", "Unreachable"]
 
@@ -206,7 +206,7 @@ class Channel:
         self._check_not_aborted()
         conn = self._transport.connection()
         try:
-            with connecting():
+            with own_connection():
                 conn.connect()
             with self._lock:
                 self._conn, self._sock = conn, conn.sock

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact._system import monotonic
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.errors import RecordingError, UsageError
 from reenact.runs.regression.child import kill_group, performed
 from reenact.runs.regression.outcome import Outcome, Status, diverged, name_of, unreadable

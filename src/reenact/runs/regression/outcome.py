@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from reenact.diff.text import around
-from reenact.engine.divergence import Divergence
-from reenact.engine.rendering import render
+from reenact.diff.terminal_text import around_difference
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.errors import ReenactError
 from reenact.runs.afar.place import Place, Remote
 
@@ -107,7 +107,7 @@ def diverged(recording: Path, divergence: Divergence, served: int = 0) -> Outcom
         status="diverged",
         served=served,
         cause=cause_of(divergence),
-        detail=render(divergence),
+        detail=render_divergence(divergence),
         gist=_gist(divergence),
         divergence=divergence.to_json(),
         paths=_paths(divergence),
@@ -124,7 +124,7 @@ def _gist(divergence: Divergence) -> str:
     if not divergence.paths:
         return ""
     gap = divergence.paths[0]
-    one, other = around(_short(gap.expected), _short(gap.observed), _SHORT)
+    one, other = around_difference(_short(gap.expected), _short(gap.observed), _SHORT)
     shown = {"changed": f"{one} → {other}", "added": f"+ {other}", "removed": f"- {one}"}
     return f"{gap.path}: {shown[gap.kind]}"
 

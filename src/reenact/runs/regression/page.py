@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from reenact.diff.words import word_diff
-from reenact.engine.divergence import Divergence, Gap
+from reenact.diff.sequences import word_diff
+from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import UsageError
 from reenact.runs.regression.account import Account
 from reenact.runs.regression.grouping import Group

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from reenact.engine.divergence import Divergence
-from reenact.engine.session import Session
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.session.session import Session
 from reenact.errors import RecordingError, ReenactError, SessionClosed, UsageError
 from reenact.format.canonical import digest
 from reenact.runs.regression.child import LAST_WORDS

@@ -18,12 +18,7 @@ from reenact.server.exchanges.cleaning import clean_registration
 from reenact.server.exchanges.finishing import give_up
 from reenact.server.exchanges.subjects import agent_subject, replay_subject
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_agents import (
-    add_agent,
-    change_agent,
-    find_agent,
-    hear_agent,
-)
+from reenact.server.storage.exchange_agents import add_agent, change_agent, find_agent, hear_agent
 from reenact.server.storage.exchange_replays import open_replays
 from reenact.server.storage.people_rows import environment_kind
 

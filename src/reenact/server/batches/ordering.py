@@ -16,12 +16,7 @@ from reenact.server.exchanges.ordering import order
 from reenact.server.exchanges.wanting import ReplayRequest, Target
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
-from reenact.server.storage.batch_items import (
-    change_item,
-    open_groups,
-    refuse_place,
-    waiting_items,
-)
+from reenact.server.storage.batch_items import change_item, open_groups, refuse_place, waiting_items
 from reenact.server.storage.batch_rows import set_hindered
 
 __all__ = ["Orders"]

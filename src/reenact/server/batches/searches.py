@@ -12,12 +12,7 @@ from reenact.server.answering import Listed
 from reenact.server.asking import Ask
 from reenact.server.batches.shapes import SavedSearch, Search
 from reenact.server.problems import Problem
-from reenact.server.storage.batch_rows import (
-    find_search,
-    keep_search,
-    list_searches,
-    remove_search,
-)
+from reenact.server.storage.batch_rows import find_search, keep_search, list_searches, remove_search
 from reenact.server.storage.database import Scope
 
 __all__ = ["put_search", "read_search", "read_searches", "remove", "rename"]

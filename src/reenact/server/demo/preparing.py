@@ -9,13 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from reenact.server.access import Grant
 from reenact.server.asking import Ask
-from reenact.server.people.credentials import (
-    SECRET_SIZE,
-    KeyKind,
-    fits,
-    hash_secret,
-    key_text,
-)
+from reenact.server.people.credentials import SECRET_SIZE, KeyKind, fits, hash_secret, key_text
 from reenact.server.people.sessions import cookie_of, open_session, set_cookie
 from reenact.server.ports import Server
 from reenact.server.problems import Problem

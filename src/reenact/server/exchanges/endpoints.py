@@ -29,12 +29,7 @@ from reenact.server.exchanges.ingesting import IngestAnswer, ingest
 from reenact.server.exchanges.paging import REPLAYS
 from reenact.server.exchanges.proving import prove_replay
 from reenact.server.exchanges.relations import read_correlation, read_lineage
-from reenact.server.exchanges.replays import (
-    cancel_replay,
-    read_replay,
-    read_replays,
-    watch_replay,
-)
+from reenact.server.exchanges.replays import cancel_replay, read_replay, read_replays, watch_replay
 from reenact.server.exchanges.requesting import request_replay
 from reenact.server.exchanges.shapes import ExchangeBrief, ExchangeView, ReplayView
 from reenact.server.exchanges.wanting import ReplayRequest

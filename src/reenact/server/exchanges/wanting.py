@@ -10,14 +10,7 @@ import msgspec
 
 from reenact.errors import ReenactError, UsageError
 from reenact.exchange.document import check_payload, to_document
-from reenact.exchange.model import (
-    Body,
-    Boundaries,
-    EnvironmentVariables,
-    Header,
-    Id,
-    Payload,
-)
+from reenact.exchange.model import Body, Boundaries, EnvironmentVariables, Header, Id, Payload
 from reenact.exchange.patch import Op, edit, read_patch
 from reenact.exchange.pointer import look_up, parse_pointer
 from reenact.format.canonical import exact, jcs

@@ -11,12 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from reenact.server.asking import Ask
 from reenact.server.oidc import attempt as attempts
 from reenact.server.oidc.provider import Metadata, Provider
-from reenact.server.oidc.signing_in import (
-    count_attempt,
-    forgive_attempt,
-    identify,
-    sign_in_as,
-)
+from reenact.server.oidc.signing_in import count_attempt, forgive_attempt, identify, sign_in_as
 from reenact.server.pages.markup import link, tag
 from reenact.server.pages.shell import alert, bare
 from reenact.server.people.accounts import address_here

@@ -11,13 +11,7 @@ from starlette.requests import Request
 from reenact.audit.record import Actor, Record, Subject
 from reenact.server.oidc.attempt import Attempt
 from reenact.server.oidc.provider import Provider
-from reenact.server.oidc.tokens import (
-    Expected,
-    Identity,
-    TokenRefused,
-    check_id_token,
-    identity_of,
-)
+from reenact.server.oidc.tokens import Expected, Identity, TokenRefused, check_id_token, identity_of
 from reenact.server.people.authenticating import address_of, agent_header_of
 from reenact.server.people.credentials import hash_secret, session_name
 from reenact.server.people.emails import plain_email

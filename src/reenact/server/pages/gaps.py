@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from reenact.diff.words import Piece, word_diff
+from reenact.diff.sequences import WordChange, word_diff
 from reenact.server.pages.markup import Html, fragment, tag
 from reenact.server.pages.saying import count
 from reenact.server.pages.values import value
@@ -73,13 +73,13 @@ def _gap(one: Gap) -> Html:
     )
 
 
-def _alike(pieces: Sequence[Piece], before: str, after: str) -> bool:
+def _alike(pieces: Sequence[WordChange], before: str, after: str) -> bool:
     """At least half of the longer one is in both."""
     same = sum(len(text) for kind, text in pieces if kind == "same")
     return 2 * same >= max(len(before), len(after))
 
 
-def _piece(piece: Piece) -> Html:
+def _piece(piece: WordChange) -> Html:
     kind, text = piece
     name = {"removed": "del", "added": "ins"}.get(kind, "span")
     return tag(name, text)

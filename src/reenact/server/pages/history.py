@@ -16,15 +16,7 @@ from reenact.server.pages.acting import may_replay
 from reenact.server.pages.connecting import connecting
 from reenact.server.pages.forms import Filled
 from reenact.server.pages.kinds import Known, known_to
-from reenact.server.pages.lists import (
-    choice,
-    field,
-    filters,
-    pieces,
-    since_until,
-    table,
-    when,
-)
+from reenact.server.pages.lists import choice, field, filters, pieces, since_until, table, when
 from reenact.server.pages.markup import Child, Html, link, tag, url
 from reenact.server.pages.saying import (
     badge,

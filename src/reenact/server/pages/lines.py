@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from reenact.diff.align import align
+from reenact.diff.sequences import align
 from reenact.server.pages.markup import Html, fragment, tag
 from reenact.server.pages.saying import count
 from reenact.server.pages.values import pretty

@@ -12,15 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.exchange.document import digest_of
-from reenact.exchange.model import (
-    ErrorFacts,
-    Exchange,
-    Header,
-    Kind,
-    Payload,
-    Processor,
-    Trace,
-)
+from reenact.exchange.model import ErrorFacts, Exchange, Header, Kind, Payload, Processor, Trace
 from reenact.interop.otel import Span
 
 __all__ = ["MOST_PROCESSORS", "TRACED", "Kept", "exchange_id_of", "to_exchanges"]

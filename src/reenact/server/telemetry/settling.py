@@ -17,12 +17,7 @@ from reenact.server.exchanges.documents import dense, exchange_of
 from reenact.server.exchanges.storing import columns_of
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_rows import (
-    add_exchanges,
-    digests_of,
-    find_exchange,
-    of_traces,
-)
+from reenact.server.storage.exchange_rows import add_exchanges, digests_of, find_exchange, of_traces
 from reenact.server.storage.telemetry_rows import (
     WaitingTrace,
     forget_spans,

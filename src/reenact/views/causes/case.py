@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from reenact.diff.values import Difference
-from reenact.engine.divergence import Divergence, Gap
+from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.format.paths import Path, parse

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from reenact.diff.text import safe
-from reenact.diff.words import word_diff
-from reenact.engine.divergence import Gap
+from reenact.diff.sequences import word_diff
+from reenact.diff.terminal_text import escape_controls
+from reenact.engine.divergence.model import Gap
 from reenact.views.causes.case import Case, Cause, Place, Way
 from reenact.views.causes.spots import Spot, spot_of
 from reenact.views.causes.ways import ignoring, updating
@@ -228,5 +228,5 @@ def _value(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    text = safe(text)
+    text = escape_controls(text)
     return text if len(text) <= _ROOM else f"{text[: _ROOM - 3]}..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from reenact.engine.divergence import Nearest, Seen
+from reenact.engine.divergence.model import Nearest, Seen
 from reenact.views.causes.case import Case, Cause, Way
 from reenact.views.causes.ways import updating
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from reenact.diff.text import safe
+from reenact.diff.terminal_text import escape_controls
 from reenact.views.causes.case import Case, Cause, Way
 
 __all__ = ["find"]
@@ -31,7 +31,7 @@ def _hidden(case: Case) -> Iterator[Cause]:
             sure="certain",
             text="What differs is not shown: text in it looks like a secret, so it is kept from recordings "
             "and reports.",
-            evidence=[safe(flag) for flag in said],
+            evidence=[escape_controls(flag) for flag in said],
             ways=[
                 Way(
                     text="Keep the secret out of the request, or name the field that holds it in a sanitizer "
@@ -70,7 +70,7 @@ def _arguments(case: Case) -> Iterator[Cause]:
 
 
 def _said(word: str | None) -> str:
-    return "nothing" if word is None else safe(json.dumps(word, ensure_ascii=False))
+    return "nothing" if word is None else escape_controls(json.dumps(word, ensure_ascii=False))
 
 
 def _not_whole(case: Case) -> Iterator[Cause]:
@@ -89,7 +89,7 @@ def _not_whole(case: Case) -> Iterator[Cause]:
 
 def _environment(case: Case) -> Iterator[Cause]:
     unlike = [
-        f"{words}: {safe(case.now[name])} now, {safe(case.then[name])} when it was recorded."
+        f"{words}: {escape_controls(case.now[name])} now, {escape_controls(case.then[name])} when it was recorded."
         for name, words in _NAMES.items()
         if name in case.now and name in case.then and case.now[name] != case.then[name]
     ]

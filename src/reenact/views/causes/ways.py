@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reenact.engine.advice import Ignore, rule_for
+from reenact.engine.divergence.diagnosis import IgnoreRule, ignore_rule_for
 from reenact.errors import ReenactError
 from reenact.format.canonical import canonical
 from reenact.format.paths import join
@@ -42,12 +42,12 @@ def ignoring(case: Case, places: Iterable[Place], text: str) -> Way | None:
     return Way(text=text, policy={"ignore": members}) if members else None
 
 
-def rule_of(case: Case, place: Place) -> Ignore | None:
+def rule_of(case: Case, place: Place) -> IgnoreRule | None:
     """What would have to be ignored for one place."""
     if not place.path:
         return None
     try:
-        return rule_for(place.difference, case.recorded)
+        return ignore_rule_for(place.difference, case.recorded)
     except LookupError:  # what is shown was cut
         return None
 

@@ -10,16 +10,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from reenact.diff.sequences import word_diff
 from reenact.diff.values import Difference
-from reenact.diff.words import word_diff
 from reenact.format.paths import join
 from reenact.views.comparing import Change
-from reenact.views.page.conversations import (
-    conversation,
-    message_pairs,
-    without_messages,
-    words_of,
-)
+from reenact.views.page.conversations import conversation, message_pairs, without_messages, words_of
 from reenact.views.page.values import key_of, shown
 from reenact.views.steps import Step
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.engine.divergence import Divergence
+from reenact.engine.divergence.model import Divergence
 from reenact.format import lane as lane_names
 from reenact.format.event import Data
 from reenact.format.manifest import Manifest

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.diff.align import align
+from reenact.diff.sequences import align
 from reenact.lenses.meaning import Asked, Choice, Message
 from reenact.lenses.reading import read_event
 from reenact.lenses.table import messages

@@ -1,0 +1,543 @@
+"""Codecs between the results and exceptions of a program and the data in a recording.
+
+Each boundary has a codec for its results. Streamed responses are stored in chunks, or as one
+value if the program received them all at once. Also compares the result of a repeated call with
+the recorded one.
+
+A failed call replays as the same type of exception. The class is looked up among the loaded
+modules only. Nothing is imported and no code of the class runs to create the exception, because a
+recording is not trusted.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from reenact._system import monotonic
+from reenact.engine.call import PAIRS, Call
+from reenact.engine.session.context import current
+from reenact.errors import PolicyRefused, ReenactError, ValueRefused
+from reenact.format.canonical import decode, exact, plain
+from reenact.format.content import settled
+from reenact.format.event import Data
+from reenact.format.paths import lookup, parse
+from reenact.policy.matching import Comparer
+from reenact.policy.screen import Screen
+from reenact.policy.streams import payload
+
+__all__ = [
+    "PLAIN_CODEC",
+    "PLAIN_STREAM_CODEC",
+    "BufferedResponse",
+    "BufferedResponseCodec",
+    "PartialResponse",
+    "PlainCodec",
+    "PlainStreamCodec",
+    "RecordedFailure",
+    "ResultCodec",
+    "StreamCodec",
+    "copy_value",
+    "dump_exception",
+    "has_path",
+    "load_exception",
+    "result_field",
+    "same_result",
+]
+
+_DEEPEST = 8
+_LONGEST = 65_536
+"""Characters of a text, bytes of an attribute: what is longer is cut, or left out."""
+
+_NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
+    OSError: ("errno", "strerror", "filename", "filename2"),
+    ImportError: ("msg", "name", "path"),
+    SyntaxError: ("msg", "filename", "lineno", "offset", "text", "end_lineno", "end_offset"),
+    StopIteration: ("value",),
+    SystemExit: ("code",),
+    NameError: ("name",),
+    AttributeError: ("name",),
+}
+"""What built-in exceptions keep outside of their ``__dict__``."""
+
+
+_CAUSE: Final = "cause"
+"""Of an argument: it is the exception that was the cause."""
+
+_KINDS: Final = {
+    "policy.denied": "denied",
+    "policy.budget": "budget",
+    "policy.refused": "refused",
+}
+
+
+class RecordedFailure(ReenactError):
+    """Stands for a recorded exception whose class is not to be found in this process."""
+
+    code = "recorded.failure"
+
+    def __init__(self, error_class: str, message: str) -> None:
+        super().__init__(
+            f"{error_class}: {message}" if message else error_class,
+            hint=f"the recorded call failed with {error_class}, which this program has not imported",
+            error_class=error_class,
+        )
+
+
+# To data
+
+
+def dump_exception(error: BaseException, above: tuple[BaseException, ...] = ()) -> Data:
+    """What is recorded of ``error``: class, text, arguments, attributes, members and causes.
+
+    Of arguments and attributes those that JSON can hold. ``above`` are the exceptions that this
+    one is a member or the cause of.
+    """
+    kind = type(error)
+    data: Data = {
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "message": _text(error),
+        "kind": _KINDS[error.code] if isinstance(error, PolicyRefused) else "failed",
+    }
+    arguments = list(error.args)
+    below = (*above, error)
+    if isinstance(error, BaseExceptionGroup):
+        arguments = [error.message]
+        if len(below) < _DEEPEST:
+            data["members"] = [dump_exception(one, below) for one in error.exceptions]
+    data |= _arguments_data(error, arguments, below)
+    state = _state(error)
+    if state:
+        data["state"] = state
+    cause = error.__cause__
+    if cause is not None and len(below) < _DEEPEST and all(cause is not one for one in below):
+        data["cause"] = dump_exception(cause, below)
+    return data
+
+
+def _arguments_data(
+    error: BaseException, arguments: list[Any], below: tuple[BaseException, ...]
+) -> Data:
+    """The arguments, with those that are exceptions apart; one that is also the cause is there
+    already. Nothing where something else is among them."""
+    raised: dict[str, Any] = {}
+    for number, one in enumerate(arguments):
+        if one is error.__cause__ is not None:
+            raised[str(number)] = _CAUSE
+        elif isinstance(one, BaseException) and len(below) < _DEEPEST and one not in below:
+            raised[str(number)] = dump_exception(one, below)
+    rest = [None if str(number) in raised else one for number, one in enumerate(arguments)]
+    if not _is_plain(rest):
+        return {}
+    return {"args": rest, "raised": raised} if raised else {"args": rest}
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:_LONGEST].encode("utf-8", "replace").decode()
+    except Exception:  # noqa: BLE001 - code of the program, which may fail in any way
+        return ""
+
+
+def _state(error: BaseException) -> Data:
+    """The attributes of ``error``, notes included."""
+    native = ((name, getattr(error, name)) for name in _native_names(error))
+    found = {name: value for name, value in native if value is not None}
+    found |= error.__dict__
+    return {name: value for name, value in found.items() if _is_plain({name: value})}
+
+
+def _native_names(error: BaseException) -> tuple[str, ...]:
+    return next((names for kind, names in _NATIVE.items() if isinstance(error, kind)), ())
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        return len(exact(value)) <= _LONGEST
+    except ValueRefused:
+        return False
+
+
+# And back
+
+
+def load_exception(data: Any) -> BaseException:
+    """The exception that ``data`` describes; its ``str()`` is what it was."""
+    if not isinstance(data, dict):
+        return RecordedFailure("an unknown failure", str(data)[:_LONGEST])
+    name, message = str(data.get("class", "")), str(data.get("message", ""))
+    cause = load_exception(data["cause"]) if isinstance(data.get("cause"), dict) else None
+    error = _made(_loaded_class(name), _with_raised(data, cause), message)
+    if error is None:
+        error = RecordedFailure(name or "an unknown failure", message)
+        _lend(error, data.get("state"))
+    else:
+        _restore(error, data.get("state"))
+        _say(error, message)
+    if cause is not None:
+        error.__cause__ = cause
+    return error
+
+
+def _with_raised(data: Data, cause: BaseException | None) -> Data:
+    """``data`` with the exceptions among its arguments in their places."""
+    raised, given = data.get("raised"), data.get("args")
+    if not isinstance(raised, dict) or not isinstance(given, list):
+        return data
+    arguments = [
+        _argument(raised[str(number)], cause) if str(number) in raised else one
+        for number, one in enumerate(given)
+    ]
+    return {**data, "args": arguments}
+
+
+def _argument(recorded: Any, cause: BaseException | None) -> BaseException | None:
+    return cause if recorded == _CAUSE else load_exception(recorded)
+
+
+def _made(kind: type[BaseException] | None, data: Data, message: str) -> BaseException | None:
+    """An instance, made by the built-in class that ``kind`` comes from.
+
+    The constructor of a user's class may want anything, and may do anything.
+    """
+    if kind is None:
+        return None
+    arguments = _arguments(kind, data, message)
+    for native in kind.__mro__:
+        if native.__module__ != "builtins":
+            continue
+        try:
+            error: BaseException = native.__new__(kind, *arguments)
+            native.__init__(error, *arguments)  # type: ignore[misc]  # that of the built-in class
+        except (TypeError, ValueError):
+            continue
+        return error
+    return None
+
+
+def _arguments(kind: type[BaseException], data: Data, message: str) -> tuple[Any, ...]:
+    given = data.get("args")
+    arguments = tuple(given) if isinstance(given, list) else (message,)
+    if issubclass(kind, BaseExceptionGroup):
+        members = data.get("members")
+        given = members if isinstance(members, list) else []
+        return (*arguments[:1], [load_exception(one) for one in given])
+    return arguments
+
+
+def _restore(error: BaseException, state: Any) -> None:
+    if not isinstance(state, dict):
+        return
+    native = _native_names(error)
+    for name, value in state.items():
+        if name not in native:
+            error.__dict__[name] = value  # past the setters, which are code of the program
+            continue
+        try:
+            BaseException.__setattr__(error, name, value)
+        except (TypeError, ValueError, AttributeError):
+            pass  # a forged value; the exception does without
+
+
+def _lend(error: RecordedFailure, state: Any) -> None:
+    """What the exception had besides its text: a status code, say, by which programs decide."""
+    for name, value in state.items() if isinstance(state, dict) else ():
+        if not hasattr(error, name):
+            error.__dict__[name] = value
+
+
+def _say(error: BaseException, message: str) -> None:
+    """If the class words its text from what was not recorded, let it say what it said."""
+    kind = type(error)
+    words: dict[str, Any] = {}
+    if _text(error) != message:
+        words["__str__"] = lambda _: message
+    if not _has_repr(error):
+        words["__repr__"] = lambda _: f"{kind.__name__}({message!r})"
+    if not words:
+        return
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    try:
+        error.__class__ = type(kind.__name__, (kind,), {**words, **names})
+    except TypeError:
+        pass  # a class that allows no other layout keeps its own words
+
+
+def _has_repr(error: BaseException) -> bool:
+    """A traceback, a debugger and asyncio itself ask for it, and none of them expects it to fail."""
+    try:
+        repr(error)
+    except Exception:  # noqa: BLE001 - code of the program, which may fail in any way
+        return False
+    return True
+
+
+def _loaded_class(name: str) -> type[BaseException] | None:
+    module, _, rest = name.rpartition(".")
+    found: Any = getattr(builtins, rest, None) if module == "builtins" else _in_modules(name)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def _in_modules(name: str) -> Any:
+    """The longest prefix that is a loaded module, then attribute by attribute."""
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:cut]))
+        if module is not None:
+            found: Any = module
+            for part in parts[cut:]:
+                found = vars(found).get(part) if hasattr(found, "__dict__") else None
+            return found
+    return None
+
+
+def copy_value(value: Any) -> Any:
+    """A copy of ``value`` that its owner can no longer change. Raises :class:`ValueRefused`."""
+    try:
+        return plain(decode(exact(value)))
+    except ValueRefused as error:  # the path names keys, and a key can be anything
+        session = current()
+        told = error.path if session is None else session.redacted_text(error.path)
+        raise ValueRefused(error.reason, told, hint=error.hint) from None
+
+
+class ResultCodec(Protocol):
+    """One per boundary. Data are fields of the event that completes the call."""
+
+    def dump(self, call: Call, result: Any) -> Data:
+        """What is recorded of ``result``. Raises :class:`ValueRefused` for what cannot be."""
+
+    def load(self, call: Call, data: Data) -> Any:
+        """The result that ``data`` was recorded of."""
+
+    def returned(self, call: Call, result: Any, data: Data) -> Any:
+        """What the program gets while recording: ``result`` itself, or what a replay will give."""
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        """What is recorded of a failure."""
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        """The exception that ``data`` was recorded of."""
+
+
+class PlainCodec:
+    """Results that are JSON values (and bytes) themselves, passed by value.
+
+    While recording the program gets the value that a replay will give it: where a tool returns a
+    tuple, a list.
+    """
+
+    def dump(self, call: Call, result: Any) -> Data:
+        result = copy_value(result)
+        if call.type == "tool_call":
+            return {"ok": True, "result": result}
+        if call.type == "llm_request":
+            return {"stopReason": None, "usage": None, "response": result}
+        return {"response": result}
+
+    def load(self, call: Call, data: Data) -> Any:
+        if call.type == "tool_call":
+            return data.get("result")
+        return data["response"] if "response" in data else data.get("value")
+
+    def returned(self, call: Call, result: Any, data: Data) -> Any:
+        return self.load(call, data)
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        return dump_exception(error)
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        return load_exception(data)
+
+
+PLAIN_CODEC = PlainCodec()
+
+
+class PartialResponse(Protocol):
+    """The response of one stream, while it is coming."""
+
+    def add(self, piece: Any) -> Any:
+        """What ``piece`` adds to the response, as far as it may be written by now: an object whose
+        fields are joined with those before (lists, texts and bytes one behind the other)."""
+
+
+class StreamCodec(Protocol):
+    """One per boundary whose answers come piece by piece. ``response`` is the field of that name
+    in the event that completes the call."""
+
+    timed: bool
+    """Is it recorded when each piece came?"""
+
+    def admit(self, piece: Any) -> Any:
+        """``piece`` by value. Raises :class:`ValueRefused` for what cannot be recorded."""
+
+    def size(self, piece: Any) -> int:
+        """How many bytes of the answer it is."""
+
+    def dump(self, pieces: list[Any], returned: Any) -> Any:
+        """The response that is recorded of ``pieces``; ``returned`` is what a generator returned."""
+
+    def load(self, response: Any) -> list[Any]:
+        """The pieces that ``response`` was recorded of."""
+
+    def growth(self, screen: Screen) -> PartialResponse:
+        """For one stream. ``screen`` is asked about every text that goes on from piece to piece."""
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        """What is recorded of a failure."""
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        """The exception that ``data`` was recorded of."""
+
+
+class BufferedResponse(msgspec.Struct):
+    """All of an answer, and what broke it off.
+
+    A live asynchronous iterator may yield one instead of pieces, when there is nothing left to wait
+    for: then the answer is a single delivery.
+    """
+
+    pieces: list[Any] = msgspec.field(default_factory=list)
+    error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.since(0)
+
+    def since(self, number: int) -> Iterator[Any]:
+        """The pieces from that one on, and then what broke it off."""
+        pieces = iter(self.pieces[number:])
+        return pieces if self.error is None else chain(pieces, _raising(self.error))
+
+
+def _raising(error: BaseException) -> Iterator[Any]:
+    yield from ()
+    raise error
+
+
+class PlainStreamCodec:
+    """Pieces that are JSON values (and bytes) themselves, passed by value."""
+
+    timed = False
+
+    def admit(self, piece: Any) -> Any:
+        return copy_value(piece)
+
+    def size(self, piece: Any) -> int:
+        return len(exact(piece))
+
+    def dump(self, pieces: list[Any], returned: Any) -> Any:
+        response = {"chunks": pieces}
+        if returned is not None:
+            response["returned"] = copy_value(returned)
+        return response
+
+    def load(self, response: Any) -> list[Any]:
+        chunks = response.get("chunks") if isinstance(response, dict) else None
+        return chunks if isinstance(chunks, list) else []
+
+    def growth(self, screen: Screen) -> PartialResponse:
+        return _GrowingPieces(screen)
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        return dump_exception(error)
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        return load_exception(data)
+
+
+class _GrowingPieces:
+    """A piece is written when nothing in it, nor in one before it, can be a part of a secret."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._size = 0
+        self._held: deque[tuple[int, Any]] = deque()
+
+    def add(self, piece: Any) -> Any:
+        text = payload(piece)
+        self._size += len(text)
+        self._held.append((self._size, piece))
+        safe = self._screen.add(text)
+        ready = []
+        while self._held and self._held[0][0] <= safe:
+            ready.append(self._held.popleft()[1])
+        return {"chunks": ready}
+
+
+PLAIN_STREAM_CODEC = PlainStreamCodec()
+
+
+def error_fields(call: Call, error: Data) -> Data:
+    """The fields of a completing event that say that the call failed."""
+    if call.type == "tool_call":
+        return {"ok": False, "error": error}
+    if call.type == "llm_request":
+        return {"stopReason": None, "usage": None, "error": error}
+    return {"error": error}
+
+
+def result_field(call: Call) -> str:
+    """The field of the completing event that has what a stream gave."""
+    return "result" if call.type == "tool_call" else "response"
+
+
+def completing_type(call: Call) -> str:
+    """The type of the event that completes ``call``."""
+    return PAIRS.get(call.type, call.type)
+
+
+class BufferedResponseCodec:
+    """Keeps an answer as one value: the response, and under ``broken`` what broke it off.
+
+    Made when the call begins, so that it knows how long it took.
+    """
+
+    def __init__(self, codec: StreamCodec) -> None:
+        self._codec = codec
+        self._began = monotonic()
+
+    def dump(self, call: Call, result: BufferedResponse) -> Data:
+        pieces = [self._codec.admit(piece) for piece in result.pieces]
+        data: Data = {"response": self._codec.dump(pieces, None)}
+        if result.error is not None:
+            data["broken"] = self._codec.dump_error(call, result.error)
+        if self._codec.timed:
+            data["timing"] = {"offsets": [int((monotonic() - self._began) * 1e3)]}
+        return data
+
+    def load(self, call: Call, data: Data) -> BufferedResponse:
+        broken = data.get("broken")
+        error = None if broken is None else self._codec.load_error(call, broken)
+        return BufferedResponse(self._codec.load(data.get("response")), error)
+
+    def returned(self, call: Call, result: BufferedResponse, data: Data) -> BufferedResponse:
+        return result
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        return self._codec.dump_error(call, error)
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        return self._codec.load_error(call, data)
+
+
+def same_result(comparer: Comparer, call: Call, fields: Data, recorded: Data) -> bool:
+    """Are ``fields`` of a completing event those that ``recorded`` has? Places that ``call`` says
+    differ in every run do not count."""
+    then = {name: recorded.get(name) for name in fields}
+    if call.volatile:
+        fields, then = settled(fields, call.volatile), settled(then, call.volatile)
+    return comparer.key(fields) == comparer.key(then)
+
+
+def has_path(data: Data, path: str) -> bool:
+    """Has ``data`` something at ``path``?"""
+    try:
+        return lookup(data, parse(path)) is not None
+    except LookupError:
+        return False

@@ -1,0 +1,65 @@
+"""Ledger of the recorded events that a replay has used, shared by all processes of a run.
+
+A memory-mapped file with one byte per event, so a killed process loses nothing. Also lists the
+lanes of stubbed tools and whether the fork point was reached.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+__all__ = ["UsageLedger"]
+
+_USED = "used"
+_STUBBED = "stubbed"
+_REACHED = "reached"
+
+
+class UsageLedger:
+    """One byte per event, shared by the processes of a run, and the lanes of stubbed tools."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with open(folder / _USED, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+
+    @classmethod
+    def make(cls, folder: Path, events: int) -> UsageLedger:
+        """A new one in ``folder``, for a recording of so many events."""
+        with open(folder / _USED, "xb") as file:
+            file.truncate(events + 1)
+        return cls(folder)
+
+    def use(self, seq: int) -> None:
+        """The call that event ``seq`` opens was served."""
+        self._map[seq] = 1
+
+    def is_used(self, seq: int) -> bool:
+        """Was it?"""
+        return self._map[seq] == 1
+
+    def reach(self) -> None:
+        """The call was made at which the run is forked."""
+        (self._folder / _REACHED).touch()
+
+    def is_reached(self) -> bool:
+        """Was it?"""
+        return (self._folder / _REACHED).exists()
+
+    def stub(self, lane: str) -> None:
+        """What is under ``lane`` is not asked for any more."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        fd = os.open(self._folder / _STUBBED, flags, 0o600)
+        try:
+            os.write(fd, f"{lane}\n".encode())
+        finally:
+            os.close(fd)
+
+    def stubbed(self) -> list[str]:
+        """These lanes."""
+        try:
+            return (self._folder / _STUBBED).read_text("ascii").split()
+        except FileNotFoundError:
+            return []

@@ -1,0 +1,1 @@
+"""Divergences: differences between a replayed program and its recording, and their explanation."""

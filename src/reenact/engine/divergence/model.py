@@ -1,0 +1,220 @@
+"""Divergence as a value: the observed call, the recorded one, their differences, and hints.
+
+::
+
+    event_type_mismatch          a different type of event was recorded at this position
+    event_payload_mismatch       same type, different request
+    event_missing                recorded but not requested: left over, skipped, cancelled, stalled
+    event_unexpected             requested but not recorded: a call
+    nondeterministic_underflow   requested but not recorded: a clock reading, random value …
+
+Created by :class:`reenact.engine.divergence.diagnosis.Diagnosis`, which redacts and truncates the
+contents: the JSON form has at most 64 KiB. ``docs/reference/divergence.md`` describes that form.
+:class:`Remedies` holds the sentences about what to do, worded for the tool that prints them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from reenact.engine.request import request_of
+from reenact.errors import UsageError
+from reenact.format.building import build
+
+__all__ = [
+    "CODES",
+    "MAX_BYTES",
+    "MAX_NEAREST",
+    "MAX_PATHS",
+    "SESSION_REMEDIES",
+    "VERSION",
+    "Code",
+    "Divergence",
+    "Gap",
+    "Nearest",
+    "Recorded",
+    "Remedies",
+    "Seen",
+    "divergence_schema",
+]
+
+
+class Remedies(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence each: a call is another one than it was, is one more, or is missing."""
+
+    again: str
+    more: str
+    fewer: str
+
+
+SESSION_REMEDIES = Remedies(
+    again="If the change is intended, mode='update' makes again what differs, and nothing else.",
+    more="If the new call is intended, add it with mode='record_missing', "
+    "or let mode='update' make again whatever differs.",
+    fewer="If the program is right, mode='update' drops what it does not ask for, and keeps the rest.",
+)
+
+
+VERSION: Final = 1
+MAX_BYTES: Final = 65_536
+MAX_PATHS: Final = 50
+MAX_NEAREST: Final = 3
+
+Code = Literal[
+    "event_type_mismatch",
+    "event_payload_mismatch",
+    "event_missing",
+    "event_unexpected",
+    "nondeterministic_underflow",
+]
+CODES: Final[tuple[Code, ...]] = (
+    "event_type_mismatch",
+    "event_payload_mismatch",
+    "event_missing",
+    "event_unexpected",
+    "nondeterministic_underflow",
+)
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A call of the program. ``data`` is its request, redacted. ``digest`` is that of the complete
+    request, given when something of it was cut."""
+
+    type: str
+    operation: str
+    lane: str
+    data: Any = None
+    digest: str | None = None
+
+    @property
+    def request(self) -> Any:
+        """The request, as far as it is shown."""
+        return self.data
+
+
+class Recorded(Seen, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A recorded event: the complete envelope, with ``data`` redacted and cut to size. ``operation``
+    and ``digest`` are added to it."""
+
+    version: int
+    capture_id: str
+    run_id: str
+    seq: int
+    ts: int
+    parent: int | None = None
+
+    @property
+    def request(self) -> Any:
+        """The part of ``data`` that is compared in a replay."""
+        return request_of(self.type, self.data) if isinstance(self.data, dict) else self.data
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One place where they differ. ``path`` is for people, ``normalised`` is RFC 9535."""
+
+    path: str
+    normalised: str = msgspec.field(name="jsonPath")
+    kind: Literal["changed", "added", "removed"]
+    expected: Any
+    observed: Any
+
+
+class Nearest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A recorded call that looks like what was asked for.
+
+    ``score`` is 1 for one with the same key, else the part of it that is alike. ``paths`` are the
+    first places where it differs. ``used``: the replay has served it already.
+    """
+
+    seq: int
+    lane: str
+    operation: str
+    score: float
+    paths: list[str]
+    used: bool
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """See the top of the module. ``hint`` has one line for each thing that can be done.
+
+    ``paths`` are in the order of a walk, ``more_paths`` is how many more there are. ``stack`` is
+    where the lane stands that the replay waits for, when it stalled. ``served`` is the seq of the
+    recorded call whose result was used instead, in a lenient replay.
+    """
+
+    code: Code
+    detail: str
+    lane: str
+    expected: Recorded | None = None
+    observed: Seen | None = None
+    event_seq: int | None = None
+    paths: list[Gap] = []
+    more_paths: int = 0
+    nearest: list[Nearest] = []
+    hint: str = ""
+    flags: list[str] = []
+    stack: str | None = None
+    served: int | None = None
+
+    @property
+    def json_path(self) -> str | None:
+        """The first place where they differ, as people write it."""
+        return self.paths[0].path if self.paths else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The versioned machine form. What there is none of is left out, but for empty lists."""
+        found = msgspec.to_builtins(self)
+        first = {"jsonPath": self.paths[0].normalised} if self.paths else {}
+        there = {name: item for name, item in found.items() if item is not None}
+        return {"version": VERSION, **first, **there}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Divergence:
+        """The inverse of :meth:`to_json`. Unknown fields are left out.
+
+        Raises :class:`UsageError` for another version and for what is no divergence.
+        """
+        version = value.get("version") if isinstance(value, dict) else None
+        if version != VERSION:
+            raise UsageError(
+                f"this is not a divergence of version {VERSION}: its version is {version!r}",
+                hint="read it with the version of reenact that wrote it",
+            )
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError as error:
+            raise UsageError(
+                f"this is not a divergence: {error}",
+                hint="docs/reference/divergence.md describes the form",
+            ) from None
+
+
+build(Divergence)
+
+
+def divergence_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of what :meth:`Divergence.to_json` returns."""
+    schema = msgspec.json.schema(Divergence)
+    parts = {name: _in_one_line(part) for name, part in schema["$defs"].items()}
+    whole = parts.pop("Divergence")
+    made = {
+        "version": {"const": VERSION},
+        "jsonPath": {"type": "string", "description": "the first of paths"},
+    }
+    always = ["version", "paths", "morePaths", "nearest", "hint", "flags"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Divergence",
+        "description": f"A divergence, version {VERSION}.",
+        "type": "object",
+        "properties": {**made, **whole["properties"]},
+        "required": sorted({*whole["required"], *always}),
+        "$defs": parts,
+    }
+
+
+def _in_one_line(part: dict[str, Any]) -> dict[str, Any]:
+    """Its description is a docstring, which some versions of Python keep indented."""
+    return {**part, "description": " ".join(part["description"].split())}

@@ -1,0 +1,175 @@
+"""Live asynchronous calls: each runs in its own task outside the session.
+
+Its result is delivered to the program's task in turn.
+
+The program's task waits for a single future, both while recording and in a replay, so a
+cancellation takes effect at the same moment in both. The loop turns that the live task needs to
+unwind after a cancellation are counted, and a replay takes the same number of turns. Loaded
+together with ``asyncio``.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, Future, Task, current_task, sleep, wait
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from reenact.engine.codecs import BufferedResponse
+from reenact.engine.execution.stream_chunks import END
+from reenact.engine.patches import unpatched_loop
+from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+from reenact.engine.session.context import context_outside_sessions
+
+__all__ = ["AsyncPump", "is_cancelled", "live_call", "take_turns"]
+
+_MOST_TURNS = 100
+"""More are not counted: something else than the loop is waited for."""
+
+
+async def live_call(
+    desk: LoopScheduler,
+    live: Callable[[], Awaitable[Any]],
+    finish: Callable[[Future[Any]], Any],
+    cancelled: Callable[[int], None],
+    *,
+    paced: bool,
+) -> Any:
+    """Await ``live()``; when it is done and it is our turn, return what ``finish(task)`` returns.
+
+    If the program cancels the call, the live half is cancelled and seen to its end, then
+    ``cancelled(turns)`` is told how many turns of the loop that took.
+    """
+    inner = _start(desk, _awaited(live))
+    return await _delivered(desk, inner, inner, finish, cancelled, paced)
+
+
+def _start(desk: LoopScheduler, coro: Any) -> Task[Any]:
+    return unpatched_loop.create_task(
+        desk.loop, coro, name="reenact live", context=context_outside_sessions()
+    )
+
+
+async def _delivered(
+    desk: LoopScheduler,
+    answer: Future[Any],
+    inner: Task[Any],
+    finish: Callable[[Future[Any]], Any],
+    cancelled: Callable[[int], None],
+    paced: bool,
+) -> Any:
+    done: Future[Any] = desk.loop.create_future()
+
+    def take_turn() -> bool:
+        if done.done():
+            return False
+        try:
+            done.set_result(finish(answer))
+        except BaseException as error:  # noqa: BLE001 - raised where the call is awaited
+            done.set_exception(error)
+        return True
+
+    def arrived(_: Future[Any]) -> None:
+        if paced:
+            desk.submit(take_turn)
+        else:
+            take_turn()
+
+    answer.add_done_callback(arrived, context=desk.own_context)
+    try:
+        return await done
+    except CancelledError:
+        if done.cancelled():
+            cancelled(await _unwind(inner, desk))
+        raise
+
+
+class AsyncPump:
+    """Draws from a live asynchronous iterator piece by piece, all in one task."""
+
+    def __init__(
+        self, desk: LoopScheduler, live: Callable[[], AsyncIterator[Any]], *, paced: bool
+    ) -> None:
+        self._desk = desk
+        self._live = live
+        self._paced = paced
+        self._asked: Future[Future[Any]] = desk.loop.create_future()
+        self._task = _start(desk, self._run())
+
+    async def next(
+        self, finish: Callable[[Future[Any]], Any], cancelled: Callable[[int], None]
+    ) -> Any:
+        """The next piece, or ``END``, as :func:`live_call` gives an answer."""
+        answer: Future[Any] = self._desk.loop.create_future()
+        self._asked.set_result(answer)
+        return await _delivered(self._desk, answer, self._task, finish, cancelled, self._paced)
+
+    async def close(self) -> None:
+        """See the iterator end."""
+        if not self._task.done():
+            await _unwind(self._task, self._desk)
+
+    async def _run(self) -> None:
+        answer = await self._asked
+        pieces: Any = None
+        try:
+            pieces = self._live()
+            iterator = aiter(pieces)
+            while (piece := await anext(iterator, END)) is not END:
+                _settle(answer, piece)
+                if isinstance(piece, BufferedResponse):
+                    return
+                self._asked = self._desk.loop.create_future()
+                answer = await self._asked
+            _settle(answer, END)
+        except CancelledError:
+            answer.cancel()
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised where the piece is awaited
+            if not answer.done():
+                answer.set_exception(error)
+        finally:
+            if hasattr(pieces, "aclose"):
+                await pieces.aclose()
+
+
+def _settle(answer: Future[Any], piece: Any) -> None:
+    if not answer.done():
+        answer.set_result(piece)
+
+
+async def _awaited(live: Callable[[], Awaitable[Any]]) -> Any:
+    return await live()
+
+
+async def _unwind(inner: Task[Any], desk: LoopScheduler) -> int:
+    """Cancel the live half of a call and see it end. The loop is not at rest until then."""
+    turns = 0
+    inner.cancel()
+    desk.unwinding += 1
+    try:
+        while not inner.done():
+            turns += 1
+            try:
+                await (sleep(0) if turns < _MOST_TURNS else wait([inner]))
+            except CancelledError:
+                continue  # asked again; the live half is on its way out already
+    finally:
+        desk.unwinding -= 1
+    if not inner.cancelled():
+        inner.exception()  # looked at, so that nobody complains that it was not
+    return turns
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Did somebody cancel the task, rather than what it awaits raise this by itself?"""
+    task = current_task()
+    return isinstance(error, CancelledError) and task is not None and bool(task.cancelling())
+
+
+async def take_turns(turns: int) -> None:
+    """In a replay: let as many turns of the loop pass as the live half took to unwind."""
+    for _ in range(min(turns, _MOST_TURNS)):
+        try:
+            await sleep(0)
+        except CancelledError:
+            continue

@@ -1,0 +1,307 @@
+"""Streamed responses: iterate over chunks, or fetch a response as a whole.
+
+Each chunk is a delivery of its own; a response that the program receives at once is one delivery.
+The recording states which it was, so a program that reads in a different way is still served. The
+chunks that a consumer has received are recorded however it stops: at the end, with an error, by
+stopping early, or by dropping the iterator. If the process is killed, they are on disk as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine._lazy import lazy_module
+from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Refuse, Serve
+from reenact.engine.codecs import (
+    PLAIN_STREAM_CODEC,
+    BufferedResponse,
+    BufferedResponseCodec,
+    StreamCodec,
+)
+from reenact.engine.execution.gateway import preset_stream, preset_stream_async
+from reenact.engine.execution.stream_chunks import END, LiveIterator
+from reenact.engine.execution.stream_record_replay import (
+    RecordedPace,
+    RecordedStream,
+    ReplayedStream,
+    UpdatedStream,
+)
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.format.event import Data
+
+if TYPE_CHECKING:
+    from reenact.engine.session.session import Session
+
+__all__ = [
+    "fetch_response",
+    "fetch_response_async",
+    "recall_response",
+    "recall_response_async",
+]
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from reenact.engine.execution import live_tasks
+    from reenact.engine.execution import tool_streams as inside
+    from reenact.engine.scheduling.scheduler import Scheduler
+    from reenact.engine.session.session import Session
+else:
+    asyncio, live_tasks = lazy_module("asyncio"), lazy_module("reenact.engine.execution.live_tasks")
+    inside = lazy_module("reenact.engine.execution.tool_streams")
+
+__all__ = [
+    "follow_stream",
+    "follow_stream_async",
+    "outside_stream",
+    "outside_stream_async",
+    "stream_async",
+    "stream_sync",
+]
+
+
+def stream_sync(session: Session, call: Call, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """The pieces of ``call``. The decision is made now, not when the first one is asked for."""
+    if session.mode == "off" or session.is_late():
+        return outside_stream(live)
+    decision, opened = session.decide(call, blocks=False)
+    return follow_stream(session, decision, opened, live, PLAIN_STREAM_CODEC)
+
+
+def follow_stream(
+    session: Session,
+    decision: Decision,
+    opened: InFlightCall,
+    live: Callable[[], Iterator[Any]],
+    codec: StreamCodec,
+) -> Iterator[Any]:
+    """The pieces of a call about which ``decision`` was made."""
+    if opened.entry is not None and isinstance(decision, Serve):
+        kept = UpdatedStream(session, opened, codec, opened.entry)
+        return kept.pieces(kept.again)
+    if isinstance(decision, Serve):
+        return ReplayedStream(session, opened, codec, decision.entry).pieces()
+    if isinstance(decision, Reexecute):
+        if opened.entry is not None:
+            return inside.UpdatedToolStream(session, opened, codec, opened.entry).pieces(live)
+        return inside.ReexecutedToolStream(session, opened, codec, decision.entry).again(live)
+    if isinstance(decision, GoLive) and decision.answer is not None:
+        canned = preset_stream(opened.call, decision.answer, codec)
+        return RecordedStream(session, opened, codec).pieces(canned)
+    if isinstance(decision, GoLive) and opened.inner is not None:
+        return inside.RecordedToolStream(session, opened, codec).pieces(live)
+    if isinstance(decision, GoLive):
+        return RecordedStream(session, opened, codec).pieces(live)
+    if isinstance(decision, Pass):
+        return live() if decision.inside else outside_stream(live, session.conductor)
+    assert isinstance(decision, Refuse)
+    result: Iterator[Any] = session.gateway.refuse(opened, decision)
+    return result
+
+
+def stream_async(
+    session: Session, call: Call, live: Callable[[], AsyncIterator[Any]]
+) -> AsyncIterator[Any]:
+    """The same for an asynchronous iterator."""
+    if session.mode == "off" or session.is_late():
+        return live()
+    decision, opened = session.decide(call, blocks=False)
+    return follow_stream_async(session, decision, opened, live, PLAIN_STREAM_CODEC)
+
+
+def follow_stream_async(
+    session: Session,
+    decision: Decision,
+    opened: InFlightCall,
+    live: Callable[[], AsyncIterator[Any]],
+    codec: StreamCodec,
+) -> AsyncIterator[Any]:
+    """The pieces of a call about which ``decision`` was made."""
+    if opened.entry is not None and isinstance(decision, Serve):
+        kept = UpdatedStream(session, opened, codec, opened.entry)
+        return kept.pieces_async(kept.again_async)
+    if isinstance(decision, Serve):
+        return ReplayedStream(session, opened, codec, decision.entry).pieces_async()
+    if isinstance(decision, Reexecute):
+        if opened.entry is not None:
+            return inside.UpdatedToolStream(session, opened, codec, opened.entry).pieces_async(live)
+        return inside.ReexecutedToolStream(session, opened, codec, decision.entry).again_async(live)
+    if isinstance(decision, GoLive) and decision.answer is not None:
+        canned = preset_stream_async(opened.call, decision.answer, codec)
+        return RecordedStream(session, opened, codec).pieces_async(canned)
+    if isinstance(decision, GoLive) and opened.inner is not None:
+        return inside.RecordedToolStream(session, opened, codec).pieces_async(live)
+    if isinstance(decision, GoLive):
+        return RecordedStream(session, opened, codec).pieces_async(live)
+    if isinstance(decision, Pass):
+        if decision.inside:
+            return live()
+        return outside_stream_async(session, live, session.conductor)
+    assert isinstance(decision, Refuse)
+    result: AsyncIterator[Any] = session.gateway.refuse(opened, decision)
+    return result
+
+
+def outside_stream(
+    live: Callable[[], Iterator[Any]], conductor: Scheduler | None = None
+) -> Generator[Any, Any, Any]:
+    """What ``live`` gives, in no session. ``conductor`` knows that it is asked outside of the
+    program, too."""
+    source = LiveIterator(live)
+    try:
+        while (piece := _drawn(source, conductor)) is not END:
+            yield piece
+    finally:
+        source.close()
+    return source.returned
+
+
+def _drawn(source: LiveIterator, conductor: Scheduler | None) -> Any:
+    with nullcontext() if conductor is None else conductor.going_outside():
+        return source.next()
+
+
+async def outside_stream_async(
+    session: Session, live: Callable[[], AsyncIterator[Any]], conductor: Scheduler | None = None
+) -> AsyncIterator[Any]:
+    """The same, in a task of its own."""
+    pump = live_tasks.AsyncPump(session.running_desk(), live, paced=False)
+    try:
+        while (piece := await _pumped(pump, conductor)) is not END:
+            yield piece
+            if isinstance(piece, BufferedResponse):
+                break
+    finally:
+        await pump.close()
+
+
+async def _pumped(pump: live_tasks.AsyncPump, conductor: Scheduler | None) -> Any:
+    with nullcontext() if conductor is None else conductor.going_outside():
+        return await pump.next(asyncio.Future.result, _nothing)
+
+
+def _nothing(turns: int) -> None:
+    """Nobody asks how long it took to unwind."""
+
+
+LiveStream = Callable[[], Iterator[Any]]
+AsyncLiveStream = Callable[[], AsyncIterator[Any]]
+
+
+def recall_response(session: Session, call: Call, codec: StreamCodec) -> BufferedResponse | None:
+    """The answer to ``call``, which may be a sketch, if it is here, whole, and it is its turn. Else
+    None, and nothing has happened: the call itself says what is to be done."""
+    if session.settings.pace == "recorded":
+        return None
+    entry = session.at_once(call)
+    return None if entry is None else _load(codec, call, entry)
+
+
+async def recall_response_async(
+    session: Session, call: Call, codec: StreamCodec
+) -> BufferedResponse | None:
+    """The same for a coroutine."""
+    if session.settings.pace == "recorded":
+        return None
+    entry = await session.running_desk().at_once(call)
+    return None if entry is None else _load(codec, call, entry)
+
+
+def fetch_response(
+    session: Session, call: Call, live: LiveStream, codec: StreamCodec, *, whole: bool
+) -> Iterator[Any] | BufferedResponse:
+    """The pieces of the answer to ``call``, as a :class:`Whole` if they come at once. Raises at once
+    what a call that has no answer raises; what breaks off an answer is raised after its last piece.
+
+    With ``whole`` the program does not go on before it has all of it.
+    """
+    if session.mode == "off" or session.is_late():
+        return outside_stream(live)
+    answer = recall_response(session, call, codec)
+    if answer is not None:
+        return answer
+    decision, opened = session.decide(call, blocks=whole)
+    recorded = _recorded(session, decision)
+    if _is_stream(decision, recorded, whole=whole):
+        return follow_stream(session, decision, opened, live, codec)
+    if recorded is not None and session.settings.pace == "recorded":
+        RecordedPace(session, recorded).wait()
+    collected: BufferedResponse = session.gateway.carry_out(
+        decision, opened, lambda: _collect(live), BufferedResponseCodec(codec)
+    )
+    return collected
+
+
+async def fetch_response_async(
+    session: Session, call: Call, live: AsyncLiveStream, codec: StreamCodec, *, whole: bool
+) -> AsyncIterator[Any] | BufferedResponse:
+    """The same for a coroutine. A :class:`Whole` may also be the only thing that the iterator
+    gives."""
+    if session.mode == "off" or session.is_late():
+        return live()
+    answer = await recall_response_async(session, call, codec)
+    if answer is not None:
+        return answer
+    decision, opened = session.decide(call, blocks=False)
+    recorded = _recorded(session, decision)
+    if _is_stream(decision, recorded, whole=whole):
+        return follow_stream_async(session, decision, opened, live, codec)
+    if recorded is not None and session.settings.pace == "recorded":
+        await RecordedPace(session, recorded).wait_async()
+    collected: BufferedResponse = await session.gateway.carry_out_async(
+        decision, opened, lambda: _collect_async(live), BufferedResponseCodec(codec)
+    )
+    return collected
+
+
+def _load(codec: StreamCodec, call: Call, entry: Entry) -> BufferedResponse:
+    assert entry.closing is not None
+    if entry.answer:
+        return BufferedResponse(codec.load(entry.closing.part(entry.answer)))
+    return BufferedResponseCodec(codec).load(call, entry.closing.data)
+
+
+def _recorded(session: Session, decision: Decision) -> Data | None:
+    """What was recorded of an answer that is to be served; None where there is none."""
+    if not isinstance(decision, Serve):
+        return None
+    closing = decision.entry.closing
+    if closing is None:
+        script = session.machine.script
+        assert script is not None
+        with session.lock:
+            closing = script.complete(decision.entry)
+    return None if closing is None else closing.data
+
+
+def _is_stream(decision: Decision, recorded: Data | None, *, whole: bool) -> bool:
+    if isinstance(decision, Serve):
+        return recorded is not None and "ended" in recorded
+    return isinstance(decision, (GoLive, Pass)) and not whole
+
+
+def _collect(live: LiveStream) -> BufferedResponse:
+    answer = BufferedResponse()
+    try:
+        answer.pieces.extend(live())
+    except Exception as error:
+        if not answer.pieces:
+            raise
+        answer.error = error
+    return answer
+
+
+async def _collect_async(live: AsyncLiveStream) -> BufferedResponse:
+    answer = BufferedResponse()
+    try:
+        async for piece in live():
+            if isinstance(piece, BufferedResponse):
+                return piece
+            answer.pieces.append(piece)
+    except Exception as error:
+        if not answer.pieces:
+            raise
+        answer.error = error
+    return answer

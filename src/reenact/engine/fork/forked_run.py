@@ -1,0 +1,405 @@
+"""Decisions, draws and live transition of a run that is forked.
+
+Before the fork point, a call must match the recording, otherwise it is a divergence. After it,
+calls are made live. Calls of kinds that do not go live are served with any matching recorded
+call. Draws before the point are served; later ones are real and recorded. Draws that are stored
+after the point but were made before it are served and written again. Not thread-safe: the
+session's lock covers it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from reenact.engine.call import (
+    CHUNK,
+    CUT_OFF,
+    PAIRS,
+    Call,
+    Decision,
+    Entry,
+    GoLive,
+    Reexecute,
+    Refuse,
+    Serve,
+)
+from reenact.engine.decision.machine import Machine
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.draws import (
+    ABSENT,
+    Live,
+    OpenDrawRun,
+    RecordedDraws,
+    ReplayedDraws,
+    ServedDraws,
+)
+from reenact.engine.fork.plan import ForkPlan, ForkPoint, ForkPrefix
+from reenact.engine.lanes import Lane
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.errors import PolicyRefused, UsageError
+from reenact.format.draws import Name, Run
+from reenact.format.event import Event
+
+if TYPE_CHECKING:
+    from reenact.engine.session.session import Session
+
+__all__ = [
+    "ForkDraws",
+    "ForkMachine",
+    "ForkedRun",
+]
+
+_ALIASES = {"tools": "tool", "llms": "llm", "processes": "process", "net": "network"}
+_REAL = frozenset({"clock", "rng", "env", "sleep"})
+"""What is drawn after the point is real in any case."""
+
+
+class ForkMachine(Machine):
+    """``live`` are the kinds of calls that are made after the point, None for all."""
+
+    def __init__(
+        self, point: ForkPoint, live: frozenset[str] | None, *args: Any, **kwargs: Any
+    ) -> None:
+        self.turned = False
+        """Has everything before the point been enacted?"""
+        self._point = point
+        self._live = None if live is None else frozenset(_ALIASES.get(one, one) for one in live)
+        self._live_tools: set[str] = set()
+        super().__init__(*args, **kwargs)
+
+    def decide(self, call: Call, lane: str) -> tuple[Decision, str]:
+        if not self.turned or not self.is_beyond(lane):
+            return super().decide(call, lane)
+        matcher, self._matcher = self._matcher, None
+        try:
+            decision, key = super().decide(call, lane)
+        finally:
+            self._matcher = matcher
+        if isinstance(decision, GoLive) and not self._goes_live(call, lane):
+            self.live -= 1
+            return self._recorded_or_refused(call, key, lane), key
+        return decision, key
+
+    def is_beyond(self, lane: str) -> bool:
+        """Has ``lane`` done what was recorded of it before the point? The call there is looked at
+        in any case: a process that works for others may have turned live before."""
+        entry = self.upcoming(lane)
+        return entry is None or (entry.seq >= self._point.cut and entry.seq != self._point.seq)
+
+    def missed(self, event: Event) -> Divergence:
+        """The program has ended before ``event``, where the run is forked."""
+        why = "the run was to be forked here, and the program ended before that"
+        return self.note(self._diagnosis.missing(event, why=why))
+
+    def makes(self, call: Call, lane: str) -> bool:
+        """Would ``call`` be made? Nothing is counted."""
+        return self.turned and self.is_beyond(lane) and self._goes_live(call, lane)
+
+    def tool_went_live(self, lane: str) -> None:
+        """What is done inside of a tool that is called is a part of it."""
+        self._live_tools.add(lane)
+
+    def _goes_live(self, call: Call, lane: str) -> bool:
+        if self._live is None or call.kind in self._live or call.kind in _REAL:
+            return True
+        if call.type in ("state_mutation", "run_start", "run_end") or call.observed:
+            return True
+        return any(lane == one or lane.startswith(f"{one}.") for one in self._live_tools)
+
+    def _recorded_or_refused(self, call: Call, key: str, lane: str) -> Decision:
+        entry = self._anywhere(call, key, lane)
+        if entry is not None:
+            assert self._matcher is not None
+            return self._serve(self._matcher, entry)
+        name = f"{call.kind} {call.operation}".strip()
+        return Refuse(
+            error=PolicyRefused(
+                f"after the fork point {name} is not live, and nothing like this call was recorded",
+                hint=f"add {call.kind} to --live (live=), or leave that out",
+            )
+        )
+
+    def _anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
+        """The same call in this lane, else in any."""
+        if self._matcher is None or self.script is None:
+            return None
+        names = [lane, *(name for name in self.script.lane_names() if name != lane)]
+        for name in names:
+            found = self._matcher.anywhere(call, key, name)
+            if found is not None and found.seq >= self._point.cut:
+                return found
+        return None
+
+
+_SHOWN = 20
+
+
+class ForkedRun:
+    """One per session that forks. Not thread-safe: the session's lock covers it.
+
+    The recording that is written has what comes before the point from the start. What was under way
+    there, asked before it and answered after it, is answered with what was recorded, after it.
+    """
+
+    def __init__(
+        self, session: Session, branch: ForkPlan, prefix: ForkPrefix, machine: ForkMachine
+    ) -> None:
+        self.branch = branch
+        self.reached = False
+        """Has the call been made at which the run is forked?"""
+        self._session = session
+        self._prefix = prefix
+        self._machine = machine
+
+    @property
+    def turned(self) -> bool:
+        """Has everything before the point been enacted? Then the session records."""
+        return self._machine.turned
+
+    @property
+    def goes_live(self) -> bool:
+        """May anything have been called for real?"""
+        return self.reached or self.turned
+
+    def asks_otherwise(self, call: Call) -> bool:
+        """Is ``call``, which is about to be made here, the one at the point, to be made otherwise?"""
+        return bool(self.branch.asked) and self._is_at_point(call)
+
+    def makes(self, call: Call) -> bool:
+        """Will ``call``, which is about to be made here, be made for real?"""
+        if self._is_at_point(call):
+            return self.branch.answer is None
+        return self._machine.makes(call, self._session.lanes.current().name)
+
+    def _is_at_point(self, call: Call) -> bool:
+        entry = self._session.upcoming()
+        if entry is None or entry.seq != self.branch.point.seq:
+            return False
+        lane = self._session.lanes.current().name
+        return self._session.is_next(self._machine.form_of(call, lane))
+
+    def count(self, lane: Lane) -> None:
+        """``lane`` does something: so much of it stands in the log already."""
+        if not lane.counted:
+            lane.counted = True
+            lane.logged = self._prefix.counts[lane.name]
+            lane.models = self._prefix.models[lane.name]
+
+    # One call
+
+    def decide(self, decision: Decision, opened: InFlightCall) -> Decision:
+        """What becomes of a call that the machine would serve."""
+        if not isinstance(decision, (Serve, Reexecute)):
+            return decision
+        entry, point = decision.entry, self.branch.point
+        if entry.seq == point.seq:
+            return self._at_point(entry, opened)
+        if point.is_inside(entry.inner) and not self.turned:
+            opened.resumed = True
+            return self._made(entry, opened)
+        script = self._machine.script
+        assert script is not None
+        closing = script.complete(entry)
+        if closing is not None and closing.seq < point.cut:
+            opened.past = True
+            return decision
+        return self._under_way(decision, entry, opened)
+
+    def _at_point(self, entry: Entry, opened: InFlightCall) -> Decision:
+        branch = self.branch
+        call = opened.call
+        if branch.asked and "changed" not in call.extra:
+            raise UsageError(
+                f"the call of event {entry.seq} cannot be made with another request: what makes it "
+                "takes none",
+                hint="change its answer instead: $.response… or $.result",
+            )
+        if branch.answer is not None:
+            extra = {**call.extra, "changed": list(branch.changed)}
+            opened.call = msgspec.structs.replace(call, extra=extra)
+        self.reached = True
+        if self._session.settings.ledger is not None:
+            self._session.settings.ledger.reach()
+        decision = self._made(entry, opened)
+        if self._session.paces:
+            self._session.conductor.look_for_limit()
+        else:
+            self.turn()
+        if branch.answer is None:
+            return decision
+        self._machine.served += 1
+        self._machine.live -= 1
+        return GoLive(branch.answer)
+
+    def _made(self, entry: Entry, opened: InFlightCall) -> Decision:
+        """The call is made, though it was recorded."""
+        if self._machine.script is not None:
+            self._machine.script.order.leave_out(entry.lane, f"{CHUNK}:{entry.position}")
+        opened.inner = entry.inner
+        opened.fresh = True
+        self._machine.served -= 1
+        self._machine.live += 1
+        return GoLive()
+
+    def _under_way(
+        self, decision: Serve | Reexecute, entry: Entry, opened: InFlightCall
+    ) -> Decision:
+        """A call that was asked before the point and answered after it; or, after the point, one
+        that does not go live."""
+        opened.resumed = entry.type in PAIRS and entry.seq < self.branch.point.cut
+        opened.fresh = True
+        if (entry.lane, entry.position) in self._prefix.begun:
+            opened.spans = True  # the program has got pieces of it
+            return decision
+        if isinstance(decision, Reexecute) or not _is_answered(entry):
+            return self._made(entry, opened)
+        opened.entry = entry
+        return decision
+
+    def tool_goes_live(self, opened: InFlightCall) -> None:
+        """The tool is called: what it does inside is a part of it, unless the point is there."""
+        if opened.inner is not None and not opened.resumed:
+            self._machine.tool_went_live(opened.inner)
+
+    # Turning live
+
+    def look(self) -> None:
+        """All that is enacted has been handed over: is that the point? Locked."""
+        if self.reached or self._is_elsewhere():
+            self.turn()
+
+    def expects_point(self) -> bool:
+        """Is the call at the point still to be made, in this process?"""
+        return not (self.reached or self.turned or self._is_elsewhere())
+
+    def _is_elsewhere(self) -> bool:
+        """Is the call at the point another process's?"""
+        script = self._machine.script
+        return script is not None and script.is_passed_over(self.branch.point.lane)
+
+    def turn(self) -> None:
+        """From here on calls are made and recorded. Locked."""
+        if self.turned:
+            return
+        session = self._session
+        self._machine.turned = True
+        self._machine.mode = session.mode = "record"
+        session.writes = True
+        session.turns_live()
+
+    def not_reached(self) -> Divergence:
+        """The program has ended before the point."""
+        script = self._machine.script
+        assert script is not None
+        return self._machine.missed(script.event(self.branch.point.seq))
+
+    def left_behind(self) -> list[Divergence]:
+        """The first calls before the point that the program has not made. Reads to the end."""
+        cut = self.branch.point.cut
+        with self._session.lock:
+            left = [entry for entry in self._machine.unused() if entry.seq < cut]
+            return [self._machine.unmade(entry) for entry in left[:_SHOWN]]
+
+
+def _is_answered(entry: Entry) -> bool:
+    if entry.closing is None or entry.unanswered:
+        return False
+    return entry.closing.data.get("ended") not in CUT_OFF
+
+
+class _Again(ServedDraws):
+    """Draws that stand behind the point and were made before it: served, and written anew."""
+
+    __slots__ = ("drawn",)
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.drawn = OpenDrawRun()
+
+    def next(self, name: Name) -> Any:
+        value = super().next(name)
+        if value is not ABSENT and self.drawn.admit(name):
+            self.drawn.draw(name, lambda: value)
+        return value
+
+
+class ForkDraws(ReplayedDraws):
+    """What a lane drew before the point is served; what comes after it is real."""
+
+    def __init__(self, session: Session, branching: ForkedRun) -> None:
+        super().__init__(session)
+        self._branching = branching
+        self._cut = branching.branch.point.cut
+        self._real = RecordedDraws(session)
+
+    def draw(self, name: Name, live: Live) -> Any:
+        if not self._is_recorded(name):
+            return live()
+        lane = self._lane()
+        run = lane.run
+        if isinstance(run, ServedDraws):
+            value = run.next(name)
+            if value is not ABSENT:
+                return value
+        elif run is not None:
+            return self._real.draw(name, live)
+        if not self._is_real(lane):
+            return self._first(lane, name, live)
+        self.end(lane)
+        return self._real.draw(name, live)
+
+    def _is_recorded(self, name: Name) -> bool:
+        """What the forked recording does not hold, the new one does not, either."""
+        return name.partition(" ")[0] in self._recorded
+
+    def _is_real(self, lane: Lane) -> bool:
+        session = self._session
+        with session.lock:
+            self._branching.count(lane)
+            if not self._branching.turned:
+                return False
+            upcoming = session.machine.upcoming(lane.name)
+        return upcoming is None or upcoming.seq >= self._cut
+
+    def _serving(self, run: Run, entry: Entry, lane: Lane) -> ServedDraws:
+        if entry.seq < self._cut:
+            return super()._serving(run, entry, lane)
+        return _Again(run, entry, lambda: None)
+
+    def draw_aside(self, name: Name, live: Live, *, fresh: bool = False) -> Any:
+        if not self._is_recorded(name):
+            return live()
+        if fresh:
+            return self._real.draw_aside(name, live)
+        session, lane = self._session, self._lane()
+        with session.lock:
+            self._branching.count(lane)
+            script = session.machine.script
+            before = self._cut if self._branching.turned else None
+            found = None if script is None else script.next_aside(lane.name, name, before)
+        if found is not None and found[0] < self._cut:
+            return found[1]
+        return self._real.draw_aside(name, live if found is None else lambda: found[1])
+
+    def end(self, lane: Lane) -> None:
+        run = lane.run
+        if not isinstance(run, ServedDraws):
+            self._real.end(lane)
+            return
+        super().end(lane)
+        self._real.end(lane)
+        if isinstance(run, _Again) and run.drawn.drawn:
+            with self._session.lock:
+                self._open.pop(lane, None)
+                lane.calls -= len(run.drawn.drawn)
+                self._session.recorder.draws(lane, run.drawn.whole())
+
+    def end_all(self) -> None:
+        super().end_all()
+        self._real.end_all()
+
+    def after_fork(self) -> None:
+        super().after_fork()
+        self._real.after_fork()

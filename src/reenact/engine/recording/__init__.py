@@ -1,0 +1,1 @@
+"""Recording: events written by a session, their budgets, and the sinks that they are written to."""

@@ -1,0 +1,105 @@
+"""Processor use of threads and child processes, and the progress of a session.
+
+Used to detect quiescence and stalls.
+
+Reads ``/proc`` on Linux. On other systems no thread is known to be running. Relies on the private
+tables ``threading._active`` and ``multiprocessing.process._children``. The functions of ``os``
+are bound at import, before anything is patched.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from reenact._system import cpu_seconds, monotonic
+
+__all__ = [
+    "Progress",
+    "child_cpu_seconds",
+    "progress_at",
+    "register_thread",
+    "wants_processor",
+]
+
+_open, _read, _close = os.open, os.read, os.close  # before anything is patched
+_threads: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+_strangers: dict[int, int] = {}
+_MOST = 512
+_USER, _SYSTEM = 11, 12
+"""Where processor time stands, counted behind the name."""
+
+
+@contextmanager
+def register_thread() -> Iterator[None]:
+    """This thread is one that ``threading`` does not know."""
+    ident = threading.get_ident()
+    _strangers[ident] = threading.get_native_id()
+    try:
+        yield
+    finally:
+        del _strangers[ident]
+
+
+def wants_processor(ident: int) -> bool:
+    """Is the thread ``ident`` running, or would it if the machine had time for it?"""
+    thread = _threads.get(ident)
+    native = thread.native_id if thread is not None else _strangers.get(ident)
+    if native is None:
+        return False
+    # "123 (name) R …", and the name may be anything.
+    return _stat(f"/proc/self/task/{native}/stat").rpartition(b")")[2][:2] == b" R"
+
+
+def child_cpu_seconds() -> float:
+    """Processor time that the processes of multiprocessing have used which this one has started."""
+    module = sys.modules.get("multiprocessing.process")
+    if module is None:
+        return 0.0
+    started = (getattr(one, "_popen", None) for one in list(module._children))
+    return sum(_seconds(one.pid) for one in started if one is not None)
+
+
+def _seconds(pid: int) -> float:
+    fields = _stat(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return sum(map(int, fields[_USER : _SYSTEM + 1])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(path: str) -> bytes:
+    """What the system says of a thread or a process; nothing where it is not there."""
+    try:
+        file = _open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return _read(file, _MOST)
+    except OSError:
+        return b""
+    finally:
+        _close(file)
+
+
+_IDLE_SHARE: Final = 0.05
+"""Of the processor, that a standing program may use all the same."""
+
+
+class Progress(NamedTuple):
+    """What has happened so far, the processor time it took, and when that was."""
+
+    activity: int
+    cpu: float
+    at: float
+
+    def is_quiet_until(self, later: Progress) -> bool:
+        """Has nothing happened and nothing been computed from here until ``later``?"""
+        idle = later.cpu - self.cpu <= _IDLE_SHARE * (later.at - self.at)
+        return later.activity == self.activity and idle
+
+
+def progress_at(activity: int) -> Progress:
+    """This moment; ``activity`` counts what has happened."""
+    return Progress(activity, cpu_seconds() + child_cpu_seconds(), monotonic())

@@ -1,0 +1,98 @@
+"""Recorded order of deliveries, read from the log only as far as requested. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+__all__ = ["Delivery", "DeliveryOrder", "DeliveryToken"]
+
+DeliveryToken = int | tuple[str, str]
+"""An answer is known by the seq of the event that completed it, anything else (a timer, a chunk,
+a result that a thread posts to a loop) by its lane and its name in that lane."""
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One place in the order."""
+
+    token: DeliveryToken
+    lane: str
+    seq: int
+
+
+class DeliveryOrder:
+    """Deliveries in the order of their events, read as far as somebody looks.
+
+    ``read_on`` reads one more event of the recording and returns False at its end; ``passed_over``
+    says whether a lane is none of ours (inside a stubbed tool, or in another process); it is asked
+    once there are ``some_apart``.
+    """
+
+    def __init__(self, read_on: Callable[[], bool], passed_over: Callable[[str], bool]) -> None:
+        self.some_apart = False
+        """Is any lane passed over?"""
+        self.limit: int | None = None
+        """The seq of the first event that is not to be enacted: where a run is forked."""
+        self._read_on = read_on
+        self._passed_over = passed_over
+        self._left_out: set[tuple[str, str]] = set()
+        self._queue: deque[Delivery] = deque()
+        self._ahead: set[DeliveryToken] = set()
+        self._unwanted: set[DeliveryToken] = set()
+
+    def add(self, token: DeliveryToken, lane: str, seq: int) -> None:
+        """The event ``seq`` has been read, and it is a delivery."""
+        if token in self._unwanted:
+            self._unwanted.remove(token)
+            return
+        self._queue.append(Delivery(token, lane, seq))
+        self._ahead.add(token)
+
+    def head(self) -> Delivery | None:
+        """What comes next, or None at the end of the recording, or of what is enacted of it."""
+        queue = self._queue
+        while True:
+            while not queue:
+                if not self._read_on():
+                    return None
+            first = queue[0]
+            if self.limit is not None and first.seq >= self.limit:
+                return None
+            if first.token in self._ahead:
+                left_out = self._left_out and self._is_left_out(first.token)
+                if not left_out and not (self.some_apart and self._passed_over(first.lane)):
+                    return first
+                self._ahead.discard(first.token)
+            queue.popleft()
+
+    def leave_out(self, lane: str, family: str) -> None:
+        """Nobody will ask for ``family:0``, ``family:1`` … of ``lane``, read or not."""
+        self._left_out.add((lane, family))
+
+    def _is_left_out(self, token: DeliveryToken) -> bool:
+        if isinstance(token, int):
+            return False
+        return (token[0], token[1].rpartition(":")[0]) in self._left_out
+
+    def is_ahead(self, token: DeliveryToken) -> bool:
+        """Has ``token`` been read, and not been handed over or dropped?"""
+        return token in self._ahead
+
+    def is_to_come(self, token: DeliveryToken) -> bool:
+        """Is ``token`` still to be handed over, whether it has been read or not?"""
+        while token not in self._ahead and self._read_on():
+            pass
+        return token in self._ahead
+
+    def skip(self, token: DeliveryToken) -> None:
+        """Nobody will ask for ``token``, whether it has been read or not."""
+        if token in self._ahead:
+            self._ahead.discard(token)
+        elif not isinstance(token, int):
+            self._unwanted.add(token)
+
+    def drop(self, token: DeliveryToken) -> None:
+        """``token`` has been handed over, or will never be."""
+        self._ahead.discard(token)

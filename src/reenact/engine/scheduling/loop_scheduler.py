@@ -1,0 +1,340 @@
+"""Scheduler of deliveries to one asyncio loop: one per loop and session.
+
+A loop is quiescent when nothing of the session is ready to run in it. A callback of the loop
+scheduler checks that once per loop turn, until it is true, and then makes one delivery. A loop
+that is not quiescent after ``MAX_TURNS`` turns gets its delivery anyway.
+
+Invariants: used in the loop's own thread only, except for ``put``, ``run_in_loop`` and
+``post_from_anywhere``. Callbacks run in ``own_context``, outside every session. Loaded together
+with ``asyncio``.
+"""
+
+from __future__ import annotations
+
+import threading
+from asyncio import AbstractEventLoop, CancelledError, Future
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.call import Call, Entry
+from reenact.engine.patches import unpatched_loop
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.scheduling.cpu_usage import Progress
+from reenact.engine.scheduling.delivery_order import DeliveryToken
+from reenact.engine.scheduling.scheduler import Scheduler
+from reenact.engine.scheduling.waiters import Waiter
+from reenact.engine.session.context import context_outside_sessions, session_in_context
+
+if TYPE_CHECKING:
+    from reenact.engine.session.session import Session
+
+__all__ = ["MAX_TURNS", "LoopScheduler"]
+
+MAX_TURNS = 1_000
+"""A loop that has not come to rest after so many turns gets its delivery all the same."""
+
+_ident = threading.get_ident
+_QUICK_TURNS = 100
+_UNWINDING = 0.01
+"""Seconds between two looks at a loop in which a cancelled call takes long to end."""
+
+
+class _AheadClock:
+    """A loop's clock that runs ahead of the real one, never back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.clock() + self.seconds
+
+
+class _Turn:
+    """Awaited, it gives the loop one turn."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+class LoopScheduler:
+    """Deliveries of one session to one loop. Used in the loop's own thread, except ``post_…``."""
+
+    def __init__(self, loop: AbstractEventLoop, session: Session) -> None:
+        self.loop: Any = loop
+        self.ident: int = getattr(loop, "_thread_id", None) or 0
+        """The thread that runs the loop; 0 before it runs."""
+        self.unwinding = 0
+        """Cancelled calls whose live half has not ended yet."""
+        self.own_context = context_outside_sessions()
+        """In no session: the context of our own callbacks."""
+        self._session = session
+        self._conductor: Scheduler = session.conductor
+        self._queue: deque[Callable[[], bool]] = deque()
+        self._posted = False
+        self._turns = 0
+        self._ready: deque[Any] | None = getattr(loop, "_ready", None)
+        self._watching: Progress | None = None
+        self._later: Any = None
+
+    # From other threads
+
+    def put(self, act: Callable[[], None]) -> None:
+        """Do ``act``, which puts something into a file that the loop reads. There is no rest before
+        the loop has looked there."""
+        act()
+        unseen = object()
+        with self._conductor.lock:
+            self._conductor.given(self)
+            self._conductor.rest.add(unseen)
+        unpatched_loop.post(self.loop, self._looks_at_files, unseen, context=self.own_context)
+
+    def _looks_at_files(self, unseen: object) -> None:
+        # It has before this turn, perhaps too early, and does so before the next.
+        self.loop.call_soon(self._has_looked, unseen, context=self.own_context)
+
+    def _has_looked(self, unseen: object) -> None:
+        with self._conductor.lock:
+            self._conductor.rest.remove(unseen)
+        self.post()
+
+    # While recording
+
+    def submit(self, act: Callable[[], bool]) -> None:
+        """Do ``act`` when the loop is at rest; it returns False if nobody wants it any more."""
+        self._queue.append(act)
+        self.post()
+
+    async def hand_over(self, act: Callable[[], Any]) -> Any:
+        """Wait for our turn and do ``act``, which writes the event, in it."""
+        done: Future[None] = self.loop.create_future()
+        result: list[Any] = []
+
+        def take_turn() -> bool:
+            if done.done():
+                return False
+            result.append(act())
+            done.set_result(None)
+            return True
+
+        self.submit(take_turn)
+        await done
+        return result[0]
+
+    # In a replay
+
+    async def wait(self, waiter: Waiter) -> None:
+        """Wait for ``waiter``'s turn. Raises what a stall raises."""
+        if self._gives_now(waiter.token):
+            await _Turn()
+            return
+        done: Future[None] = self.loop.create_future()
+
+        def fire() -> bool:
+            if done.done():
+                return False
+            done.set_result(None)
+            return True
+
+        waiter.fire, waiter.ident = fire, 0
+        self.expect(waiter)
+        try:
+            await done
+        finally:
+            self._conductor.forget(waiter)
+        if waiter.error is not None:
+            raise waiter.error
+
+    async def at_once(self, call: Call) -> Entry | None:
+        """:meth:`reenact.engine.session.session.Session.at_once` for a task; the loop has a turn before it
+        goes on."""
+        session = self._session
+        entry = session.at_once(call) if self._is_at_rest() else None
+        if entry is not None:
+            try:
+                await _Turn()
+            except CancelledError:
+                opened = InFlightCall(call, entry.key, session.lanes.current(), entry.position)
+                session.cancelled_early(opened, entry)
+                raise
+        return entry
+
+    def _is_at_rest(self) -> bool:
+        """Would a look from a callback find the loop at rest? Asked by a task that is about to
+        wait: then it can be given something right here."""
+        if self._queue or self.is_busy():
+            return False
+        self.ident = _ident()
+        return True
+
+    def _gives_now(self, token: DeliveryToken | None) -> bool:
+        if token is None or not self._is_at_rest():
+            return False
+        with self._conductor.lock:
+            return self._conductor.try_now(self, token)
+
+    def expect(self, waiter: Waiter) -> None:
+        """``waiter`` waits; look whether it is its turn when the loop is at rest."""
+        with self._conductor.lock:
+            self._conductor.expect(waiter)
+        self.post()
+
+    def run_now(self, handle: Any) -> None:
+        """``handle`` runs in the next turn of the loop. In the loop's own thread."""
+        self.loop._ready.append(handle)
+
+    def run_in_loop(self, callback: Callable[..., Any], *args: Any) -> None:
+        """Call ``callback`` in the loop's own thread."""
+        unpatched_loop.post(self.loop, callback, *args, context=self.own_context)
+
+    def skip_to(self, when: float) -> None:
+        """The loop's clock is at ``when`` or later, for good: who asks must see that time is up."""
+        ahead = when - self.loop.time()
+        if ahead > 0:
+            if not isinstance(self.loop.time, _AheadClock):
+                self.loop.time = _AheadClock(self.loop.time)
+            self.loop.time.seconds += ahead
+
+    # Rest
+
+    def post(self) -> None:
+        """Look at the state of the loop soon."""
+        if not self._posted:
+            self._posted = True
+            self.loop.call_soon(self._look, context=self.own_context)
+
+    def post_from_anywhere(self) -> None:
+        """The same from any thread. A loop that has been closed has nothing to look at."""
+        unpatched_loop.post(self.loop, self.post, context=self.own_context)
+
+    def post_later(self, seconds: float) -> None:
+        """The same after so many seconds, from the loop's own thread."""
+        if self._later is None or self._later.cancelled() or self._later.when() < self.loop.time():
+            when = self.loop.time() + seconds
+            self._later = unpatched_loop.call_at(
+                self.loop, when, self.post, context=self.own_context
+            )
+
+    def is_busy(self) -> bool:
+        """Is anything of the session ready to run, or a cancelled call still unwinding?"""
+        if self.unwinding:
+            return True
+        if self._ready is None:  # a loop that does not let us look, such as uvloop's
+            self._session.schedule_is_approximate("the event loop does not show what is ready")
+            return False
+        session = self._session
+        return any(
+            not handle._cancelled and session_in_context(handle._context) is session
+            for handle in self._ready
+        )
+
+    def _look(self) -> None:
+        self._posted = False
+        self.ident = _ident()
+        if getattr(self.loop, "_stopping", False):
+            self.post()  # its thread goes on with something else; when it comes back, we look
+            return
+        if self.is_busy() and self._looks_again():
+            return
+        self._turns = 0
+        with self._conductor.lock:
+            self._conductor.arrive(self)
+            live = self._queue and self._conductor.order is None
+            more = self._serve_recording() if live else self._serve_replay()
+            if self._queue and not live and not more:
+                self._watch()
+        if more:
+            self.post()
+
+    def _looks_again(self) -> bool:
+        """Wait for a busy loop to come to rest, unless it has been busy for too long."""
+        self._turns += 1
+        if self._turns >= MAX_TURNS:
+            self._session.schedule_is_approximate(
+                f"an event loop did not come to rest in {MAX_TURNS:,} turns"
+            )
+            return False
+        if self.unwinding and self._turns > _QUICK_TURNS:
+            self.post_later(_UNWINDING)  # it waits for the network: no use in going round and round
+        else:
+            self.post()
+        return True
+
+    def _serve_recording(self) -> bool:
+        """Hand over the first delivery that is still wanted. True when there may be more."""
+        if not self._conductor.holds_for(self):
+            self._conductor.rest.tell_later(self)
+            return False
+        while self._queue:
+            act = self._queue.popleft()
+            if act():
+                self._conductor.given(self)
+                break
+        return bool(self._queue)
+
+    def _serve_replay(self) -> bool:
+        conductor = self._conductor
+        if conductor.order is None:
+            return False
+        waiter = conductor.next_waiter()
+        if waiter is None:
+            return self._nothing_to_do()
+        if waiter.fire is None or waiter.runner is not self:
+            conductor.advance()
+            return False
+        if not conductor.holds_for(self):
+            conductor.rest.tell_later(self)
+            return False
+        conductor.deliver(waiter)
+        return True
+
+    # Stalls
+
+    def _nothing_to_do(self) -> bool:
+        """The loop is idle and the head is not asked for: end of the recording, or a stall?"""
+        conductor = self._conductor
+        if conductor.has_waiters() and conductor.skip_unreachable():
+            return True
+        if conductor.is_exhausted():
+            if not conductor.rest.is_complete():
+                conductor.rest.tell_later(self)
+                return False
+            conductor.release_timers()
+        if not conductor.has_waiters():
+            return False
+        if not self._is_cut_off() or not conductor.is_stuck(self):
+            self._watch()
+            return False
+        return conductor.stall()
+
+    def _is_cut_off(self) -> bool:
+        """Can nothing wake the loop: no other handle, no timer by the clock, no file or socket?"""
+        handles = (*(self._ready or ()), *getattr(self.loop, "_scheduled", ()))
+        if any(not one._cancelled and one._context is not self.own_context for one in handles):
+            return False
+        selector = getattr(self.loop, "_selector", None)
+        files = selector.get_map() if selector is not None else None
+        return files is not None and len(files) <= 1  # its own wake-up pipe
+
+    def _watch(self) -> None:
+        """Something outside may still wake the loop. If nothing does for long, it is a stall."""
+        if self._watching is None:
+            self._watching = self._conductor.progress()
+            unpatched_loop.call_at(
+                self.loop,
+                self.loop.time() + self._conductor.patience,
+                self._look_again,
+                context=self.own_context,
+            )
+
+    def _look_again(self) -> None:
+        with self._conductor.lock:
+            before, self._watching = self._watching, None
+            quiet = before is not None and self._conductor.is_quiet_since(before)
+            nobody_asks = self._conductor.next_waiter() is None and not self.is_busy()
+            if quiet and nobody_asks and self._conductor.has_waiters():
+                self._conductor.stall()
+            elif before is not None and self._queue:
+                self._conductor.look_for_miss(before)
+        self.post()

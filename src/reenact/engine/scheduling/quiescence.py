@@ -1,0 +1,363 @@
+"""Quiescence detection: which threads, loops and jobs are busy with the last delivery.
+
+The receiver of a delivery is busy: a thread until it makes its next call, waits for another
+thread, or ends; a loop until nothing of the session is ready to run in it. Threads that it wakes
+or starts get their turns one after the other, each when the ones before are quiescent, because
+their order must not depend on timing. Other waits of a thread (a lock, a file) are invisible: a
+thread that has not used the processor for a few milliseconds (``GRACE_SECONDS``) counts as
+quiescent.
+
+:class:`Quiescence` tracks who is busy. :class:`ThreadRegistry` tracks which threads could still
+make a call and who can wake them, so that a deadlocked replay is recognised.
+
+Invariants: the caller of every method holds the session's lock, except for
+``Quiescence.starting``: an executor starts threads under a lock of its own, which a fork takes
+after the session's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from reenact._system import monotonic
+from reenact.engine.scheduling.cpu_usage import wants_processor
+
+if TYPE_CHECKING:
+    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+
+__all__ = [
+    "GRACE_SECONDS",
+    "Quiescence",
+    "ThreadRegistry",
+    "Turn",
+]
+
+_ident = threading.get_ident
+_ENDED = "TERMINATE"
+"""What a pool says whose results do not come any more."""
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Does it nothing unless somebody of the session gives it something to do? Threads of ours that
+    are so say it of themselves."""
+    idles: Callable[[], bool] | None = getattr(thread, "idles", None)
+    return idles is not None and idles()
+
+
+class ThreadRegistry:
+    """Threads by their ident. The caller of every method holds the session's lock.
+
+    ``strangers`` are the threads that were there before, by default all others of the process.
+    ``opener`` is the thread that opened the session, by default this one.
+    """
+
+    def __init__(
+        self, strangers: Iterable[threading.Thread] | None = None, opener: int | None = None
+    ) -> None:
+        self._threads = {_ident() if opener is None else opener}
+        there = threading.enumerate() if strangers is None else strangers
+        self.strangers = [thread for thread in there if thread.ident not in self._threads]
+        self._jobs = 0
+        self._helpers = 0
+        self.outside = 0
+        """Calls that are really made in a replay, outside of the session: they take as long as they
+        take."""
+        self._blocked: set[int] = set()
+        self._spawned: set[Any] = set()
+        self._joiners: dict[Any, set[int]] = {}
+        self._pools: WeakSet[Any] = WeakSet()
+
+    def employ(self, pool: Any) -> None:
+        """Processes of ``pool``, one of multiprocessing, do jobs for the session."""
+        self._pools.add(pool)
+
+    def spawn(self, thread: Any = None) -> None:
+        """A thread or a job was spawned and has not begun. ``thread`` is None for a job."""
+        self._jobs += 1
+        if thread is not None:
+            self._spawned.add(thread)
+
+    def begin(self) -> None:
+        """It has begun, in this thread."""
+        self._jobs -= 1
+        self._threads.add(_ident())
+
+    def drop(self, thread: Any = None) -> None:
+        """It will never begin."""
+        self._jobs -= 1
+        self._spawned.discard(thread)
+
+    def end(self) -> None:
+        """What ran in this thread has ended."""
+        self._threads.discard(_ident())
+
+    def help(self) -> None:
+        """Somebody outside the session works for it, and will wake it."""
+        self._helpers += 1
+
+    def helped(self) -> None:
+        """It is done."""
+        self._helpers -= 1
+
+    def block(self, ident: int) -> None:
+        """The thread ``ident`` waits for its turn: it does nothing until it is given something."""
+        self._blocked.add(ident)
+
+    def unblock(self, ident: int) -> None:
+        """It goes on."""
+        self._blocked.discard(ident)
+
+    def join(self, thread: Any) -> None:
+        """This thread waits for the end of ``thread``."""
+        self._joiners.setdefault(thread, set()).add(_ident())
+
+    def joined(self, thread: Any) -> None:
+        """It does not any more."""
+        joiners = self._joiners.get(thread, set())
+        joiners.discard(_ident())
+        if not joiners:
+            self._joiners.pop(thread, None)
+
+    def ended(self, thread: Any) -> set[int]:
+        """``thread`` has ended. Who was waiting for that?"""
+        self._spawned.discard(thread)
+        return self._joiners.pop(thread, set())
+
+    def all_wait(self, desk: LoopScheduler | None = None) -> bool:
+        """Does every thread wait for its turn, or for the end of one that does? ``desk`` is the
+        idle loop of a thread that may be left out. False where somebody else may wake them."""
+        if (
+            self._jobs
+            or self._helpers
+            or self.outside
+            or any(one.is_alive() and not _is_idle(one) for one in self.strangers)
+        ):
+            return False
+        if any(pool._cache and pool._state != _ENDED for pool in self._pools):
+            return False
+        joining = {
+            ident
+            for thread, joiners in self._joiners.items()
+            if thread in self._spawned
+            for ident in joiners
+        }
+        awake = self._threads - self._blocked - joining
+        return not awake or (desk is not None and awake == {desk.ident})
+
+
+GRACE_SECONDS = 0.005
+"""Seconds after which whoever is busy counts as at rest."""
+
+_LOOKS = 5
+"""A grace is so many looks, one after the other: on a machine that has no time for the program
+there is none to look, either."""
+
+_MOST_LOOKS = 100
+"""After so many even a thread counts as at rest that computes."""
+
+_NOBODY = 0
+
+_allocate = threading.Lock
+
+
+class Turn:
+    """A thread that has been woken or started, and goes on when it is its turn."""
+
+    __slots__ = ("_gate", "_rest", "runner")
+
+    def __init__(self, rest: Quiescence, runner: Hashable) -> None:
+        self.runner = runner
+        self._rest = rest
+        self._gate = _allocate()
+        self._gate.acquire()
+
+    def come(self) -> None:
+        """Now it is."""
+        self._gate.release()
+
+    def wait(self) -> None:
+        """Block this thread until then."""
+        while not self._gate.acquire(timeout=self._rest.step):
+            self._rest.look()
+
+
+class Quiescence:
+    """Who is busy: threads by their ident (a loop is the thread that runs it), and jobs that have
+    not begun.
+
+    ``lock`` is the session's own. The caller of every method holds it.
+    """
+
+    def __init__(self, lock: Any, grace: float = GRACE_SECONDS) -> None:
+        self.desks: WeakSet[LoopScheduler] = WeakSet()
+        """The loops of the session."""
+        self.starting: set[int] = set()
+        """The threads that start another one. They wait until the machine has time for that, and
+        have not come to rest meanwhile. Not under the lock: an executor starts threads under one
+        of its own, which a fork takes after ours."""
+        self._lock = lock
+        self._busy: set[Hashable] = set()
+        self._turns: deque[Turn] = deque()
+        self._coming: set[Hashable] = set()
+        """Threads and jobs that may begin, and have not yet: the machine has had no time for them."""
+        self.step = grace / _LOOKS
+        """Seconds between two looks."""
+        self._looked = 0.0
+        self._looks = 0
+        self._quiet_looks = 0
+        self._sleepers: list[Any] = []
+        self._curious: set[LoopScheduler] = set()
+
+    def give(self, runner: Hashable) -> None:
+        """``runner`` has just been given something."""
+        self._busy = {runner}
+        self._start()
+
+    def add(self, runner: Hashable) -> None:
+        """``runner`` was woken or spawned, and acts on the last delivery as well."""
+        self._busy.add(runner)
+        self._start()
+
+    def wake(self, runner: Hashable) -> Turn:
+        """``runner`` goes on when those are at rest who are busy now, and those who were woken
+        before; at once if whoever wakes it is none of them."""
+        turn = Turn(self, runner)
+        if _ident() not in self._busy:
+            self.add(runner)
+            self._come(turn)
+        else:
+            self._turns.append(turn)
+        return turn
+
+    def drop(self, runner: Hashable) -> bool:
+        """It will not go on, whether it was its turn or not. True when now all is at rest."""
+        self._turns = deque(turn for turn in self._turns if turn.runner != runner)
+        return self.remove(runner)
+
+    def _next(self) -> bool:
+        """Nobody is busy: is it somebody's turn?"""
+        if not self._turns:
+            return False
+        turn = self._turns.popleft()
+        self.give(turn.runner)
+        self._come(turn)
+        return True
+
+    def _come(self, turn: Turn) -> None:
+        if not isinstance(turn.runner, int):
+            self._coming.add(turn.runner)
+        turn.come()
+
+    def free(self) -> None:
+        """The order does not matter any more: whoever waits for its turn goes on."""
+        turns, self._turns = self._turns, deque()
+        for turn in turns:
+            turn.come()
+
+    def look(self) -> None:
+        """Somebody has waited for its turn in vain. Not under the lock."""
+        with self._lock:
+            self.prod()
+            if self._busy and self.left() <= 0 and self._has_looked_enough(_NOBODY):
+                self._busy.clear()
+            if not self._busy and not self._next():
+                self._tell()
+
+    def _start(self) -> None:
+        self._looked = monotonic()
+        self._looks = self._quiet_looks = 0
+
+    def remove(self, runner: Hashable) -> bool:
+        """``runner`` is done. True when that was the last one: now all is at rest."""
+        self._coming.discard(runner)
+        if runner not in self._busy:
+            return False
+        self._busy.remove(runner)
+        if self._busy or self._next():
+            return False
+        if self._sleepers or self._curious:
+            self._tell()
+        return True
+
+    def is_busy(self, runner: Hashable) -> bool:
+        """Is ``runner``? Asked by itself, this needs no lock."""
+        return runner in self._busy
+
+    def is_complete(self) -> bool:
+        """Is nobody busy?"""
+        return self.holds_for(_NOBODY)
+
+    def holds_for(self, runner: int) -> bool:
+        """May ``runner`` be given something?"""
+        busy = self._busy
+        if not self._turns and (not busy or (len(busy) == 1 and runner in busy)):
+            return True
+        if self.left() > 0 or not self._has_looked_enough(runner):
+            return False
+        self._busy.clear()
+        if self._next():
+            return False
+        self._tell()
+        return True
+
+    def _has_looked_enough(self, runner: int) -> bool:
+        """Has nobody but ``runner`` itself wanted the processor for some time?"""
+        self._looked = monotonic()
+        self._looks += 1
+        others = (one for one in self._busy if isinstance(one, int) and one != runner)
+        if self.starting or self._coming & self._busy or any(map(wants_processor, others)):
+            self._quiet_looks = 0
+        else:
+            self._quiet_looks += 1
+        return self._quiet_looks >= _LOOKS or self._looks >= _MOST_LOOKS
+
+    def left(self) -> float:
+        """Seconds until it is worth looking again whether there is rest; 0 when there is."""
+        return max(0.0, self._looked + self.step - monotonic()) if self._busy else 0.0
+
+    def sleep(self) -> None:
+        """Give the lock up until there is rest, or may be. For threads."""
+        gate = threading.Lock()
+        gate.acquire()
+        self._sleepers.append(gate)
+        self.prod()
+        seconds = self.left()
+        self._lock.release()
+        try:
+            gate.acquire(timeout=seconds)
+        finally:
+            self._lock.acquire()
+
+    def tell_later(self, desk: LoopScheduler) -> None:
+        """Let ``desk`` look again when there is rest, or may be. In its loop's own thread."""
+        self._curious.add(desk)
+        self.prod()
+        desk.post_later(self.left())
+
+    def prod(self) -> None:
+        """Loops do not say by themselves that they are done: let the busy ones look."""
+        for desk in self.desks:
+            if desk.ident in self._busy:
+                desk.post_from_anywhere()
+
+    def _tell(self) -> None:
+        sleepers, self._sleepers = self._sleepers, []
+        for gate in sleepers:
+            gate.release()
+        desks, self._curious = self._curious, set()
+        for desk in desks:
+            desk.post_from_anywhere()
+
+    def after_fork(self) -> None:
+        """In a forked child nobody else is left."""
+        self.desks.clear()
+        self.starting = set()
+        self._busy = set()
+        self._turns = deque()
+        self._coming = set()
+        self._sleepers = []
+        self._curious = set()

@@ -1,0 +1,719 @@
+"""Scheduler of a session: one delivery at a time, each when the program is quiescent.
+
+While recording, this makes the written order equal to the order that the program saw. A replay
+repeats that order. A delivery goes to a thread, or to a loop with all its tasks
+(:class:`~reenact.engine.scheduling.loop_scheduler.LoopScheduler`).
+
+::
+
+    recording:  hand_over ──> wait for quiescence ──> write event ──> runner is busy
+    replay:     expect ──> head of the order? ──> quiescent? ──> deliver ──> runner is busy
+                             │ no waiter requests the head
+                             ├─ unreachable ──> skip, or stall if the replay must not miss calls
+                             └─ all threads wait ──> stall ──> error in the waiter, or drop the head
+    fork:       replay ──limit of the order──> go_live ──> recording
+
+Invariants:
+
+- ``lock`` is the session's lock. "Locked" in a docstring means that the caller holds it.
+- ``order`` is the recorded order in a replay, and None while recording. In a fork it changes to
+  None once, at the fork point.
+- A delivery is dropped from the order before its runner becomes busy.
+- A delivery is *unreachable* if the thread or job that received it in the recording has ended in
+  the replay without requesting it, or was never started by a thread or job that has ended.
+  Waiting for it is useless, so the head is skipped.
+- ``lane_ends`` is called before ``job_ends``.
+- After the last recorded delivery, timers follow the clock.
+- A stall is reported when nothing has happened for ``STALL_SECONDS``, when every thread waits
+  here or in an idle loop, or when the head is unreachable in a replay that fails without recorded
+  calls.
+
+The classes are layers, each built on the one before: :class:`Participants` (who takes part, who
+is busy), :class:`RecordedDeliveries` (who waits, whose turn it is), :class:`LiveTransition` (from
+recorded to live order), :class:`Scheduler`.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from reenact._system import monotonic
+from reenact.engine.lanes import Lane
+from reenact.engine.scheduling.cpu_usage import Progress, progress_at
+from reenact.engine.scheduling.delivery_order import Delivery, DeliveryOrder, DeliveryToken
+from reenact.engine.scheduling.quiescence import GRACE_SECONDS, Quiescence, ThreadRegistry, Turn
+from reenact.engine.scheduling.waiters import Waiter, WaiterRegistry
+from reenact.format.schedule import CHUNK
+
+if TYPE_CHECKING:
+    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+
+__all__ = [
+    "STALL_SECONDS",
+    "EndedLanes",
+    "LiveTransition",
+    "Participants",
+    "RecordedDeliveries",
+    "Scheduler",
+    "StallHandler",
+    "runner_thread",
+]
+
+_COUNTERS: Final[dict[str, Callable[[Lane], int]]] = {
+    "post": lambda lane: lane.posts,
+    "timer": lambda lane: lane.timers,
+    "wait": lambda lane: lane.waits,
+}
+"""The deliveries that a lane numbers itself, starting with 1, and the last number it has used."""
+
+
+class EndedLanes:
+    """The ended lanes of one replay. The session's lock covers every use.
+
+    ``is_unused`` returns whether a delivery belongs to a recorded call that the replay has not made.
+    """
+
+    def __init__(self, is_unused: Callable[[Delivery], bool]) -> None:
+        self._is_unused = is_unused
+        self._ended: dict[str, Lane] = {}
+
+    def add(self, lane: Lane) -> None:
+        """Mark ``lane`` as ended: nothing runs in it from now on."""
+        self._ended[lane.name] = lane
+
+    def is_unreachable(self, delivery: Delivery) -> bool:
+        """Return whether no part of the program can request ``delivery`` any more.
+
+        The caller has checked that no waiter requests it now.
+        """
+        if not self._ended:
+            return False
+        lane = self._ended.get(delivery.lane)
+        return self._never_starts(delivery.lane) if lane is None else self._is_left(lane, delivery)
+
+    def _never_starts(self, name: str) -> bool:
+        """Return whether lane ``name``, or a lane it descends from, can no longer be started."""
+        while name:
+            parent, _, number = name.rpartition(".")
+            lane = self._ended.get(parent)
+            if lane is not None and number.isdecimal() and int(number) > lane.spawned:
+                return True
+            name = parent
+        return False
+
+    def _is_left(self, lane: Lane, delivery: Delivery) -> bool:
+        """Return whether ``lane`` has ended without requesting ``delivery``."""
+        token = delivery.token
+        # Another lane may still read the response of a call that was made, such as a stream.
+        if isinstance(token, int):
+            return self._is_unused(delivery)
+        family, _, number = token[1].partition(":")
+        if family == CHUNK:
+            return self._is_unused(delivery)
+        last = _COUNTERS.get(family)
+        return last is not None and number.isdecimal() and int(number) > last(lane)
+
+
+_ident = threading.get_ident
+
+
+def runner_thread(runner: int | LoopScheduler) -> int:
+    """The thread that ``runner`` is, or that runs the loop."""
+    return runner if isinstance(runner, int) else runner.ident
+
+
+class Participants(ABC):
+    """The first layer of a conductor. ``lock`` is the session's own; "locked" means that the caller
+    holds it. ``order`` is the recorded one in a replay, None while recording. ``opener`` is the
+    thread that opened the session."""
+
+    def __init__(self, lock: Any, order: DeliveryOrder | None, grace: float, opener: int) -> None:
+        self.lock = lock
+        self.order = order
+        self.rest = Quiescence(lock, grace)
+        self.crew = ThreadRegistry(opener=opener)
+        self._activity = 0
+        self.rest.give(opener)  # whoever opens the session goes on with the program
+
+    @abstractmethod
+    def advance(self) -> None:
+        """Hand over what can be handed over. Locked."""
+
+    # Rest
+
+    def arrive(self, runner: int | LoopScheduler) -> None:
+        """``runner`` makes its next call, waits for somebody, or has ended: it is at rest."""
+        with self.lock:
+            self._activity += 1
+            if self.rest.remove(runner_thread(runner)) and self.order is not None:
+                self.advance()
+
+    def awaken(self, runner: int | LoopScheduler) -> None:
+        """``runner`` goes on, because somebody of the session has woken it."""
+        with self.lock:
+            self._activity += 1
+            self.rest.add(runner_thread(runner))
+
+    def wake(self, ident: int) -> Turn:
+        """The thread ``ident`` has been woken by this one: when it may go on. Locked or not."""
+        with self.lock:
+            self._activity += 1
+            return self.rest.wake(ident)
+
+    def given(self, runner: int | LoopScheduler) -> None:
+        """``runner`` has just been given something. Locked."""
+        self._activity += 1
+        self.rest.give(runner_thread(runner))
+
+    def holds_for(self, runner: int | LoopScheduler) -> bool:
+        """May ``runner`` be given something? Locked."""
+        return self.rest.holds_for(runner_thread(runner))
+
+    # Who takes part
+
+    def add_desk(self, desk: LoopScheduler) -> None:
+        """``desk`` takes part from now on."""
+        with self.lock:
+            self.rest.desks.add(desk)
+
+    def job_waits(self, job: Any, thread: Any = None) -> None:
+        """``job``, or the thread that it is, has been spawned and has not begun."""
+        with self.lock:
+            self._activity += 1
+            self.crew.spawn(thread)
+            self.rest.add(job)
+
+    def thread_waits(self, lane: Any, thread: Any) -> Turn:
+        """``thread`` is about to be started by this one: when it may begin."""
+        with self.lock:
+            self._activity += 1
+            self.crew.spawn(thread)
+            return self.rest.wake(lane)
+
+    def job_takes_turn(self, job: Any) -> Turn:
+        """``job`` has been given by this thread to a worker that is free: when it may begin."""
+        return self.thread_waits(job, None)
+
+    def job_begins(self, job: Any) -> None:
+        """It has begun, in this thread."""
+        with self.lock:
+            self._activity += 1
+            self.crew.begin()
+            self.rest.add(_ident())
+            self.rest.remove(job)
+
+    def job_dropped(self, job: Any, thread: Any = None) -> None:
+        """It will never begin."""
+        with self.lock:
+            self.crew.drop(thread)
+            self.rest.drop(job)
+            self._somebody_ended()
+
+    def job_ends(self, thread: Any = None, *, goes_on: bool = False) -> None:
+        """What ran in this thread has ended, and perhaps the thread itself. ``goes_on``: it takes
+        the next job at once."""
+        with self.lock:
+            self.crew.end()
+            for ident in self.crew.ended(thread):
+                self.rest.add(ident)
+            if not goes_on:
+                self.rest.remove(_ident())
+            self._somebody_ended()
+
+    @contextmanager
+    def thread_starts(self) -> Iterator[None]:
+        """This thread starts another one, and waits until that is there; or until one is gone that
+        has nothing more to do."""
+        ident = _ident()
+        self.rest.starting.add(ident)
+        try:
+            yield
+        finally:
+            self.rest.starting.discard(ident)
+
+    def helper_comes(self) -> None:
+        """Somebody outside the session works for it, and will wake it."""
+        with self.lock:
+            self.crew.help()
+
+    def helper_goes(self) -> None:
+        """It is done."""
+        with self.lock:
+            self.crew.helped()
+            self._somebody_ended()
+
+    @contextmanager
+    def going_outside(self) -> Iterator[None]:
+        """In the block a call is really made, outside of the session: quiet as that may be, the run
+        does not stand still."""
+        crew = self.crew  # a forked child has another one
+        with self.lock:
+            crew.outside += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                crew.outside -= 1
+                self._activity += 1
+
+    def thread_ended(self, thread: Any) -> None:
+        """A thread that is plumbing has ended: who waits for that goes on."""
+        with self.lock:
+            for ident in self.crew.ended(thread):
+                self.rest.add(ident)
+
+    def _somebody_ended(self) -> None:
+        """Perhaps nobody is left who could ask for the head."""
+        self._activity += 1
+        if self.order is not None:
+            self.advance()
+            for desk in self.rest.desks:
+                desk.post_from_anywhere()
+
+    def after_fork(self) -> None:
+        """In a forked child there is one thread, and nobody waits."""
+        self.rest.after_fork()
+        self.crew = ThreadRegistry()
+
+    # Progress
+
+    def progress(self) -> Progress:
+        """What has happened so far."""
+        return progress_at(self._activity)
+
+    def is_quiet_since(self, before: Progress) -> bool:
+        """Has nothing happened and nothing been computed since, and is nothing on its way?"""
+        return not self.crew.outside and before.is_quiet_until(self.progress())
+
+
+class StallHandler(Protocol):
+    """Told about a stall. Returns what the waiter raises, or None to drop the head and go on."""
+
+    def __call__(self, head: Delivery | None, waiter: Waiter | None) -> BaseException | None: ...
+
+
+class RecordedDeliveries(Participants):
+    """The second layer of a conductor: in a replay, who waits and whose turn it is.
+
+    A run that is forked begins with an order that ends at its limit; ``at_limit`` is called there.
+    """
+
+    def __init__(
+        self,
+        lock: Any,
+        order: DeliveryOrder | None,
+        stalled: StallHandler,
+        grace: float,
+        opener: int,
+    ) -> None:
+        super().__init__(lock, order, grace, opener)
+        self.waiters = WaiterRegistry()
+        self.ended_lanes: EndedLanes | None = None
+        """Set in a replay that is not forked."""
+        self.fails_without_calls = False
+        """Does the replay fail when it does not make a recorded call, instead of continuing?"""
+        self.at_limit: Callable[[], None] | None = None
+        self._stalled = stalled
+        self._closed: Callable[[], BaseException] | None = None
+        self._given_up: set[DeliveryToken] = set()
+
+    def try_now(self, runner: int | LoopScheduler, token: DeliveryToken | None) -> bool:
+        """Is it ``token``'s turn this very moment? Then it has been handed over. Locked."""
+        order = self.order
+        if token is None or self.waiters.late:
+            return False
+        if order is None:  # of a run that was forked: it belongs before that
+            return True
+        head = order.head()
+        if (head is None or head.token != token) and not self._is_past(token):
+            return False
+        thread = runner_thread(runner)
+        if not self.rest.holds_for(thread):
+            return False
+        order.drop(token)
+        self._activity += 1
+        self.rest.give(thread)
+        self.look_for_limit()
+        return True
+
+    def _is_past(self, token: DeliveryToken) -> bool:
+        """Has the order gone past ``token``? One that is no answer may not have been read yet."""
+        if self.order is None or self.order.is_ahead(token):
+            return False
+        return isinstance(token, int) or token in self._given_up
+
+    def expect(self, waiter: Waiter) -> None:
+        """``waiter`` waits from now on. Locked."""
+        self._activity += 1
+        token = waiter.token
+        if waiter.ident and not waiter.polls:
+            self.crew.block(waiter.ident)
+        self.waiters.add(waiter, late=token is not None and self._is_past(token))
+        if self._closed is not None:
+            self.close(self._closed)
+
+    def forget(self, waiter: Waiter) -> None:
+        """``waiter`` does not wait any more."""
+        with self.lock:
+            self._remove(waiter)
+
+    def _remove(self, waiter: Waiter) -> None:
+        self.crew.unblock(waiter.ident)
+        self.waiters.remove(waiter)
+
+    def has_waiters(self) -> bool:
+        """Does anybody wait? Locked."""
+        return bool(self.waiters)
+
+    def next_waiter(self) -> Waiter | None:
+        """Whose turn it is: somebody the order has gone past, else who waits for its head."""
+        if self.waiters.late:
+            return self.waiters.late[0]
+        head = self.order.head() if self.order is not None else None
+        return None if head is None else self.waiters.by_token.get(head.token)
+
+    def advance(self) -> None:
+        """Hand over what can be handed over to threads; tell the loop whose turn it is. Locked."""
+        while self.has_waiters() and self._step():
+            pass
+
+    def _step(self) -> bool:
+        """True when there is another head to look at."""
+        waiter = self.next_waiter()
+        if waiter is None:
+            return self._nobody_asks()
+        if waiter.fire is not None:
+            if not isinstance(waiter.runner, int):
+                waiter.runner.post_from_anywhere()
+            return False
+        if self.holds_for(waiter.runner):
+            return self.deliver(waiter)
+        self.rest.prod()
+        waiter.nudge()
+        return False
+
+    def deliver(self, waiter: Waiter) -> bool:
+        """Hand over to ``waiter``; False if nobody wanted it any more. Locked."""
+        self._remove(waiter)
+        if waiter.token is not None and self.order is not None:
+            self.order.drop(waiter.token)
+        handed = waiter.hand_over()
+        if handed:
+            self.given(waiter.runner)
+        self.look_for_limit()
+        return handed
+
+    def _nobody_asks(self) -> bool:
+        """The head is not asked for. At the end of the recording timers go by the clock; if every
+        thread of the session waits here, nobody will ever ask."""
+        if self._is_unreachable():
+            return self.skip_unreachable()
+        if self.is_exhausted() and self.rest.is_complete():
+            self.release_timers()
+        return self.has_waiters() and self.crew.all_wait() and self.stall()
+
+    def lane_ends(self, lane: Lane) -> None:
+        """Nothing runs in ``lane`` from now on. Called before :meth:`job_ends`."""
+        with self.lock:
+            if self.ended_lanes is not None:
+                self.ended_lanes.add(lane)
+
+    def skip_unreachable(self) -> bool:
+        """Drop the head, which no waiter requests, if nothing can request it any more. Return whether
+        it was dropped. The end of the replay reports its call as missing, unless the replay fails
+        without it: then that is reported now. Locked."""
+        order = self.order
+        head = order.head() if order is not None else None
+        if order is None or head is None or not self._is_unreachable():
+            return False
+        if self.fails_without_calls:
+            return self.stall()
+        self._drop(order, head)
+        return True
+
+    def _is_unreachable(self) -> bool:
+        """Can no part of the program request the head any more? Locked."""
+        head = self.order.head() if self.order is not None else None
+        return head is not None and (
+            self.ended_lanes is not None and self.ended_lanes.is_unreachable(head)
+        )
+
+    def _drop(self, order: DeliveryOrder, head: Delivery) -> None:
+        order.drop(head.token)
+        self._given_up.add(head.token)
+
+    def is_exhausted(self) -> bool:
+        """Has everything recorded been handed over, and does nothing come after it? Locked."""
+        order = self.order
+        return order is not None and order.limit is None and order.head() is None
+
+    def release_timers(self) -> None:
+        """From here on timers go by the clock. Locked."""
+        for waiter in list(self.waiters.by_token.values()):
+            if waiter.real is not None:
+                self._remove(waiter)
+                waiter.real()
+
+    def skip(self, *tokens: DeliveryToken) -> None:
+        """Nobody will ask for these: the order goes on without them."""
+        with self.lock:
+            if self.order is not None:
+                for token in tokens:
+                    self.order.skip(token)
+                self.look_for_limit()
+                self.advance()
+
+    def look_for_limit(self) -> None:
+        """Say so if all that is enacted has been handed over. Locked."""
+        order = self.order
+        if self.at_limit is not None and order is not None and order.head() is None:
+            self.at_limit()
+
+    def give_up(self, make: Callable[[], BaseException]) -> None:
+        """Nobody gets anything any more: who waits raises what ``make`` makes, and so does who
+        begins to wait only now. Timers that were to fire do; others go by the clock. Locked."""
+        self._closed = make
+        self.rest.free()
+        for waiter in self.waiters.all():
+            if waiter.real is None or self._is_to_come(waiter):
+                waiter.error = make()
+                self._interrupt(waiter)
+            else:
+                self._remove(waiter)
+                waiter.real()
+
+    def _is_to_come(self, waiter: Waiter) -> bool:
+        order, token = self.order, waiter.token
+        return order is not None and token is not None and order.is_to_come(token)
+
+    def close(self, make: Callable[[], BaseException]) -> None:
+        """The session ends: the same, but all timers go by the clock. Locked."""
+        self._closed = make
+        self.release_timers()
+        self.give_up(make)
+
+    def after_fork(self) -> None:
+        super().after_fork()
+        self.waiters.clear()
+
+    # Stalls
+
+    def is_stuck(self, desk: LoopScheduler) -> bool:
+        """Is an idle ``desk`` all there is? Then nobody will ever ask for the head. Locked."""
+        return self.next_waiter() is None and self.crew.all_wait(desk)
+
+    def stall(self) -> bool:
+        """Nobody will ask for the head. True when it was dropped, to go on with the next. Locked."""
+        head = self.order.head() if self.order is not None else None
+        waiter = self.waiters.first()
+        if head is None and waiter is None:
+            return False
+        error = self._stalled(head, waiter)
+        if self._closed is not None:  # a strict replay has told everybody
+            return False
+        if error is not None and waiter is not None:
+            waiter.error = error
+            self._interrupt(waiter)
+            return False
+        if head is None or self.order is None:
+            return False
+        self._drop(self.order, head)
+        return True
+
+    def _interrupt(self, waiter: Waiter) -> None:
+        """Let ``waiter`` go on, in whichever thread it is."""
+        if waiter.fire is None or isinstance(waiter.runner, int):
+            self.deliver(waiter)
+        else:
+            self._remove(waiter)
+            waiter.runner.run_in_loop(waiter.fire)
+
+
+class LiveTransition(RecordedDeliveries):
+    """The third layer of a conductor: from a recorded order to a live one, and who waits for that.
+
+    ``patience`` is how many seconds a replay may stand still.
+    """
+
+    def __init__(
+        self,
+        lock: Any,
+        order: DeliveryOrder | None,
+        stalled: StallHandler,
+        grace: float,
+        patience: float,
+        opener: int,
+    ) -> None:
+        super().__init__(lock, order, stalled, grace, opener)
+        self.patience = patience
+        self.expects_point: Callable[[], bool] = lambda: False
+        """Has the call not been made yet at which the run is forked?"""
+        self._until_live: list[Any] = []
+
+    def _wait_until_live(self) -> None:
+        """Give the lock up until the recorded order is at its end, or for as long as it may stand
+        still. Locked, once."""
+        if self._closed is not None:
+            raise self._closed()
+        gate = threading.Lock()
+        gate.acquire()
+        self._until_live.append(gate)
+        before = self.progress()
+        self.lock.release()
+        try:
+            comes = gate.acquire(timeout=self.patience)
+        finally:
+            self.lock.acquire()
+        if not comes:
+            self.look_for_miss(before)
+
+    def look_for_miss(self, before: Progress) -> None:
+        """The run stands still since ``before``: will it never come to the point where it is to be
+        forked? Then whoever waits for that goes on, and its next call raises. Locked."""
+        if self.order is None or not self.expects_point() or not self.is_quiet_since(before):
+            return
+        if self._is_asked_for():
+            self.advance()
+        else:
+            self._stalled(self.order.head(), self.waiters.first())
+            self.go_live()
+
+    def go_live(self) -> None:
+        """What is recorded of the order has been enacted: from here on it is recorded. Locked."""
+        self.order = None
+        for waiter in self.waiters.all():
+            waiter.live = True
+            self._remove(waiter)
+            if waiter.real is not None:
+                waiter.real()
+            elif waiter.fire is None or isinstance(waiter.runner, int):
+                waiter.hand_over()
+            else:
+                waiter.runner.run_in_loop(waiter.fire)
+        self._release_the_live()
+        for desk in self.rest.desks:
+            desk.post_from_anywhere()
+
+    def _release_the_live(self) -> None:
+        gates, self._until_live = self._until_live, []
+        for gate in gates:
+            gate.release()
+
+    def _is_asked_for(self) -> bool:
+        """Does somebody wait for the head who can take it? A loop that does not run cannot."""
+        waiter = self.next_waiter()
+        if waiter is None or isinstance(waiter.runner, int) or waiter.fire is None:
+            return waiter is not None
+        running: bool = waiter.runner.loop.is_running()
+        return running
+
+    def give_up(self, make: Callable[[], BaseException]) -> None:
+        super().give_up(make)
+        self._release_the_live()
+
+
+STALL_SECONDS = 5.0
+"""Seconds without any progress after which a replay with threads is stalled."""
+
+_SOON = 0.0005
+_POLL = 0.01
+
+
+class Scheduler(LiveTransition):
+    """The order of deliveries of one session. Its layers are files: ``members``, ``deliveries``,
+    ``going_live``, each built on the one before.
+
+    ``lock`` is the session's own; "locked" means that the caller holds it. ``order`` is the recorded
+    one in a replay, None while recording. ``opener`` is the thread that opened the session, by
+    default this one.
+    """
+
+    def __init__(
+        self,
+        lock: Any,
+        order: DeliveryOrder | None,
+        stalled: StallHandler,
+        *,
+        grace: float = GRACE_SECONDS,
+        patience: float = STALL_SECONDS,
+        opener: int | None = None,
+    ) -> None:
+        super().__init__(
+            lock, order, stalled, grace, patience, get_ident() if opener is None else opener
+        )
+
+    # While recording
+
+    def hand_over(self, runner: int | LoopScheduler, act: Callable[[], Any]) -> Any:
+        """While recording: do ``act`` (which writes the event) when it is ``runner``'s turn. What is
+        recorded of the order comes first."""
+        with self.lock:
+            if self.order is not None:
+                self.arrive(runner)
+            while self.order is not None:
+                self._wait_until_live()
+            while not self.holds_for(runner):
+                self.rest.sleep()
+            result = act()
+            self.given(runner)
+            return result
+
+    # In a replay
+
+    def wait(self, waiter: Waiter) -> None:
+        """Block this thread until ``waiter``'s turn. Raises what a stall raises."""
+        waiter.prepare()
+        with self.lock:
+            self.expect(waiter)
+            self.rest.remove(runner_thread(waiter.runner))
+        self.block(waiter)
+        if waiter.error is not None:
+            raise waiter.error
+
+    def block(self, waiter: Waiter) -> bool:
+        """Wait at the gate of ``waiter``, which is expected, until it is opened; False if that
+        does not matter any more."""
+        with self.lock:
+            self.advance()
+            before = self.progress()
+        try:
+            while not waiter.free:
+                if self._passes(waiter):
+                    return True
+                with self.lock:
+                    self.advance()
+                    before = self.look_for_stall(before)
+        finally:
+            self.forget(waiter)
+        return False
+
+    def _passes(self, waiter: Waiter) -> bool:
+        """Wait for a while; True when the gate was opened for good."""
+        while waiter.gate.acquire(timeout=self._next_look(waiter)):
+            with self.lock:
+                if waiter.delivered or not waiter.nudged:
+                    return True
+                waiter.nudged = False
+                self.advance()
+        return False
+
+    def _next_look(self, waiter: Waiter) -> float:
+        with self.lock:
+            if self.next_waiter() is waiter:
+                return max(_SOON, self.rest.left())
+        return _POLL if waiter.polls else self.patience
+
+    def look_for_stall(self, before: Progress) -> Progress:
+        """Locked, by a thread that waits. Returns what to compare with the next time."""
+        if not self.is_quiet_since(before):
+            return self.progress()
+        if monotonic() - before.at < self.patience or self._is_asked_for():
+            return before
+        if self.stall():
+            self.advance()
+        return self.progress()

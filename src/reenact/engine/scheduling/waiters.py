@@ -1,0 +1,165 @@
+"""Waiters for a delivery, and their registry by delivery token.
+
+A waiter is a thread that blocks at its gate (a lock), or a callback in a loop. The session's lock
+covers every change of a waiter and every use of the registry.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from reenact.engine.scheduling.delivery_order import DeliveryToken
+
+if TYPE_CHECKING:
+    from reenact.engine.request import ObservedRequest
+    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+
+__all__ = [
+    "Runner",
+    "Waiter",
+    "WaiterRegistry",
+]
+
+Runner = "int | Desk"
+"""Who gets deliveries: a thread (its ident) or a loop."""
+
+_allocate = threading.Lock
+_ident = threading.get_ident
+
+
+class Waiter:
+    """``token`` is None for what was never answered. ``ask`` describes the call for a diagnosis.
+
+    ``fire`` hands over to a loop and returns False if nobody wants it any more; a thread has none
+    and waits at its gate. ``real``: a timer that goes by the clock when the recording is at its
+    end. The session's lock covers every change.
+    """
+
+    __slots__ = (
+        "ask",
+        "delivered",
+        "error",
+        "fire",
+        "free",
+        "gate",
+        "ident",
+        "lane",
+        "live",
+        "nudged",
+        "polls",
+        "real",
+        "runner",
+        "token",
+    )
+
+    def __init__(
+        self,
+        token: DeliveryToken | None,
+        lane: str,
+        runner: int | LoopScheduler,
+        *,
+        fire: Callable[[], bool] | None = None,
+        ask: Callable[[], ObservedRequest] | None = None,
+        real: Callable[[], None] | None = None,
+    ) -> None:
+        self.token = token
+        self.lane = lane
+        self.runner = runner
+        self.fire = fire
+        self.ask = ask
+        self.real = real
+        self.error: BaseException | None = None
+        self.gate: Any = None
+        self.ident = 0 if fire is not None else _ident()
+        """The thread that is blocked, 0 for none."""
+        self.polls = False
+        """Looks again by itself every few milliseconds: its gate is not ours alone."""
+        self.free = False
+        """The order of deliveries does not matter for it any more."""
+        self.delivered = False
+        self.live = False
+        """What is recorded of the order ended while it waited: a run that was forked goes on live."""
+        self.nudged = False
+
+    def prepare(self) -> Any:
+        """The gate behind which a thread waits."""
+        self.gate = _allocate()
+        self.gate.acquire()
+        return self.gate
+
+    def hand_over(self) -> bool:
+        """False if nobody wants it any more."""
+        if self.fire is not None:
+            return self.fire()
+        self.delivered = True
+        if not self.nudged:  # else the gate is open already
+            self.gate.release()
+        return True
+
+    def nudge(self) -> None:
+        """Let the thread look again how long it has to wait."""
+        if not (self.nudged or self.polls or self.ident == _ident()):
+            self.nudged = True
+            self.gate.release()
+
+
+class WaiterRegistry:
+    """The session's lock covers every use.
+
+    ``by_token`` wait for something that is ahead in the order, ``late`` for what it has gone past,
+    ``never`` for what was never answered.
+    """
+
+    def __init__(self) -> None:
+        self.by_token: dict[DeliveryToken, Waiter] = {}
+        self.never: dict[Waiter, None] = {}
+        self.late: deque[Waiter] = deque()
+
+    def add(self, waiter: Waiter, *, late: bool) -> None:
+        """``waiter`` waits from now on; ``late``: the order has gone past what it waits for."""
+        if waiter.token is None:
+            self.never[waiter] = None
+        elif late:
+            self.late.append(waiter)
+        else:
+            self.by_token[waiter.token] = waiter
+
+    def remove(self, waiter: Waiter) -> None:
+        """It does not any more, if it did."""
+        self.never.pop(waiter, None)
+        if waiter.token is not None and self.by_token.get(waiter.token) is waiter:
+            del self.by_token[waiter.token]
+        elif waiter in self.late:
+            self.late.remove(waiter)
+
+    def all(self) -> list[Waiter]:
+        """Everybody; first the calls whose answers were recorded first."""
+        everybody = [*self.by_token.values(), *self.late, *self.never]
+        return sorted(everybody, key=_place)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_token or self.never or self.late)
+
+    def first(self) -> Waiter | None:
+        """The call that waits with the lowest seq, else one that is never answered."""
+        calls = [token for token, one in self.by_token.items() if one.ask is not None]
+        answers = [token for token in calls if isinstance(token, int)]
+        if answers:
+            return self.by_token[min(answers)]
+        if calls:
+            return self.by_token[calls[0]]
+        return next(iter(self.never), None)
+
+    def clear(self) -> None:
+        """Nobody is left."""
+        self.by_token.clear()
+        self.never.clear()
+        self.late.clear()
+
+
+def _place(waiter: Waiter) -> float:
+    return waiter.token if isinstance(waiter.token, int) else inf

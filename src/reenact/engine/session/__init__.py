@@ -1,0 +1,1 @@
+"""Sessions: the scope in which calls are recorded, replayed or refused."""

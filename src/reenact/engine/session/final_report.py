@@ -1,0 +1,265 @@
+"""End of a session: finish the recording, list unused recorded calls, and report the outcome.
+
+:class:`Report` is the machine-readable result. Its status is ``diverged`` if anything differed or
+was left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import msgspec
+
+from reenact.engine.call import CHUNK, SCHEDULE
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.divergence.text_renderer import render_divergence, render_divergences
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.update.changes import NO_CHANGES, UpdateOutcome
+from reenact.errors import DivergenceError, ReenactError
+from reenact.format.manifest import Manifest
+
+if TYPE_CHECKING:
+    from reenact.engine.decision.machine import Machine
+    from reenact.engine.fork.forked_run import ForkedRun
+    from reenact.engine.session.session import Session
+
+__all__ = [
+    "Report",
+    "SessionEnd",
+]
+
+VERSION = 1
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Version 1. ``status`` is ``diverged`` when anything differed or was left over."""
+
+    mode: str
+    status: Literal["ok", "diverged"]
+    served: int
+    live: int
+    passed: dict[str, int]
+    unused: int
+    divergences: list[Divergence]
+    more_divergences: int = 0
+    outcome: UpdateOutcome = NO_CHANGES
+    """Of an update."""
+
+    @property
+    def kept(self) -> int:
+        """Of an update: calls that stay as they were."""
+        return self.outcome.kept
+
+    @property
+    def changed(self) -> list[Divergence]:
+        """Of an update: for each call that was made in the place of a recorded one, what differs."""
+        return self.outcome.changed
+
+    @property
+    def added(self) -> list[Divergence]:
+        """Of an update: calls that the recording did not have."""
+        return self.outcome.added
+
+    @property
+    def dropped(self) -> list[Divergence]:
+        """Of an update: recorded calls that were not made."""
+        return self.outcome.dropped
+
+    @classmethod
+    def of(
+        cls,
+        machine: Machine,
+        left_over: list[Divergence],
+        unused: int,
+        mode: str,
+        outcome: UpdateOutcome = NO_CHANGES,
+    ) -> Self:
+        """The report of a session that has come so far."""
+        found = [*machine.divergences, *left_over]
+        return cls(
+            mode=mode,
+            status="diverged" if found else "ok",
+            served=machine.served,
+            live=machine.live,
+            passed=dict(sorted(machine.passed.items())),
+            unused=unused,
+            divergences=found,
+            more_divergences=machine.more_divergences,
+            outcome=outcome,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form."""
+        update = self.outcome.to_json() if self.mode == "update" else {}
+        return {
+            "version": VERSION,
+            "mode": self.mode,
+            "status": self.status,
+            "counts": {
+                "served": self.served,
+                "live": self.live,
+                "passed": self.passed,
+                "divergences": len(self.divergences) + self.more_divergences,
+                "unused": self.unused,
+            },
+            "divergences": [one.to_json() for one in self.divergences],
+            **update,
+        }
+
+
+_SHOWN = 20
+
+
+class SessionEnd:
+    """What is done when no more calls come. ``left_over`` are the first of ``count`` recorded calls
+    that were not made.
+
+    It does not hold its session: a session that nothing but itself refers to is freed at once, and
+    does not wait for the garbage collector.
+    """
+
+    def __init__(self) -> None:
+        self.left_over: list[Divergence] = []
+        self.count = 0
+        self.manifest: Manifest | None = None
+        """Of what was written."""
+        self.outcome: UpdateOutcome | None = None
+        """What an update has changed."""
+
+    def come(
+        self,
+        session: Session,
+        parts: SessionResources,
+        error: BaseException | None,
+        *,
+        forked: bool,
+    ) -> None:
+        """Close ``parts`` of ``session``; ``error`` is what the body raised.
+
+        Raises :class:`DivergenceError` for what a replay has to complain about.
+        """
+        if session.mode == "update":
+            with session.lock:
+                self.outcome = session.machine.outcome()
+        if session.branching is not None:
+            self._end_branch(session, parts, session.branching, error, forked=forked)
+            return
+        if session.mode != "replay":
+            self._finish(session, parts, error, forked=forked)
+            return
+        try:
+            if error is None and not forked:
+                self._look_for_left_overs(session)
+        finally:
+            self._finish(session, parts, error or self._complaint(session), forked=forked)
+        complaint = self._complaint(session)
+        if complaint is not None:
+            raise complaint
+        if session.divergences():
+            session.warn(self._summary(session))
+
+    def _end_branch(
+        self,
+        session: Session,
+        parts: SessionResources,
+        branching: ForkedRun,
+        error: BaseException | None,
+        *,
+        forked: bool,
+    ) -> None:
+        """A run that was forked. One that did not come to the point leaves nothing behind."""
+        if forked or (branching.turned and session.poison is None):
+            left = [] if forked or error is not None else branching.left_behind()
+            self._finish(session, parts, error, forked=forked)
+            if left:
+                raise DivergenceError(left[0], render_divergences(left))
+            return
+        try:
+            if parts.sink is not None:
+                parts.sink.discard()
+            if error is not None and session.poison is None:
+                session.warn(f"the program failed before {branching.branch.point.line()}: no fork")
+                return
+            with session.lock:
+                problem = session.poison or branching.not_reached()
+        finally:
+            parts.close()
+        raise DivergenceError(problem, render_divergence(problem))
+
+    def _look_for_left_overs(self, session: Session) -> None:
+        if session.settings.unused == "allow" or session.poison is not None:
+            return
+        with session.lock:
+            self.left_over, self.count = session.machine.left_over(_SHOWN)
+
+    def _complaint(self, session: Session) -> DivergenceError | None:
+        if session.poison is not None:
+            return DivergenceError(session.poison, render_divergence(session.poison))
+        if self.left_over and session.settings.unused == "error":
+            return DivergenceError(self.left_over[0], self._summary(session))
+        return None
+
+    def _summary(self, session: Session) -> str:
+        text = render_divergences(session.divergences())
+        more = self.count - len(self.left_over)
+        return f"{text}\n… and {more:,} more recorded calls that were not made" if more else text
+
+    def _finish(
+        self,
+        session: Session,
+        parts: SessionResources,
+        error: BaseException | None,
+        *,
+        forked: bool,
+    ) -> None:
+        """What cannot be written is a warning: the program has run."""
+        try:
+            if parts.sink is not None and forked:
+                parts.sink.leave()
+            elif parts.sink is not None:
+                self._finish_sink(session, parts, parts.sink, error)
+        except ReenactError as problem:
+            hint = f"; hint: {problem.hint}" if problem.hint else ""
+            session.warn(f"{problem.message}{hint}")
+        finally:
+            parts.close()
+
+    def _finish_sink(
+        self, session: Session, parts: SessionResources, sink: Any, error: BaseException | None
+    ) -> None:
+        keeps = session.mode not in ("rewrite", "update") and session.settings.keeps_failed
+        if (error is not None or session.given_up) and not keeps:
+            path = session.settings.path
+            there = path is not None and path.exists()
+            sink.discard()
+            kept = "stays as it was" if there else "was not written"
+            session.warn(f"{path} {kept}, because {session.given_up or 'the run failed'}")
+            return
+        session.settle_kept()
+        if parts.copier is not None:
+            parts.copier.rest(_has_happened(session, parts))
+        failed = None if error is None else type(error).__name__
+        self.manifest = sink.finalize("ok" if failed is None else "error", failed)
+
+
+def _has_happened(session: Session, parts: SessionResources) -> Callable[[int], bool]:
+    """In a replay: was this event re-enacted? Asked of every seq when all has been read."""
+    with session.lock:
+        left = list(session.machine.unused())
+    unused = {event.seq for one in left for event in (one.opening, one.closing) if event}
+    unread = {(one.lane, f"{CHUNK}:{one.position}") for one in left}
+    order = session.conductor.order if session.settings.policy.match == "lane" else None
+
+    def has_happened(seq: int) -> bool:
+        if seq in unused or order is None or parts.reader is None:
+            return seq not in unused
+        event = parts.reader.at(seq)
+        if event.type != "nondeterministic" or event.data.get("source") != SCHEDULE:
+            return True
+        name = str(event.data.get("key"))
+        if (event.lane, name.rpartition(":")[0]) in unread:
+            return False
+        return not order.is_ahead((event.lane, name))
+
+    return has_happened

@@ -1,0 +1,3 @@
+"""Updates of a recording: unchanged calls are kept, changed or new ones are made live.
+
+Modes ``record_missing`` and ``update``."""

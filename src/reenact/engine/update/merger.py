@@ -1,0 +1,135 @@
+"""Merger of recorded and new calls: a recorded call that is requested again stays unchanged.
+
+Such a session is a recording in which some results come from the old recording. Deliveries are
+recorded again, at the positions where they happen now. Not thread-safe: the session's lock covers
+it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reenact.engine.call import CUT_OFF, Call, Decision, Entry, GoLive, Pass
+from reenact.engine.codecs import same_result
+from reenact.engine.decision.machine import Machine
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.recording.recorder import InFlightCall, Recorder
+from reenact.engine.request import request_of
+from reenact.format.event import Data, Event
+from reenact.policy.matching import Comparer
+
+if TYPE_CHECKING:
+    from reenact.store.copying import LateSink
+
+__all__ = ["RecordingMerger"]
+
+
+class RecordingMerger:
+    """Says what is kept. ``ordered``: the order of calls counts. Not thread-safe: the session's lock
+    covers it."""
+
+    def __init__(
+        self,
+        script: RecordedCalls,
+        late: LateSink,
+        machine: Machine,
+        comparer: Comparer,
+        *,
+        ordered: bool,
+    ) -> None:
+        self._script = script
+        self._late = late
+        self._machine = machine
+        self._comparer = comparer
+        self._ordered = ordered
+        self._reached: dict[str, int] = {}
+        self._has_moved = False
+
+    def decide(self, decision: Decision, opened: InFlightCall) -> Decision:
+        """A recorded call is kept, unless its answer never came: then it is made again, and what
+        was recorded inside of it is there."""
+        entry = None if isinstance(decision, (GoLive, Pass)) else decision.entry
+        if entry is None:
+            return decision
+        self._reach(entry)
+        if self._is_answered(entry):
+            opened.entry = entry
+            return decision
+        for event in dict.fromkeys((entry.opening, entry.closing)):
+            if event is not None:
+                self._late.leave_out(event.seq)
+        opened.inner = entry.inner
+        self._machine.served -= 1
+        self._machine.live += 1
+        if self._machine.changes is not None:
+            why = "its answer is not in the recording"
+            self._machine.changes.change(self._machine.made_again(entry, why))
+        return GoLive()
+
+    def _reach(self, entry: Entry) -> None:
+        """Calls of a lane that come in another order are the same calls, and another recording."""
+        if entry.seq < self._reached.get(entry.lane, 0):
+            self._has_moved = True
+        else:
+            self._reached[entry.lane] = entry.seq
+
+    def _is_answered(self, entry: Entry) -> bool:
+        closing = self._script.complete(entry)
+        if closing is None or entry.unanswered:
+            return False
+        return closing.data.get("ended") not in CUT_OFF
+
+    def free_lane(self, name: str) -> str:
+        """A lane for the inside of a tool in which nothing was recorded before."""
+        known = set(self._script.lane_names())
+        while name in known:
+            name = f"{name}.0"  # what is spawned there is numbered from 1
+        return name
+
+    def mark(self, call: Call, lane: str) -> Event | None:
+        """The recorded start or end of the run in ``lane``, where it is the same."""
+        entry = self._script.mark(call.type, lane)
+        if entry is None:
+            return None
+        recorded = self._comparer.key(request_of(call.type, entry.opening.data))
+        if recorded == self._machine.key(call):
+            return entry.opening
+        self._late.leave_out(entry.seq)
+        return None
+
+    def answer_or_new(self, opened: InFlightCall, fields: Data, recorder: Recorder) -> Data:
+        """The completing event of a call that was made again: the old one if it is the same."""
+        recorded = opened.answer or {}
+        if same_result(self._comparer, opened.call, fields, recorded):
+            return recorded
+        if self._machine.changes is not None and opened.entry is not None:
+            self._machine.served -= 1
+            self._machine.changes.change(self._difference(opened, opened.entry, fields, recorded))
+        return recorder.completing(opened, fields)
+
+    def _difference(
+        self, opened: InFlightCall, entry: Entry, fields: Data, recorded: Data
+    ) -> Divergence:
+        told = {"callId": recorded["callId"]} if "callId" in recorded else {}
+        lane = opened.lane.name
+        return self._machine.differs(entry, opened.call, opened.key, lane, told | fields)
+
+    def keep_inside(self, entry: Entry) -> None:
+        """``entry`` is a tool that was not run: what is recorded inside of it stays where it is."""
+        if entry.inner is None or entry.closing is None:
+            return
+        if self._script.is_passed_over(entry.inner):
+            self._late.copy_inside(entry.inner, entry.seq + 1, entry.closing.seq)
+
+    def settle(self) -> None:
+        """No more calls come. In an update what was not asked for is dropped, but for the insides
+        of tools that were not run, and for what ``reenact run`` says of the program."""
+        if self._machine.changes is None:
+            return
+        script, late = self._script, self._late
+        dropped = next(iter(self._machine.unused()), None) is not None
+        late.keep_of_rest(
+            lambda event: event.type == "run_end" or script.is_passed_over(event.lane),
+            counts=dropped or (self._has_moved and self._ordered),
+        )
