@@ -49,17 +49,21 @@ def _standing() -> list[Any]:
 
 def _left_in(session: Session) -> dict[str, int]:
     """What a session still holds, by name; nothing when all is well."""
-    conductor, rest, crew = session.conductor, session.conductor.rest, session.conductor.crew
+    scheduler, rest, crew = (
+        session.scheduler,
+        session.scheduler.quiescence,
+        session.scheduler.threads,
+    )
     held: dict[str, Sized] = {
-        "waiting": conductor.waiters.by_token,
-        "never": conductor.waiters.never,
-        "late": conductor.waiters.late,
+        "waiting": scheduler.waiters.by_token,
+        "never": scheduler.waiters.never,
+        "late": scheduler.waiters.late,
         "sleepers": rest._sleepers,
         "curious": rest._curious,
         "blocked": crew._blocked,
         "spawned": crew._spawned,
         "joiners": crew._joiners,
-        "under way": session._under_way,
+        "under way": session._in_flight,
     }
     return {name: len(things) for name, things in held.items() if things}
 
@@ -76,7 +80,7 @@ def test_a_program_leaves_nothing_in_its_session(program: Program, memory_path: 
     record(watched, memory_path / "c")
     replay(watched, memory_path / "c")
     assert [_left_in(session) for session in sessions] == [{}, {}]
-    assert [session.conductor.crew._jobs for session in sessions] == [0, 0]
+    assert [session.scheduler.threads._jobs for session in sessions] == [0, 0]
     for thread in set(threading.enumerate()) - threads:
         thread.join(60)  # anyio's workers go by themselves, after the end of their loop
         assert not thread.is_alive()

@@ -73,9 +73,9 @@ def test_a_long_wait_is_taken_in_steps_so_that_it_is_no_standstill() -> None:
     time = Time()
     with _replay(pace="recorded") as session:
         pace = _pace(session, time, 2_500)
-        before = session.conductor.progress().activity
+        before = session.scheduler.progress().activity
         pace.wait(0)
-        assert session.conductor.progress().activity >= before + 3
+        assert session.scheduler.progress().activity >= before + 3
     assert time.slept == [1.0, 1.0, 0.5]
 
 

@@ -72,7 +72,7 @@ def ask(
     if known is not None:
         return Reply(known)
     call = call_of(session, request, sketch)
-    if session.branching is not None:
+    if session.fork is not None:
         call, live = resent(session, request, call, live, resend)
     return Reply(fetch_response(session, call, live, codec, whole=whole))
 
@@ -97,7 +97,7 @@ async def ask_async(
         if known is not None:
             return _arrived(known)
         call = call_of(session, request, sketch)
-        if session.branching is not None:
+        if session.fork is not None:
             call, live = resent(session, request, call, live, resend)
         answer = await fetch_response_async(session, call, live, codec, whole=whole)
     if isinstance(answer, BufferedResponse):

@@ -41,7 +41,7 @@ def with_meaning(session: Session, call: Call, headers: Headers) -> Call:
     if asked is None:
         return call
     extra: Data = {"lens": asked.lens, "provider": asked.provider, "model": asked.model}
-    if session.writes or session.branching is not None:
+    if session.writes or session.fork is not None:
         extra |= {**call.extra, "inputHash": session.recorder.value_hash(asked.input)}
         if asked.tools is not None:
             extra["toolSchemaHash"] = session.recorder.value_hash(asked.tools)

@@ -38,7 +38,7 @@ def resent(
 ) -> tuple[Call, Any]:
     """``call`` and ``live`` as they are, or those of the request that is sent instead. Raises
     :class:`UsageError` where that cannot be done."""
-    branching = session.branching
+    branching = session.fork
     assert branching is not None
     other, said = request, list[str]()
     if branching.asks_otherwise(call):

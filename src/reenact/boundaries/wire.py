@@ -127,7 +127,7 @@ def call_of(session: Session, request: Request, sketch: Call | None = None) -> C
         compared["headers"] = sorted(found)
     compared |= describe(request.headers, request.body, request.content)
     extra: Data = {}
-    if session.writes or session.branching is not None:
+    if session.writes or session.fork is not None:
         extra["sent"] = _sent(request, url)
         if sketch.raw_hash:
             extra["rawHash"] = sketch.raw_hash

@@ -91,7 +91,7 @@ class _Maker:
     ) -> Any:
         """The same, and the arguments that the function gets if it is called."""
         call = self(args, kwargs, streams)
-        if session.branching is None:
+        if session.fork is None:
             return call, (args, kwargs)
         from reenact.engine.fork.argument_overrides import override_arguments  # few runs are forked
 

@@ -274,7 +274,7 @@ class RecordedDraws:
         if not session.is_active:
             return live()
         how = self._how(session, name)
-        if how != "run" or session.recorder.room.full is not None:
+        if how != "run" or session.recorder.budget.full is not None:
             self._write(lane)
             return (
                 live()
@@ -309,7 +309,7 @@ class RecordedDraws:
         session = self._session
         if not session.is_active:
             return live()
-        if self._how(session, name) != "run" or session.recorder.room.full is not None:
+        if self._how(session, name) != "run" or session.recorder.budget.full is not None:
             return live()
         if lane.side is None or not lane.side.admit(name):
             self._end_side(lane)
@@ -324,7 +324,7 @@ class RecordedDraws:
         session = self._session
         if not session.is_active or self._how(session, name) != "run":
             return
-        if session.recorder.room.full is not None:
+        if session.recorder.budget.full is not None:
             return
         if lane.side is None or not lane.side.take(name, value):
             self._end_side(lane)
@@ -479,15 +479,15 @@ def make_draws(session: Session) -> Draws:
     """How ``session``, which is being opened, keeps draws."""
     if session.mode == "off":
         return LiveDraws()
-    if session.branching is not None:
+    if session.fork is not None:
         from reenact.engine.fork.forked_run import ForkDraws  # few runs are forked
 
-        return ForkDraws(session, session.branching)
+        return ForkDraws(session, session.fork)
     if session.mode in ADDING_MODES:
         from reenact.engine.update.draws import UpdateDraws
 
-        assert session.late is not None
-        return UpdateDraws(session, session.late)
+        assert session.copy_sink is not None
+        return UpdateDraws(session, session.copy_sink)
     return RecordedDraws(session) if session.writes else ReplayedDraws(session)
 
 

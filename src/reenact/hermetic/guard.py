@@ -123,7 +123,7 @@ def holding() -> Session | None:
             return None
         if session.settings.policy.allow_passthrough:
             return None
-        if session.branching is not None and session.branching.goes_live:
+        if session.fork is not None and session.fork.goes_live:
             return None
     if session.mode == "off" or session.settings.boundaries is None:
         return None

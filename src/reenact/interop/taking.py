@@ -194,7 +194,7 @@ def _record(
     clock: _Stamps,
 ) -> tuple[int, Manifest | None]:
     parts = SessionResources(
-        clock, settings.redactor(), sink=sink, room=RecordingBudget(settings.policy)
+        clock, settings.redactor(), sink=sink, budget=RecordingBudget(settings.policy)
     )
     with Session(settings, parts) as session:
         for item, ts in zip(items, times, strict=True):

@@ -26,13 +26,13 @@ def show(stage: Stage, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[
         report.longrepr = _picture(stage, report, found)
     elif isinstance(error, ReenactError) and stage.session is None:
         report.longrepr = _picture(stage, report, error)
-    elif stage.session is not None and stage.session.poison is not None:
+    elif stage.session is not None and stage.session.failed_with is not None:
         from reenact.engine.divergence.text_renderer import render_divergence
 
         report.sections.append(
-            ("reenact: the test diverged", render_divergence(stage.session.poison))
+            ("reenact: the test diverged", render_divergence(stage.session.failed_with))
         )
-        _explain(stage, report, stage.session.poison)
+        _explain(stage, report, stage.session.failed_with)
 
 
 def _divergence_in(error: BaseException) -> DivergenceError | None:

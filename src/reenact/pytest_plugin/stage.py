@@ -179,7 +179,7 @@ class Stage:
         if self.error is not None:
             return
         try:
-            poison = None if self.session is None else self.session.poison
+            poison = None if self.session is None else self.session.failed_with
             if poison is not None:
                 from reenact.engine.divergence.text_renderer import render_divergence
 

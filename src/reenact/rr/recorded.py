@@ -58,7 +58,7 @@ def of_session(session: Session, key: str, kind: str | None, op: str | None) -> 
     Raises :class:`RrError` 2009 when there is none, 2012 when the session does not replay.
     """
     session.check_open()
-    if session.mode != "replay" or session.branching is not None:
+    if session.mode != "replay" or session.fork is not None:
         raise RrError(
             MODE_FORBIDS_NEXT,
             f"a session in the mode {session.mode} serves no streams by key",

@@ -63,7 +63,7 @@ class Serving:
         In a transcript what is new stands where it was missing. For look-ups the file keeps its
         order and what is new comes at its end: everything goes there at once.
         """
-        late = self._ready.parts.late
+        late = self._ready.parts.copy_sink
         if late is None or self._ready.mode != "record_missing":
             return None
         if self._ready.match_mode == "transcript":

@@ -140,8 +140,8 @@ class Forking:
     def plan(self) -> Plan:
         """Start the new recording. Everything that can be refused is refused here."""
         parts = self._parts = open_resources(self._settings)
-        assert parts.branch is not None
-        say(f"reenact: fork at {parts.branch.point.line()}")
+        assert parts.fork_plan is not None
+        say(f"reenact: fork at {parts.fork_plan.point.line()}")
         options = self._options
         return Plan(
             mode="replay",
@@ -155,7 +155,7 @@ class Forking:
             boundaries=options.boundaries,
             seal=not self._net,
             seed=self._seed,
-            fork=msgspec.structs.replace(options.at, at=parts.branch.point.seq),
+            fork=msgspec.structs.replace(options.at, at=parts.fork_plan.point.seq),
             into=str(self._folder),
         )
 
@@ -223,9 +223,9 @@ class Forking:
 
     def _say_not_reached(self, code: int) -> None:
         assert self._parts is not None
-        assert self._parts.branch is not None
+        assert self._parts.fork_plan is not None
         say_error(
-            f"the program ended (with {code}) before {self._parts.branch.point.line()}, where the "
+            f"the program ended (with {code}) before {self._parts.fork_plan.point.line()}, where the "
             "run was to be forked",
             "is it the recorded program? `reenact run --replay` says where they differ",
         )
@@ -234,8 +234,8 @@ class Forking:
         """Were there recorded calls before the point that nobody made?"""
         assert self._ledger is not None
         assert self._parts is not None
-        assert self._parts.branch is not None
-        left = left_before(self._settings, self._ledger, self._parts.branch.point.cut)
+        assert self._parts.fork_plan is not None
+        left = left_before(self._settings, self._ledger, self._parts.fork_plan.point.cut)
         for one in left[:1]:
             say(one)
         if left[1:]:

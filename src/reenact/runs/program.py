@@ -146,7 +146,7 @@ class _Program:
     def _report(self, *, ended: bool) -> Told:
         session = self._session
         report = session.report()
-        poison = session.poison
+        poison = session.failed_with
         # What comes after the one that ended a strict replay only follows from it.
         found = report.divergences if poison is None else [poison]
         return Told(

@@ -129,14 +129,14 @@ def _parts(
     old = source.reopen() if source is not None and settings.mode in READING_MODES else None
     redactor = _redactor(settings, old)
     parts = SessionResources(
-        clock, redactor, old, room=RecordingBudget(settings.policy, entries=len(old or ()))
+        clock, redactor, old, budget=RecordingBudget(settings.policy, entries=len(old or ()))
     )
     if settings.mode in ("off", "replay"):
         return parts, None
     sink = MemorySink(options=Options(redactor=redactor, warn=settings.warn))
     parts.sink = sink
     if settings.mode in ADDING_MODES:
-        parts.sink = parts.late = LateSink(
+        parts.sink = parts.copy_sink = LateSink(
             sink,
             old,
             warn=settings.warn,

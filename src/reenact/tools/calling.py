@@ -180,7 +180,7 @@ class Tool(Generic[P, R]):
         self, session: Session, call: Call, live: Callable[[], Any]
     ) -> tuple[Call, Callable[[], Any]]:
         """``call`` and ``live``, with other arguments where a run is forked with them."""
-        if session.branching is None:
+        if session.fork is None:
             return call, live
         call, other = overridden_tool_arguments(session, call)
         return call, live if other is None else lambda: self._run(other)

@@ -188,7 +188,7 @@ class Command:
             except subprocess.TimeoutExpired:
                 self._look_at_clock()
         if self._session is not None:
-            self._session.conductor.arrive(threading.get_ident())
+            self._session.scheduler.arrive(threading.get_ident())
 
     def _add(self, piece: bytes) -> None:
         with self.lock:

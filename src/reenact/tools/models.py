@@ -95,7 +95,7 @@ class _Asking:
         asked: Data = copy_value(self.form.arguments(args, kwargs))
         model = self._model or _model(asked) or self.function.__name__
         extra: Data = {"lens": LENS, "provider": self._provider, "model": model}
-        if session.writes or session.branching is not None:
+        if session.writes or session.fork is not None:
             hashed = session.recorder.value_hash
             tools = _tools(asked)
             extra["inputHash"] = hashed(_without_tools(asked))

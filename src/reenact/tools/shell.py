@@ -96,10 +96,10 @@ def _goes_on(running: Command, seen: Data) -> Data:
 def _wait_for_end(running: Command) -> None:
     """It has ended already, or is about to, as it did when it was recorded."""
     session = current()
-    if session is not None and session.paces and not running.ended.is_open:
+    if session is not None and session.tracks_order and not running.ended.is_open:
         with session.waiting_elsewhere():
             running.ended.wait()
-        session.conductor.awaken(session.runner())
+        session.scheduler.awaken(session.runner())
     running.ended.wait()
     if running.failure is not None:
         raise running.failure

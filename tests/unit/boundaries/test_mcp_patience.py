@@ -31,21 +31,21 @@ class Conductor:
             self.answered.set()
 
 
-def _session(mode: str, conductor: Conductor) -> Any:
-    return SimpleNamespace(mode=mode, conductor=conductor)
+def _session(mode: str, scheduler: Conductor) -> Any:
+    return SimpleNamespace(mode=mode, scheduler=scheduler)
 
 
 def test_a_replay_sees_that_somebody_is_at_work() -> None:
     async def main() -> None:
-        conductor = Conductor()
+        scheduler = Conductor()
 
         async def live() -> str:
-            await conductor.answered.wait()
+            await scheduler.answered.wait()
             return "at last"
 
-        assert await waited_for(_session("replay", conductor), live) == "at last"
-        assert conductor.signs >= 3
-        assert conductor.helpers == 0
+        assert await waited_for(_session("replay", scheduler), live) == "at last"
+        assert scheduler.signs >= 3
+        assert scheduler.helpers == 0
 
     asyncio.run(main())
 
@@ -85,12 +85,12 @@ def test_who_is_cancelled_cancels() -> None:
 
 def test_while_recording_nobody_is_told() -> None:
     async def main() -> None:
-        conductor = Conductor()
+        scheduler = Conductor()
 
         async def live() -> int:
             return 3
 
-        assert await waited_for(_session("record", conductor), live) == 3
-        assert conductor.signs == 0
+        assert await waited_for(_session("record", scheduler), live) == 3
+        assert scheduler.signs == 0
 
     asyncio.run(main())

@@ -34,7 +34,7 @@ class Stage:
         self.sink = MemorySink(options=options, **self._options)
         self.sink.start(memory_seed("default"))
         room = RecordingBudget(self.policy)
-        parts = SessionResources(start_clock(), redactor, sink=self.sink, room=room)
+        parts = SessionResources(start_clock(), redactor, sink=self.sink, budget=room)
         return Session(self._settings("record"), parts)
 
     def replaying(self, source: MemorySource | None = None, *, strict: bool = True) -> Session:

@@ -17,8 +17,10 @@ AGAIN = "If the change is intended, mode='update' makes again what differs, and 
 
 
 def hints(recorded: Any, asked: Any, rules: Rules | None = None) -> list[str]:
-    desk = Desk(rules)
-    found = desk.diagnosis.payload_mismatch(tool(7, "f", recorded), desk.ask_tool("f", asked), ())
+    loop_scheduler = Desk(rules)
+    found = loop_scheduler.diagnosis.payload_mismatch(
+        tool(7, "f", recorded), loop_scheduler.ask_tool("f", asked), ()
+    )
     return found.hint.split("\n")
 
 
@@ -27,16 +29,20 @@ def http(seq: int, request: dict[str, Any]) -> Any:
 
 
 def http_hints(recorded: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    desk = Desk()
-    ask = desk.ask("nondeterministic", {"source": "network", "op": "GET", "request": asked})
-    return desk.diagnosis.payload_mismatch(http(7, recorded), ask, ()).hint.split("\n")
+    loop_scheduler = Desk()
+    ask = loop_scheduler.ask(
+        "nondeterministic", {"source": "network", "op": "GET", "request": asked}
+    )
+    return loop_scheduler.diagnosis.payload_mismatch(http(7, recorded), ask, ()).hint.split("\n")
 
 
 def test_payload_mismatch_lists_every_place_and_the_rules_that_hid_some() -> None:
-    desk = Desk(Rules(ignore_paths=("$.args.id", "$.args.unused"), volatile=("durations",)))
-    found = desk.diagnosis.payload_mismatch(
+    loop_scheduler = Desk(
+        Rules(ignore_paths=("$.args.id", "$.args.unused"), volatile=("durations",))
+    )
+    found = loop_scheduler.diagnosis.payload_mismatch(
         tool(7, "search", {"q": "a", "n": [1, 2], "id": 1, "t": "5ms"}, "0.1"),
-        desk.ask_tool("search", {"q": "b", "n": [1, 2, 3], "id": 2, "t": "6ms"}, "0.1"),
+        loop_scheduler.ask_tool("search", {"q": "b", "n": [1, 2, 3], "id": 2, "t": "6ms"}, "0.1"),
         (),
     )
     assert found.code == "event_payload_mismatch"
@@ -62,10 +68,10 @@ def test_payload_mismatch_lists_every_place_and_the_rules_that_hid_some() -> Non
 
 
 def test_fifty_places_are_shown_and_the_rest_is_counted() -> None:
-    desk = Desk()
-    found = desk.diagnosis.payload_mismatch(
+    loop_scheduler = Desk()
+    found = loop_scheduler.diagnosis.payload_mismatch(
         tool(7, "f", dict.fromkeys(map(str, range(70)), 1)),
-        desk.ask_tool("f", dict.fromkeys(map(str, range(70)), 2)),
+        loop_scheduler.ask_tool("f", dict.fromkeys(map(str, range(70)), 2)),
         (),
     )
     assert (len(found.paths), found.more_paths) == (50, 20)
@@ -173,19 +179,21 @@ def test_a_member_called_url_may_be_anything(now: Any) -> None:
     ],
 )  # fmt: skip
 def test_where_the_same_call_is(seq: int, lane: str, used: bool, hint: str) -> None:
-    desk = Desk()
-    ask, recorded = desk.ask_tool("f", {"q": "x"}), tool(7, "f", {"q": "y"})
+    loop_scheduler = Desk()
+    ask, recorded = loop_scheduler.ask_tool("f", {"q": "x"}), tool(7, "f", {"q": "y"})
     candidates = [(recorded, False), (tool(seq, "f", {"q": "x"}, lane), used)]
-    found = desk.diagnosis.payload_mismatch(recorded, ask, candidates)
+    found = loop_scheduler.diagnosis.payload_mismatch(recorded, ask, candidates)
     assert found.hint.split("\n")[0] == hint
     assert [(one.seq, one.score, one.used) for one in found.nearest] == [(seq, 1.0, used)]
 
 
 def test_type_mismatch() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     recorded = event(7, "llm_request", {"provider": "p", "model": "m", "inputHash": "h"})
-    found = desk.diagnosis.type_mismatch(
-        recorded, desk.ask_tool("search", {"q": "x"}), [(tool(8, "search", {"q": "x"}), False)]
+    found = loop_scheduler.diagnosis.type_mismatch(
+        recorded,
+        loop_scheduler.ask_tool("search", {"q": "x"}),
+        [(tool(8, "search", {"q": "x"}), False)],
     )
     assert (found.code, found.event_seq, found.paths) == ("event_type_mismatch", 7, [])
     assert found.detail == (
@@ -207,9 +215,9 @@ def test_type_mismatch() -> None:
     ],
 )
 def test_beyond_the_recording(draws: bool, code: str, detail: str) -> None:
-    desk = Desk()
-    ask = desk.ask("nondeterministic", {"source": "clock", "key": "time.time"}, "0.4")
-    found = desk.diagnosis.unexpected(ask, (), draws=draws)
+    loop_scheduler = Desk()
+    ask = loop_scheduler.ask("nondeterministic", {"source": "clock", "key": "time.time"}, "0.4")
+    found = loop_scheduler.diagnosis.unexpected(ask, (), draws=draws)
     assert (found.code, found.detail, found.lane) == (code, detail, "0.4")
     assert (found.expected, found.event_seq) == (None, None)
 
@@ -222,10 +230,10 @@ def test_missing() -> None:
 
 
 def test_stalled_names_both_sides_and_carries_the_stack() -> None:
-    desk = Desk()
-    found = desk.diagnosis.stalled(
+    loop_scheduler = Desk()
+    found = loop_scheduler.diagnosis.stalled(
         tool(7, "f", {}, "0.1"),
-        desk.ask_tool("g", {}, "0.2"),
+        loop_scheduler.ask_tool("g", {}, "0.2"),
         stack="File 'a.py', line 3\n  password=hunter2",
         why="nothing else can happen",
     )
@@ -253,8 +261,8 @@ def test_a_long_stack_keeps_its_end() -> None:
 
 
 def test_cancelled() -> None:
-    desk = Desk()
-    found = desk.diagnosis.cancelled(tool(7, "f", {}), desk.ask_tool("f", {}))
+    loop_scheduler = Desk()
+    found = loop_scheduler.diagnosis.cancelled(tool(7, "f", {}), loop_scheduler.ask_tool("f", {}))
     assert (found.code, found.flags) == ("event_missing", ["cancelled"])
     assert found.detail == (
         "The recording has an answer for the tool call f (event 7), and the program cancelled it."
@@ -262,10 +270,12 @@ def test_cancelled() -> None:
 
 
 def test_a_withheld_payload_cannot_be_compared_and_says_so() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     withheld = {"digest": "sha256:x", "size": 5, "reason": "secret-like text: shape.x"}
     recorded = event(7, "tool_call", {"withheld": withheld})
-    found = desk.diagnosis.payload_mismatch(recorded, desk.ask_tool("f", {}), ())
+    found = loop_scheduler.diagnosis.payload_mismatch(
+        recorded, loop_scheduler.ask_tool("f", {}), ()
+    )
     assert found.detail == (
         "The tool call f cannot be compared with event 7 of the recording, "
         "whose payload was withheld."
@@ -275,16 +285,18 @@ def test_a_withheld_payload_cannot_be_compared_and_says_so() -> None:
 
 
 def test_redacted_data_is_flagged() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     recorded = tool(7, "f", {"password": "***REDACTED:0123456789ab***", "q": 1})
-    ask = desk.ask_tool("f", {"password": "hunter2", "q": 2})
-    found = desk.diagnosis.payload_mismatch(recorded, ask, ())
+    ask = loop_scheduler.ask_tool("f", {"password": "hunter2", "q": 2})
+    found = loop_scheduler.diagnosis.payload_mismatch(recorded, ask, ())
     assert ([gap.path for gap in found.paths], found.flags) == (["$.args.q"], ["redacted"])
 
 
 def test_the_same_request_with_a_key_of_its_own() -> None:
-    desk = Desk()
-    found = desk.diagnosis.payload_mismatch(tool(7, "f", {}), desk.ask_tool("f", {}), ())
+    loop_scheduler = Desk()
+    found = loop_scheduler.diagnosis.payload_mismatch(
+        tool(7, "f", {}), loop_scheduler.ask_tool("f", {}), ()
+    )
     assert found.detail == (
         "The tool call f and event 7 of the recording have the same request and different keys."
     )
@@ -292,11 +304,11 @@ def test_the_same_request_with_a_key_of_its_own() -> None:
 
 def test_a_secret_that_would_show_hides_everything() -> None:
     """The last line of defence: what is no token in its text may be one where the text is cut."""
-    desk = Desk()
+    loop_scheduler = Desk()
     token = "gh" + "p_" + "A1b2C3d4" * 5
     text = "a" * 5_000 + token + "-" * (200 - len(token))
-    ask = desk.ask_tool("f", {"q": text + "new"})
-    found = desk.diagnosis.payload_mismatch(tool(7, "f", {"q": text + "old"}), ask, ())
+    ask = loop_scheduler.ask_tool("f", {"q": text + "new"})
+    found = loop_scheduler.diagnosis.payload_mismatch(tool(7, "f", {"q": text + "old"}), ask, ())
     assert token not in str(found.to_json())
     assert found.detail == "What differs is not shown, because text in it looks like a secret."
     assert (found.code, found.event_seq, found.more_paths) == ("event_payload_mismatch", 7, 1)
@@ -305,11 +317,11 @@ def test_a_secret_that_would_show_hides_everything() -> None:
 
 def test_both_sides_of_a_model_call_name_the_model() -> None:
     """Also where only what was sent is compared."""
-    desk = Desk()
+    loop_scheduler = Desk()
     data = {"provider": "p", "model": "small", "lens": "chat", "request": {"body": {"n": 1}}}
-    asked = desk.ask("llm_request", {"request": {"body": {"n": 2}}})
+    asked = loop_scheduler.ask("llm_request", {"request": {"body": {"n": 2}}})
     ask = msgspec.structs.replace(asked, operation="p/large")
-    found = desk.diagnosis.payload_mismatch(event(7, "llm_request", data), ask, ())
+    found = loop_scheduler.diagnosis.payload_mismatch(event(7, "llm_request", data), ask, ())
     assert found.expected is not None
     assert found.observed is not None
     assert (found.expected.operation, found.observed.operation) == ("p/small", "p/large")
@@ -318,9 +330,11 @@ def test_both_sides_of_a_model_call_name_the_model() -> None:
 
 
 def test_expected_is_the_complete_envelope_of_the_recorded_event() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     recorded = tool(7, "search", {"q": "a"}, "0.1")
-    found = desk.diagnosis.payload_mismatch(recorded, desk.ask_tool("search", {"q": "b"}), ())
+    found = loop_scheduler.diagnosis.payload_mismatch(
+        recorded, loop_scheduler.ask_tool("search", {"q": "b"}), ()
+    )
     said = found.to_json()["expected"]
     envelope = recorded.to_json()
     assert {name: said[name] for name in envelope} == envelope
@@ -328,7 +342,7 @@ def test_expected_is_the_complete_envelope_of_the_recorded_event() -> None:
 
 
 def test_expected_of_a_call_that_was_answered_has_what_came_back() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     answered = {
         "source": "network",
         "op": "GET",
@@ -336,9 +350,11 @@ def test_expected_of_a_call_that_was_answered_has_what_came_back() -> None:
         "request": {"n": 1},
         "response": "x" * 9_000,
     }
-    found = desk.diagnosis.payload_mismatch(
+    found = loop_scheduler.diagnosis.payload_mismatch(
         event(7, "nondeterministic", answered),
-        desk.ask("nondeterministic", {"source": "network", "op": "GET", "request": {"n": 2}}),
+        loop_scheduler.ask(
+            "nondeterministic", {"source": "network", "op": "GET", "request": {"n": 2}}
+        ),
         (),
     )
     assert found.expected is not None
@@ -351,12 +367,12 @@ def test_expected_of_a_call_that_was_answered_has_what_came_back() -> None:
 
 
 def test_secrets_of_a_recorded_answer_are_not_shown() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     secret = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
     answered = {"source": "network", "key": "k", "request": {"n": 1}, "response": {"token": secret}}
-    found = desk.diagnosis.payload_mismatch(
+    found = loop_scheduler.diagnosis.payload_mismatch(
         event(7, "nondeterministic", answered),
-        desk.ask("nondeterministic", {"source": "network", "request": {"n": 2}}),
+        loop_scheduler.ask("nondeterministic", {"source": "network", "request": {"n": 2}}),
         (),
     )
     assert secret not in str(found.to_json())

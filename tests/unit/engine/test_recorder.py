@@ -54,16 +54,16 @@ def _tool(**more: Any) -> Call:
     return Call(**{"type": "tool_call", "nests": True, **fields, **more})
 
 
-def _complete(desk: Desk, opened: InFlightCall, **fields: Any) -> None:
-    desk.recorder.complete(opened, desk.recorder.completing(opened, fields))
+def _complete(loop_scheduler: Desk, opened: InFlightCall, **fields: Any) -> None:
+    loop_scheduler.recorder.complete(opened, loop_scheduler.recorder.completing(opened, fields))
 
 
 def test_a_call_of_one_event_is_written_when_it_completes() -> None:
-    desk = Desk()
-    opened = desk.recorder.open(desk.opened())
-    assert desk.data() == []
-    _complete(desk, opened, response={"y": 2})
-    [data] = desk.data()
+    loop_scheduler = Desk()
+    opened = loop_scheduler.recorder.open(loop_scheduler.opened())
+    assert loop_scheduler.data() == []
+    _complete(loop_scheduler, opened, response={"y": 2})
+    [data] = loop_scheduler.data()
     assert data["source"] == "network"
     assert data["op"] == "get"
     assert data["request"] == {"x": 1}
@@ -73,12 +73,12 @@ def test_a_call_of_one_event_is_written_when_it_completes() -> None:
 
 
 def test_a_pair_is_written_when_it_starts_and_when_it_completes() -> None:
-    desk = Desk()
-    opened = desk.opened("tool")
+    loop_scheduler = Desk()
+    opened = loop_scheduler.opened("tool")
     opened.inner = "0.1"
-    desk.recorder.open(opened)
-    _complete(desk, opened, ok=True, result=3)
-    opening, closing = desk.sink.events
+    loop_scheduler.recorder.open(opened)
+    _complete(loop_scheduler, opened, ok=True, result=3)
+    opening, closing = loop_scheduler.sink.events
     assert opening.data == {
         "name": "f",
         "args": {"a": 1},
@@ -91,36 +91,38 @@ def test_a_pair_is_written_when_it_starts_and_when_it_completes() -> None:
 
 
 def test_the_callers_id_of_a_call_is_kept() -> None:
-    desk = Desk()
-    opened = desk.recorder.open(desk.opened("tool", call_id="toolu_1", extra={"note": "n"}))
-    _complete(desk, opened, ok=True)
-    opening, closing = desk.data()
+    loop_scheduler = Desk()
+    opened = loop_scheduler.recorder.open(
+        loop_scheduler.opened("tool", call_id="toolu_1", extra={"note": "n"})
+    )
+    _complete(loop_scheduler, opened, ok=True)
+    opening, closing = loop_scheduler.data()
     assert (opening["callId"], opening["note"]) == ("toolu_1", "n")
     assert closing["callId"] == "toolu_1"
 
 
 def test_positions_are_written_only_where_the_order_of_the_log_is_another() -> None:
-    desk = Desk()
-    slow, quick, last = desk.opened(), desk.opened(), desk.opened()
+    loop_scheduler = Desk()
+    slow, quick, last = loop_scheduler.opened(), loop_scheduler.opened(), loop_scheduler.opened()
     for opened in (quick, slow, last):
-        _complete(desk, opened, response=None)
-    assert [data.get("position") for data in desk.data()] == [1, 0, None]
+        _complete(loop_scheduler, opened, response=None)
+    assert [data.get("position") for data in loop_scheduler.data()] == [1, 0, None]
 
 
 def test_the_hash_of_a_secret_is_not_written() -> None:
     """A short secret could be guessed from its hash."""
-    desk = Desk()
-    _complete(desk, desk.opened(), response={"password": "1234"})
-    _complete(desk, desk.opened(), response={"password": "5678"})
-    first, second = desk.data()
+    loop_scheduler = Desk()
+    _complete(loop_scheduler, loop_scheduler.opened(), response={"password": "1234"})
+    _complete(loop_scheduler, loop_scheduler.opened(), response={"password": "5678"})
+    first, second = loop_scheduler.data()
     assert first["response"] == second["response"]
     assert first["valueHash"] == second["valueHash"]
 
 
 def test_deliveries_are_named() -> None:
-    desk = Desk()
-    desk.recorder.delivery("0.1", "timer:3")
-    [event] = desk.sink.events
+    loop_scheduler = Desk()
+    loop_scheduler.recorder.delivery("0.1", "timer:3")
+    [event] = loop_scheduler.sink.events
     assert event.lane == "0.1"
     assert (event.data["source"], event.data["key"]) == ("schedule", "timer:3")
 
@@ -138,7 +140,7 @@ class Late(Desk):
         self.late = LateSink(self.new, self.old, rest_fields={"position": None})
         self.late.start(memory_seed("default"))
         room = RecordingBudget(Policy(id="p"))
-        self.recorder = Recorder(self.late, start_clock(), self.redactor, room, late=self.late)
+        self.recorder = Recorder(self.late, start_clock(), self.redactor, room, copy_sink=self.late)
 
     def _old(self) -> MemorySource:
         one = {"source": "network", "key": "k1", "valueHash": "h", "request": {"x": 1}}
@@ -175,61 +177,67 @@ class Late(Desk):
         return [event.data for event in self.new.events]
 
 
-def _keep(desk: Late, opened: InFlightCall) -> None:
+def _keep(loop_scheduler: Late, opened: InFlightCall) -> None:
     assert opened.answer is not None
-    desk.recorder.complete(opened, opened.answer)
+    loop_scheduler.recorder.complete(opened, opened.answer)
 
 
 def test_what_is_kept_alone_writes_nothing() -> None:
-    desk = Late()
-    opened = desk.recorder.open(desk.kept(1))
-    _keep(desk, opened)
-    desk.recorder.delivery("0", "timer:1")
-    assert desk.finished() == []
+    loop_scheduler = Late()
+    opened = loop_scheduler.recorder.open(loop_scheduler.kept(1))
+    _keep(loop_scheduler, opened)
+    loop_scheduler.recorder.delivery("0", "timer:1")
+    assert loop_scheduler.finished() == []
 
 
 def test_what_is_kept_gets_the_position_that_it_has_now() -> None:
-    desk = Late()
-    two, one = desk.kept(2), desk.kept(1)
-    new = desk.opened()
-    desk.recorder.complete(new, desk.recorder.completing(new, {"response": 7}))
+    loop_scheduler = Late()
+    two, one = loop_scheduler.kept(2), loop_scheduler.kept(1)
+    new = loop_scheduler.opened()
+    loop_scheduler.recorder.complete(new, loop_scheduler.recorder.completing(new, {"response": 7}))
     for opened in (two, one):
-        _keep(desk, opened)
-    places = [(data["key"], data.get("position")) for data in desk.finished() if "key" in data]
+        _keep(loop_scheduler, opened)
+    places = [
+        (data["key"], data.get("position")) for data in loop_scheduler.finished() if "key" in data
+    ]
     assert places[:3] == [("sha256:key", 2), ("k2", 0), ("k1", 1)]
 
 
 def test_a_kept_pair_is_copied_opening_first() -> None:
-    desk = Late()
-    opened = desk.recorder.open(desk.kept(3, closing=4))
-    new = desk.opened()
-    desk.recorder.complete(new, desk.recorder.completing(new, {"response": 7}))
-    _keep(desk, opened)
-    written = desk.finished()
+    loop_scheduler = Late()
+    opened = loop_scheduler.recorder.open(loop_scheduler.kept(3, closing=4))
+    new = loop_scheduler.opened()
+    loop_scheduler.recorder.complete(new, loop_scheduler.recorder.completing(new, {"response": 7}))
+    _keep(loop_scheduler, opened)
+    written = loop_scheduler.finished()
     assert [data.get("name", data.get("op", data.get("result"))) for data in written[:3]] == [
         "f",
         "get",
         1,
     ]
-    assert desk.new.events[2].parent == 1
+    assert loop_scheduler.new.events[2].parent == 1
 
 
 def test_another_end_replaces_the_recorded_one() -> None:
-    desk = Late()
-    opened = desk.recorder.open(desk.kept(3, closing=4))
-    desk.recorder.complete(opened, {"callId": "c", "ok": False, "cancelled": True})
-    results = [data for data in desk.finished() if "ok" in data]
+    loop_scheduler = Late()
+    opened = loop_scheduler.recorder.open(loop_scheduler.kept(3, closing=4))
+    loop_scheduler.recorder.complete(opened, {"callId": "c", "ok": False, "cancelled": True})
+    results = [data for data in loop_scheduler.finished() if "ok" in data]
     assert results == [{"callId": "c", "name": "f", "ok": False, "cancelled": True}]
 
 
 def test_deliveries_are_written_with_what_is_new() -> None:
-    desk = Late()
-    opened = desk.kept(1)
-    _keep(desk, opened)
-    desk.recorder.delivery("0", "timer:1")
-    new = desk.opened()
-    desk.recorder.complete(new, desk.recorder.completing(new, {"response": 7}))
-    assert [data["key"] for data in desk.finished()[:3]] == ["k1", "timer:1", "sha256:key"]
+    loop_scheduler = Late()
+    opened = loop_scheduler.kept(1)
+    _keep(loop_scheduler, opened)
+    loop_scheduler.recorder.delivery("0", "timer:1")
+    new = loop_scheduler.opened()
+    loop_scheduler.recorder.complete(new, loop_scheduler.recorder.completing(new, {"response": 7}))
+    assert [data["key"] for data in loop_scheduler.finished()[:3]] == [
+        "k1",
+        "timer:1",
+        "sha256:key",
+    ]
 
 
 # Budgets
@@ -237,61 +245,61 @@ def test_deliveries_are_written_with_what_is_new() -> None:
 
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_brief_event_has_no_request(brief: bool) -> None:
-    desk = Desk()
-    opened = desk.opened()
-    data = desk.recorder.completing(opened, {"error": {}}, brief=brief)
+    loop_scheduler = Desk()
+    opened = loop_scheduler.opened()
+    data = loop_scheduler.recorder.completing(opened, {"error": {}}, brief=brief)
     assert ("request" in data) is not brief
-    tool = desk.opened("tool", extra={"note": "n"})
-    desk.recorder.open(tool, brief=brief)
-    assert (desk.data()[0]["args"] is None) is brief
-    assert ("note" in desk.data()[0]) is not brief
+    tool = loop_scheduler.opened("tool", extra={"note": "n"})
+    loop_scheduler.recorder.open(tool, brief=brief)
+    assert (loop_scheduler.data()[0]["args"] is None) is brief
+    assert ("note" in loop_scheduler.data()[0]) is not brief
 
 
 def test_nothing_more_is_delivered_when_the_recording_is_full() -> None:
-    desk = Desk(Policy(id="p", budgets=Budgets(entries=0)))
-    assert desk.recorder.room.admit({}) is not None
-    desk.recorder.delivery("0", "timer:1")
-    assert desk.data() == []
+    loop_scheduler = Desk(Policy(id="p", budgets=Budgets(entries=0)))
+    assert loop_scheduler.recorder.budget.admit({}) is not None
+    loop_scheduler.recorder.delivery("0", "timer:1")
+    assert loop_scheduler.data() == []
 
 
 # Pieces of streams
 
 
-def _told(desk: Desk) -> list[tuple[str, int]]:
-    return [(data["key"], data.get("count", 1)) for data in desk.data() if "key" in data]
+def _told(loop_scheduler: Desk) -> list[tuple[str, int]]:
+    return [(data["key"], data.get("count", 1)) for data in loop_scheduler.data() if "key" in data]
 
 
 def test_pieces_that_follow_each_other_are_told_with_the_next_event() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     for number in range(3):
-        desk.recorder.delivery("0", f"chunk:0:{number}")
-    assert desk.data() == []
-    _complete(desk, desk.recorder.open(desk.opened()), response=1)
-    assert _told(desk) == [("chunk:0:0", 3), ("sha256:key", 1)]
+        loop_scheduler.recorder.delivery("0", f"chunk:0:{number}")
+    assert loop_scheduler.data() == []
+    _complete(loop_scheduler, loop_scheduler.recorder.open(loop_scheduler.opened()), response=1)
+    assert _told(loop_scheduler) == [("chunk:0:0", 3), ("sha256:key", 1)]
 
 
 @pytest.mark.parametrize(
     "other", [("0", "chunk:1:0"), ("0.1", "chunk:0:1"), ("0", "chunk:0:2"), ("0", "timer:1")]
 )
 def test_another_delivery_ends_a_run(other: tuple[str, str]) -> None:
-    desk = Desk()
-    desk.recorder.delivery("0", "chunk:0:0")
-    desk.recorder.delivery(*other)
-    desk.recorder.tell_run()
-    assert _told(desk) == [("chunk:0:0", 1), (other[1], 1)]
+    loop_scheduler = Desk()
+    loop_scheduler.recorder.delivery("0", "chunk:0:0")
+    loop_scheduler.recorder.delivery(*other)
+    loop_scheduler.recorder.tell_run()
+    assert _told(loop_scheduler) == [("chunk:0:0", 1), (other[1], 1)]
 
 
 def test_a_run_that_is_too_long_goes_on_as_another() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     for number in range(LONGEST_RUN + 2):
-        desk.recorder.delivery("0", f"chunk:0:{number}")
-    desk.recorder.tell_run()
-    assert _told(desk) == [("chunk:0:0", LONGEST_RUN), (f"chunk:0:{LONGEST_RUN}", 2)]
+        loop_scheduler.recorder.delivery("0", f"chunk:0:{number}")
+    loop_scheduler.recorder.tell_run()
+    assert _told(loop_scheduler) == [("chunk:0:0", LONGEST_RUN), (f"chunk:0:{LONGEST_RUN}", 2)]
 
 
 def test_a_forked_child_does_not_tell_what_its_parent_was_given() -> None:
-    desk = Desk()
-    desk.recorder.delivery("0", "chunk:0:0")
-    desk.recorder.after_fork()
-    desk.recorder.tell_run()
-    assert desk.data() == []
+    loop_scheduler = Desk()
+    loop_scheduler.recorder.delivery("0", "chunk:0:0")
+    loop_scheduler.recorder.after_fork()
+    loop_scheduler.recorder.tell_run()
+    assert loop_scheduler.data() == []

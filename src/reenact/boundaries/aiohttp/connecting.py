@@ -91,7 +91,7 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
             closing = original(self, **kwargs)
         finally:
             leave_session(token)
-        return _Held(closing, session.running_desk())
+        return _Held(closing, session.running_loop_scheduler())
 
     return close
 

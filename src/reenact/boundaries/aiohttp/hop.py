@@ -93,7 +93,7 @@ class Hop(ResponseHandler):
     @property
     def has_diverged(self) -> bool:
         """Has the session come to its end before its program?"""
-        return self._session.poison is not None
+        return self._session.failed_with is not None
 
     def close(self) -> None:
         self.transport = None

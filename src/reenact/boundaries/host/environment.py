@@ -141,7 +141,7 @@ def _getitem(original: _Method) -> _Method:
         if session is None:
             return original(self, key)
         name = key if type(key) is str and key.isascii() else os.fsdecode(encoded)
-        told = session.told or told_in(session)
+        told = session.host_facts or told_in(session)
         if not _is_fact(session, told, name):
             return original(self, key)
         found = _value(session, told, self, encoded, name)

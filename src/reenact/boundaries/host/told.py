@@ -95,10 +95,10 @@ def check_allowed(session: Session, module: dict[str, Any]) -> None:
 
 def told_in(session: Session) -> Told:
     """What the program of ``session`` knows."""
-    found: Told | None = session.told
+    found: Told | None = session.host_facts
     if found is None:
         with session.lock:  # another thread may be first
-            found = session.told = session.told or Told()
+            found = session.host_facts = session.host_facts or Told()
     return found
 
 

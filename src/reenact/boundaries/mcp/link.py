@@ -112,7 +112,11 @@ class Link:
 
     async def _outside(self, act: Callable[[], Awaitable[Any]]) -> Any:
         return await live_tasks.live_call(
-            self.session.running_desk(), act, asyncio.Future.result, lambda _: None, paced=False
+            self.session.running_loop_scheduler(),
+            act,
+            asyncio.Future.result,
+            lambda _: None,
+            paced=False,
         )
 
     # What the program says
@@ -188,7 +192,7 @@ class Link:
                 session.complete(opened, session.unanswered(opened, "cancelled", turns=turns))
 
         return await live_tasks.live_call(
-            session.running_desk(), live, asyncio.Future.result, cancelled, paced=False
+            session.running_loop_scheduler(), live, asyncio.Future.result, cancelled, paced=False
         )
 
     def _cancel(self, data: Data) -> None:

@@ -16,15 +16,15 @@ async def waited_for(session: Session, live: Callable[[], Coroutine[Any, Any, An
     listens to the server waits, too."""
     if session.mode != "replay":
         return await live()
-    conductor = session.conductor
+    scheduler = session.scheduler
     task = asyncio.ensure_future(live())
     try:
         while not task.done():
-            conductor.helper_comes()
+            scheduler.helper_comes()
             try:
-                await asyncio.wait([task], timeout=conductor.patience / 4)
+                await asyncio.wait([task], timeout=scheduler.patience / 4)
             finally:
-                conductor.helper_goes()
+                scheduler.helper_goes()
         return task.result()
     finally:
         task.cancel()

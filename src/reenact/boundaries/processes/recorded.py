@@ -127,7 +127,7 @@ class Recorded(Relay):
 
     def _check_size(self, more: int) -> None:
         """Raises when the policy's budgets have no room for so much of one answer."""
-        room = self.session.recorder.room
+        room = self.session.recorder.budget
         if room.measures:
             size = more + len(self.account.told) + sum(map(len, self.account.said.values()))
             refusal = room.over_answer(size)

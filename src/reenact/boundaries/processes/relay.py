@@ -162,12 +162,12 @@ class Relay:
     def reading(self, *streams: int) -> Iterator[None]:
         """In the block the program waits for what the process says in ``streams``."""
         session, gate = self.session, Gate()
-        if session.paces and self.fds:
+        if session.tracks_order and self.fds:
             reader = session.runner()
             self._readers.update(dict.fromkeys(streams, reader))
             self._waiting.update(dict.fromkeys(streams, gate))
-            if session.conductor.rest.is_busy(_ident()):
-                session.conductor.arrive(reader)
+            if session.scheduler.quiescence.is_busy(_ident()):
+                session.scheduler.arrive(reader)
         try:
             yield
         finally:
@@ -176,11 +176,11 @@ class Relay:
     def wait(self, seconds: float | None = None) -> bool:
         """Has the process ended, after at most so many seconds? The program waits for it."""
         session = self.session
-        if session.paces and not self.ended.is_open:
+        if session.tracks_order and not self.ended.is_open:
             self.owner = session.runner()
             with session.waiting_elsewhere():
                 self.ended.wait(seconds)
-            session.conductor.awaken(self.owner)
+            session.scheduler.awaken(self.owner)
         elif not self.ended.is_open:
             self.ended.wait(seconds)
         if self.failure is not None:
@@ -194,8 +194,8 @@ class Relay:
         """When the program is at rest, do ``note``, which writes down what comes next."""
         session = self.session
         self.wait_until_connected()
-        if session.paces:
-            session.conductor.hand_over(_ident(), note)  # which gives the lock up while it waits
+        if session.tracks_order:
+            session.scheduler.hand_over(_ident(), note)  # which gives the lock up while it waits
         else:
             with session.lock:
                 note()
@@ -203,21 +203,21 @@ class Relay:
     def pass_on(self, act: Callable[[], None], stream: int, *, seen: bool) -> None:
         """Do ``act``, which gives the program something, if that is ``seen`` by it. We are busy
         with it; then whoever reads ``stream`` is."""
-        session, conductor = self.session, self.session.conductor
+        session, scheduler = self.session, self.session.scheduler
         owner = self._readers.get(stream, self.owner)
-        if not session.paces:
+        if not session.tracks_order:
             act()
         elif not seen:
-            with conductor.thread_starts():
+            with scheduler.thread_starts():
                 act()
-            conductor.arrive(_ident())
+            scheduler.arrive(_ident())
         elif isinstance(owner, int):
             # First: it may have done with it before we go on. We are busy until it has woken up.
             with session.lock:
-                conductor.given(owner)
-                conductor.awaken(_ident())
+                scheduler.given(owner)
+                scheduler.awaken(_ident())
             self._wake(act, self._waiting.pop(stream, None))
-            conductor.arrive(_ident())
+            scheduler.arrive(_ident())
         else:
             owner.put(act)
 
@@ -225,7 +225,7 @@ class Relay:
         if waiting is None:
             act()
             return
-        with self.session.conductor.thread_starts():
+        with self.session.scheduler.thread_starts():
             act()
             waiting.wait(_WAKING)
 

@@ -62,7 +62,7 @@ class Replayed(Relay):
     def start(self, pid: int) -> None:
         """The stand-in is process ``pid``."""
         self.session.begin(self.opened, self._abandoned)
-        self.session.conductor.helper_comes()  # before the program goes on: it may wait for us
+        self.session.scheduler.helper_comes()  # before the program goes on: it may wait for us
         self.begin(pid, self._emit, *([] if self._source is None else [self._listen]))
 
     def fail(self, error: BaseException) -> None:
@@ -93,14 +93,14 @@ class Replayed(Relay):
 
     def _wait_for_causes(self, turn: Turn) -> None:
         """What the recorded process had been told and sent by then, the stand-in has, too."""
-        conductor = self.session.conductor
-        before = conductor.progress()
+        scheduler = self.session.scheduler
+        before = scheduler.progress()
         with self._changed:
             while not self._has_causes(turn):
                 self.session.check_open()
-                if not self._changed.wait(conductor.patience) and conductor.is_quiet_since(before):
+                if not self._changed.wait(scheduler.patience) and scheduler.is_quiet_since(before):
                     break
-                before = conductor.progress()
+                before = scheduler.progress()
             causes = self._has_causes(turn)
         self._compare(turn)
         if not causes:
@@ -148,7 +148,7 @@ class Replayed(Relay):
         except SessionClosed:
             self._abandoned()
         finally:
-            self.session.conductor.helper_goes()
+            self.session.scheduler.helper_goes()
 
     def _complete(self) -> None:
         """In a recording that is added to it is kept as it was."""
@@ -168,7 +168,7 @@ class Replayed(Relay):
             self._note_turn(number)
             return
         self.wait_until_connected()
-        if not session.paces or session.conductor.order is None or self._entry.passed:
+        if not session.tracks_order or session.scheduler.order is None or self._entry.passed:
             return
         token = (self._entry.lane, chunk_name(self._entry.position, number))
         waiter = Waiter(
@@ -177,7 +177,7 @@ class Replayed(Relay):
             threading.get_ident(),
             ask=lambda: session.machine.ask(opened.call, opened.key, opened.lane.name),
         )
-        session.conductor.wait(waiter)
+        session.scheduler.wait(waiter)
         if waiter.live:  # the run was forked while it waited
             self._note_turn(number)
 
@@ -204,7 +204,7 @@ class Replayed(Relay):
     def _end_stand_in(self) -> None:
         """Nobody waits for it who does not get it at once: that would look like rest."""
         self.fds.discard(self._control)
-        with self.session.conductor.thread_starts():
+        with self.session.scheduler.thread_starts():
             order_end(self._control, self.account.exit_code or 0)
             try:
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)

@@ -153,7 +153,7 @@ class _Starting:
             account = load_account(data.get("response"), f"event {entry.seq}")
             turns = range(len(account.turns))
             # What it says this time comes by the clock.
-            session.conductor.skip(
+            session.scheduler.skip(
                 *((entry.lane, chunk_name(entry.position, number)) for number in turns)
             )
         self._leave(opened.inner)
@@ -188,7 +188,7 @@ class _Starting:
     def _outside(self, given: Given) -> None:
         token = enter_session(OUTSIDE)
         try:
-            with self._session.conductor.thread_starts():  # it takes as long as the machine wants
+            with self._session.scheduler.thread_starts():  # it takes as long as the machine wants
                 self._original(given)
         finally:
             leave_session(token)

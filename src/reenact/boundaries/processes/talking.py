@@ -137,5 +137,5 @@ class _Talk:
         while not waiting.is_over() and self._is_unfinished():
             if self._relay.failure is not None:
                 raise self._relay.failure
-        with self._session.conductor.thread_starts(), _talking(None):
+        with self._session.scheduler.thread_starts(), _talking(None):
             self._is_unfinished()  # nothing comes any more while we read

@@ -29,8 +29,8 @@ def was_in_vain(session: Session, still: Callable[[], bool]) -> bool:
             session.record_delivery(*_next(session))
             session.lanes.current().waits += 1
 
-    if session.paces:
-        session.conductor.hand_over(session.runner(), give_up)
+    if session.tracks_order:
+        session.scheduler.hand_over(session.runner(), give_up)
     else:
         give_up()
     return found[0]
@@ -38,9 +38,9 @@ def was_in_vain(session: Session, still: Callable[[], bool]) -> bool:
 
 def wait_in_vain(session: Session) -> None:
     """In a replay: until that comes next. Raises what a stall raises."""
-    if session.paces:
+    if session.tracks_order:
         token = _next(session)
-        session.conductor.wait(Waiter(token, token[0], session.runner()))
+        session.scheduler.wait(Waiter(token, token[0], session.runner()))
         session.lanes.current().waits += 1
 
 
@@ -50,16 +50,16 @@ class InVain:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._token = _next(session)
-        self._before = session.conductor.progress()
+        self._before = session.scheduler.progress()
 
     def is_over(self) -> bool:
         """Does that come next? Then it has come, for good."""
-        session, conductor = self._session, self._session.conductor
-        if not session.paces:
+        session, scheduler = self._session, self._session.scheduler
+        if not session.tracks_order:
             return True
         with session.lock:
-            if conductor.try_now(session.runner(), self._token):
+            if scheduler.try_now(session.runner(), self._token):
                 session.lanes.current().waits += 1
                 return True
-            self._before = conductor.look_for_stall(self._before)
-            return conductor.is_exhausted()
+            self._before = scheduler.look_for_stall(self._before)
+            return scheduler.is_exhausted()

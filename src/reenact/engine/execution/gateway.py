@@ -140,8 +140,8 @@ class Gateway:
         token, data = session.claim(opened, entry)
         if data is not None and session.keep(opened, data):
             self._complete(opened, data)
-        elif not opened.call.instant and session.paces and not session.is_now(token):
-            session.conductor.wait(self._waiter(opened, token))
+        elif not opened.call.instant and session.tracks_order and not session.is_now(token):
+            session.scheduler.wait(self._waiter(opened, token))
         return data
 
     def _waiter(self, opened: InFlightCall, token: DeliveryToken | None) -> Waiter:
@@ -198,13 +198,13 @@ class Gateway:
             leave_session(token)
 
     def _pass_by(self, live: Live) -> Any:
-        with self._session.conductor.going_outside():
+        with self._session.scheduler.going_outside():
             return self._outside(live)
 
     def _complete(self, opened: InFlightCall, data: Data) -> None:
         session = self._session
-        if session.paces and not opened.call.instant:
-            session.conductor.hand_over(session.runner(), lambda: session.complete(opened, data))
+        if session.tracks_order and not opened.call.instant:
+            session.scheduler.hand_over(session.runner(), lambda: session.complete(opened, data))
         else:
             session.complete(opened, data)
 
@@ -220,7 +220,7 @@ class Gateway:
             self._session.complete(opened, failed)
             raise
         with self._session.lock:
-            refusal = recorder.room.over_budget(data)
+            refusal = recorder.budget.over_budget(data)
         if refusal is not None:
             data = self._refused(opened, refusal)
         return data, refusal
@@ -249,8 +249,8 @@ class Gateway:
         if kept:
             self._complete(opened, session.kept_or_new(opened, fields))
         else:
-            if session.paces and not session.is_now(token):
-                session.conductor.wait(self._waiter(opened, token))
+            if session.tracks_order and not session.is_now(token):
+                session.scheduler.wait(self._waiter(opened, token))
             session.compare_result(opened, entry, fields, recorded)
         if error is not None:
             raise error
@@ -289,13 +289,13 @@ class Gateway:
         if data is not None and session.keep(opened, data):
             session.complete(opened, data)
         elif token is not None:
-            session.conductor.skip(token)
+            session.scheduler.skip(token)
 
     def close(self, opened: InFlightCall, data: Data) -> None:
         """The program says what came back from a call that it made itself."""
         session = self._session
         with session.lock:
-            refusal = session.recorder.room.over_budget(data)
+            refusal = session.recorder.budget.over_budget(data)
         session.complete(opened, data if refusal is None else self._refused(opened, refusal))
         if refusal is not None:
             raise refusal
@@ -340,9 +340,13 @@ class Gateway:
 
     async def _pass_by_async(self, live: AsyncLive) -> Any:
         session = self._session
-        with session.conductor.going_outside():
+        with session.scheduler.going_outside():
             return await live_tasks.live_call(
-                session.running_desk(), live, asyncio.Future.result, lambda _: None, paced=False
+                session.running_loop_scheduler(),
+                live,
+                asyncio.Future.result,
+                lambda _: None,
+                paced=False,
             )
 
     async def _take_turn_async(self, opened: InFlightCall, served: Serve) -> Data | None:
@@ -350,14 +354,14 @@ class Gateway:
         token, data = session.claim(opened, served.entry)
         if data is not None and session.keep(opened, data):
             await self._complete_or_cancel(opened, data)
-        elif session.paces and not opened.call.instant:
+        elif session.tracks_order and not opened.call.instant:
             await self._wait_async(opened, served.entry, token)
         return data
 
     async def _complete_or_cancel(self, opened: InFlightCall, data: Data) -> None:
         session = self._session
         try:
-            await self._complete_async(opened, data, session.running_desk())
+            await self._complete_async(opened, data, session.running_loop_scheduler())
         except asyncio.CancelledError:
             session.complete(opened, session.unanswered(opened, "cancelled"))
             raise
@@ -367,7 +371,7 @@ class Gateway:
     ) -> None:
         session = self._session
         try:
-            await session.running_desk().wait(self._waiter(opened, token))
+            await session.running_loop_scheduler().wait(self._waiter(opened, token))
         except asyncio.CancelledError:
             if token is None:
                 await live_tasks.take_turns(_turns(entry))
@@ -400,9 +404,9 @@ class Gateway:
         def cancelled(turns: int) -> None:
             session.complete(opened, session.unanswered(opened, "cancelled", turns=turns))
 
-        paced = session.paces and not opened.call.instant
+        paced = session.tracks_order and not opened.call.instant
         return await live_tasks.live_call(
-            session.running_desk(), live, finish, cancelled, paced=paced
+            session.running_loop_scheduler(), live, finish, cancelled, paced=paced
         )
 
     async def _run_tool_async(
@@ -411,21 +415,25 @@ class Gateway:
         """A tool runs in its caller's task, in a lane of its own."""
         session = self._session
         session.begin(opened)
-        desk = session.running_desk()
+        loop_scheduler = session.running_loop_scheduler()
         try:
             with session.in_lane(opened):
                 result = await live()
             data, refusal = self._completing(opened, result, codec)
-            await self._complete_async(opened, data, desk)
+            await self._complete_async(opened, data, loop_scheduler)
         except BaseException as error:
-            await self._fail_async(opened, error, codec, desk)
+            await self._fail_async(opened, error, codec, loop_scheduler)
             raise
         if refusal is not None:
             raise refusal
         return codec.returned(opened.call, result, data)
 
     async def _fail_async(
-        self, opened: InFlightCall, error: BaseException, codec: ResultCodec, desk: LoopScheduler
+        self,
+        opened: InFlightCall,
+        error: BaseException,
+        codec: ResultCodec,
+        loop_scheduler: LoopScheduler,
     ) -> None:
         """Write how a tool failed, or that it was cancelled, unless it is written already."""
         session = self._session
@@ -434,17 +442,19 @@ class Gateway:
         if not live_tasks.is_cancelled(error):
             failed = session.recorder.completing(opened, self._failure(opened, error, codec))
             try:
-                await self._complete_async(opened, failed, desk)
+                await self._complete_async(opened, failed, loop_scheduler)
             except asyncio.CancelledError:
                 session.complete(opened, session.unanswered(opened, "cancelled"))
                 raise
         else:
             session.complete(opened, session.unanswered(opened, "cancelled"))
 
-    async def _complete_async(self, opened: InFlightCall, data: Data, desk: LoopScheduler) -> None:
+    async def _complete_async(
+        self, opened: InFlightCall, data: Data, loop_scheduler: LoopScheduler
+    ) -> None:
         session = self._session
-        if session.paces and not opened.call.instant:
-            await desk.hand_over(lambda: session.complete(opened, data))
+        if session.tracks_order and not opened.call.instant:
+            await loop_scheduler.hand_over(lambda: session.complete(opened, data))
         else:
             session.complete(opened, data)
 
@@ -465,7 +475,7 @@ class Gateway:
         if kept:
             await self._complete_or_cancel(opened, session.kept_or_new(opened, fields))
         else:
-            if session.paces:
+            if session.tracks_order:
                 await self._wait_async(opened, entry, token)
             session.compare_result(opened, entry, fields, recorded)
         if error is not None:

@@ -27,7 +27,7 @@ _MOST_TURNS = 100
 
 
 async def live_call(
-    desk: LoopScheduler,
+    loop_scheduler: LoopScheduler,
     live: Callable[[], Awaitable[Any]],
     finish: Callable[[Future[Any]], Any],
     cancelled: Callable[[int], None],
@@ -39,25 +39,25 @@ async def live_call(
     If the program cancels the call, the live half is cancelled and seen to its end, then
     ``cancelled(turns)`` is told how many turns of the loop that took.
     """
-    inner = _start(desk, _awaited(live))
-    return await _delivered(desk, inner, inner, finish, cancelled, paced)
+    inner = _start(loop_scheduler, _awaited(live))
+    return await _delivered(loop_scheduler, inner, inner, finish, cancelled, paced)
 
 
-def _start(desk: LoopScheduler, coro: Any) -> Task[Any]:
+def _start(loop_scheduler: LoopScheduler, coro: Any) -> Task[Any]:
     return unpatched_loop.create_task(
-        desk.loop, coro, name="reenact live", context=context_outside_sessions()
+        loop_scheduler.loop, coro, name="reenact live", context=context_outside_sessions()
     )
 
 
 async def _delivered(
-    desk: LoopScheduler,
+    loop_scheduler: LoopScheduler,
     answer: Future[Any],
     inner: Task[Any],
     finish: Callable[[Future[Any]], Any],
     cancelled: Callable[[int], None],
     paced: bool,
 ) -> Any:
-    done: Future[Any] = desk.loop.create_future()
+    done: Future[Any] = loop_scheduler.loop.create_future()
 
     def take_turn() -> bool:
         if done.done():
@@ -70,16 +70,16 @@ async def _delivered(
 
     def arrived(_: Future[Any]) -> None:
         if paced:
-            desk.submit(take_turn)
+            loop_scheduler.submit(take_turn)
         else:
             take_turn()
 
-    answer.add_done_callback(arrived, context=desk.own_context)
+    answer.add_done_callback(arrived, context=loop_scheduler.own_context)
     try:
         return await done
     except CancelledError:
         if done.cancelled():
-            cancelled(await _unwind(inner, desk))
+            cancelled(await _unwind(inner, loop_scheduler))
         raise
 
 
@@ -87,13 +87,13 @@ class AsyncPump:
     """Draws from a live asynchronous iterator piece by piece, all in one task."""
 
     def __init__(
-        self, desk: LoopScheduler, live: Callable[[], AsyncIterator[Any]], *, paced: bool
+        self, loop_scheduler: LoopScheduler, live: Callable[[], AsyncIterator[Any]], *, paced: bool
     ) -> None:
-        self._desk = desk
+        self._desk = loop_scheduler
         self._live = live
         self._paced = paced
-        self._asked: Future[Future[Any]] = desk.loop.create_future()
-        self._task = _start(desk, self._run())
+        self._asked: Future[Future[Any]] = loop_scheduler.loop.create_future()
+        self._task = _start(loop_scheduler, self._run())
 
     async def next(
         self, finish: Callable[[Future[Any]], Any], cancelled: Callable[[int], None]
@@ -141,11 +141,11 @@ async def _awaited(live: Callable[[], Awaitable[Any]]) -> Any:
     return await live()
 
 
-async def _unwind(inner: Task[Any], desk: LoopScheduler) -> int:
+async def _unwind(inner: Task[Any], loop_scheduler: LoopScheduler) -> int:
     """Cancel the live half of a call and see it end. The loop is not at rest until then."""
     turns = 0
     inner.cancel()
-    desk.unwinding += 1
+    loop_scheduler.unwinding += 1
     try:
         while not inner.done():
             turns += 1
@@ -154,7 +154,7 @@ async def _unwind(inner: Task[Any], desk: LoopScheduler) -> int:
             except CancelledError:
                 continue  # asked again; the live half is on its way out already
     finally:
-        desk.unwinding -= 1
+        loop_scheduler.unwinding -= 1
     if not inner.cancelled():
         inner.exception()  # looked at, so that nobody complains that it was not
     return turns

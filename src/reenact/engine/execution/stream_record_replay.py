@@ -63,12 +63,12 @@ class RecordedPace:
         self._clock = clock
         self._sleep = sleep
         self._began = clock()
-        self._longest = min(_LONGEST, session.conductor.patience / 4)
+        self._longest = min(_LONGEST, session.scheduler.patience / 4)
 
     def wait(self, number: int = 0) -> None:
         """Until piece ``number`` may come. One that has no recorded time may come at once."""
         while (left := self._left(number)) > 0:
-            self._session.conductor.arrive(self._session.runner())
+            self._session.scheduler.arrive(self._session.runner())
             with self._helped():
                 self._sleep(min(left, self._longest))
 
@@ -84,10 +84,12 @@ class RecordedPace:
         return self._began + self._offsets[number] / 1e3 - self._clock()
 
     async def _sleep_async(self, seconds: float) -> None:
-        desk = self._session.running_desk()
-        done: Future[None] = desk.loop.create_future()
-        when = desk.loop.time() + seconds
-        timer = unpatched_loop.call_at(desk.loop, when, _wake, done, context=desk.own_context)
+        loop_scheduler = self._session.running_loop_scheduler()
+        done: Future[None] = loop_scheduler.loop.create_future()
+        when = loop_scheduler.loop.time() + seconds
+        timer = unpatched_loop.call_at(
+            loop_scheduler.loop, when, _wake, done, context=loop_scheduler.own_context
+        )
         try:
             await done
         finally:
@@ -96,12 +98,12 @@ class RecordedPace:
     @contextmanager
     def _helped(self) -> Iterator[None]:
         """We do nothing until it is time, and then we go on by ourselves."""
-        conductor = self._session.conductor
-        conductor.helper_comes()
+        scheduler = self._session.scheduler
+        scheduler.helper_comes()
         try:
             yield
         finally:
-            conductor.helper_goes()
+            scheduler.helper_goes()
 
 
 def _wake(done: Future[None]) -> None:
@@ -168,8 +170,8 @@ class RecordedStream:
 
     def _next(self, source: Any) -> Any:
         self._session.is_late()
-        if self._session.paces and self._waits:
-            self._session.conductor.arrive(self._session.runner())
+        if self._session.tracks_order and self._waits:
+            self._session.scheduler.arrive(self._session.runner())
         try:
             piece = self._admitted(source.next())
         except BaseException as error:
@@ -185,13 +187,15 @@ class RecordedStream:
 
     def _deliver(self, act: Callable[[], Any]) -> None:
         session = self._session
-        if session.paces:
-            session.conductor.hand_over(session.runner(), act)
+        if session.tracks_order:
+            session.scheduler.hand_over(session.runner(), act)
         else:
             act()
 
     async def pieces_async(self, live: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
-        pump = live_tasks.AsyncPump(self._session.running_desk(), live, paced=self._session.paces)
+        pump = live_tasks.AsyncPump(
+            self._session.running_loop_scheduler(), live, paced=self._session.tracks_order
+        )
         try:
             while True:
                 self._session.is_late()
@@ -242,7 +246,7 @@ class RecordedStream:
             return END
         if not isinstance(piece, BufferedResponse):
             piece = self._codec.admit(piece)
-        room = self._session.recorder.room
+        room = self._session.recorder.budget
         if room.measures:
             parts = piece.pieces if isinstance(piece, BufferedResponse) else [piece]
             self._size += sum(map(self._codec.size, parts))
@@ -410,22 +414,22 @@ class ReplayedStream:
             if session.is_now(token):
                 return
             waiter = self._waiter(token)
-            session.conductor.wait(waiter)
+            session.scheduler.wait(waiter)
             if not waiter.live:
                 return
-        session.conductor.hand_over(session.runner(), lambda: self._note(token))
+        session.scheduler.hand_over(session.runner(), lambda: self._note(token))
 
     async def _wait_async(self, token: DeliveryToken | None) -> None:
         self._session.check_open()
         if not self._is_paced(token):
             return
-        desk = self._session.running_desk()
+        loop_scheduler = self._session.running_loop_scheduler()
         if not self._is_live():
             waiter = self._waiter(token)
-            await desk.wait(waiter)
+            await loop_scheduler.wait(waiter)
             if not waiter.live:
                 return
-        await desk.hand_over(lambda: self._note(token))
+        await loop_scheduler.hand_over(lambda: self._note(token))
 
     def _is_live(self) -> bool:
         """Has the run been forked in the middle of this stream? What comes now is written."""
@@ -442,7 +446,7 @@ class ReplayedStream:
 
     def _is_paced(self, token: DeliveryToken | None) -> bool:
         """The order has gone past what a lenient run went past."""
-        return self._session.paces and (token is None or not self._entry.passed)
+        return self._session.tracks_order and (token is None or not self._entry.passed)
 
     def _check_end(self) -> None:
         """The recorded consumer stopped here, or was killed; this one wants more than there is."""

@@ -95,7 +95,7 @@ def follow_stream(
     if isinstance(decision, GoLive):
         return RecordedStream(session, opened, codec).pieces(live)
     if isinstance(decision, Pass):
-        return live() if decision.inside else outside_stream(live, session.conductor)
+        return live() if decision.inside else outside_stream(live, session.scheduler)
     assert isinstance(decision, Refuse)
     result: Iterator[Any] = session.gateway.refuse(opened, decision)
     return result
@@ -138,38 +138,38 @@ def follow_stream_async(
     if isinstance(decision, Pass):
         if decision.inside:
             return live()
-        return outside_stream_async(session, live, session.conductor)
+        return outside_stream_async(session, live, session.scheduler)
     assert isinstance(decision, Refuse)
     result: AsyncIterator[Any] = session.gateway.refuse(opened, decision)
     return result
 
 
 def outside_stream(
-    live: Callable[[], Iterator[Any]], conductor: Scheduler | None = None
+    live: Callable[[], Iterator[Any]], scheduler: Scheduler | None = None
 ) -> Generator[Any, Any, Any]:
-    """What ``live`` gives, in no session. ``conductor`` knows that it is asked outside of the
+    """What ``live`` gives, in no session. ``scheduler`` knows that it is asked outside of the
     program, too."""
     source = LiveIterator(live)
     try:
-        while (piece := _drawn(source, conductor)) is not END:
+        while (piece := _drawn(source, scheduler)) is not END:
             yield piece
     finally:
         source.close()
     return source.returned
 
 
-def _drawn(source: LiveIterator, conductor: Scheduler | None) -> Any:
-    with nullcontext() if conductor is None else conductor.going_outside():
+def _drawn(source: LiveIterator, scheduler: Scheduler | None) -> Any:
+    with nullcontext() if scheduler is None else scheduler.going_outside():
         return source.next()
 
 
 async def outside_stream_async(
-    session: Session, live: Callable[[], AsyncIterator[Any]], conductor: Scheduler | None = None
+    session: Session, live: Callable[[], AsyncIterator[Any]], scheduler: Scheduler | None = None
 ) -> AsyncIterator[Any]:
     """The same, in a task of its own."""
-    pump = live_tasks.AsyncPump(session.running_desk(), live, paced=False)
+    pump = live_tasks.AsyncPump(session.running_loop_scheduler(), live, paced=False)
     try:
-        while (piece := await _pumped(pump, conductor)) is not END:
+        while (piece := await _pumped(pump, scheduler)) is not END:
             yield piece
             if isinstance(piece, BufferedResponse):
                 break
@@ -177,8 +177,8 @@ async def outside_stream_async(
         await pump.close()
 
 
-async def _pumped(pump: live_tasks.AsyncPump, conductor: Scheduler | None) -> Any:
-    with nullcontext() if conductor is None else conductor.going_outside():
+async def _pumped(pump: live_tasks.AsyncPump, scheduler: Scheduler | None) -> Any:
+    with nullcontext() if scheduler is None else scheduler.going_outside():
         return await pump.next(asyncio.Future.result, _nothing)
 
 
@@ -205,7 +205,7 @@ async def recall_response_async(
     """The same for a coroutine."""
     if session.settings.pace == "recorded":
         return None
-    entry = await session.running_desk().at_once(call)
+    entry = await session.running_loop_scheduler().at_once(call)
     return None if entry is None else _load(codec, call, entry)
 
 

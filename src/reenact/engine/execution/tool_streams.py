@@ -108,9 +108,9 @@ class RecordedToolStream(RecordedStream):
 
     async def pieces_async(self, live: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
         steps = ToolIterator(self._session, self._opened, live)
-        desk = self._session.running_desk()
+        loop_scheduler = self._session.running_loop_scheduler()
         try:
-            while (piece := await self._next_async(steps, desk)) is not END:
+            while (piece := await self._next_async(steps, loop_scheduler)) is not END:
                 refuse_sent_value((yield piece), self._opened)
         except BaseException:  # the consumer's, or written already
             self._session.defer(self._abandoned)
@@ -118,34 +118,34 @@ class RecordedToolStream(RecordedStream):
         finally:
             await steps.aclose()
 
-    async def _next_async(self, steps: ToolIterator, desk: LoopScheduler) -> Any:
+    async def _next_async(self, steps: ToolIterator, loop_scheduler: LoopScheduler) -> Any:
         self._session.is_late()
         try:
             piece = self._admitted(await steps.anext())
             if piece is not END:
-                await self._hand_over(desk, lambda: self._note(piece))
+                await self._hand_over(loop_scheduler, lambda: self._note(piece))
                 return self._codec.admit(piece)
             done = self._data("done")
-            await self._hand_over(desk, lambda: self._complete(done))
+            await self._hand_over(loop_scheduler, lambda: self._complete(done))
             return END
         except BaseException as error:
-            await self._fail(desk, error)
+            await self._fail(loop_scheduler, error)
             raise
 
-    async def _fail(self, desk: LoopScheduler, error: BaseException) -> None:
+    async def _fail(self, loop_scheduler: LoopScheduler, error: BaseException) -> None:
         if live_tasks.is_cancelled(error):
             self._cancelled(0)
             return
         failed = self._data("failed", error)
         try:
-            await self._hand_over(desk, lambda: self._complete(failed))
+            await self._hand_over(loop_scheduler, lambda: self._complete(failed))
         except asyncio.CancelledError:
             self._cancelled(0)
             raise
 
-    async def _hand_over(self, desk: LoopScheduler, act: Callable[[], None]) -> None:
-        if self._session.paces:
-            await desk.hand_over(act)
+    async def _hand_over(self, loop_scheduler: LoopScheduler, act: Callable[[], None]) -> None:
+        if self._session.tracks_order:
+            await loop_scheduler.hand_over(act)
         else:
             act()
 
@@ -233,7 +233,7 @@ class ReexecutedToolStream(ReplayedStream):
         """The same for the end. Pieces that do not come this time are not waited for."""
         left = [self._next_token() for _ in self._chunks[self._number :]]
         with self._session.lock:
-            self._session.conductor.skip(*left)
+            self._session.scheduler.skip(*left)
         return None if self._data.get("ended") in CUT_OFF else self._end
 
     def _is_paced(self, token: DeliveryToken | None) -> bool:

@@ -79,7 +79,7 @@ def take_recorded(
         raise session.wants_more(opened, entry)
     answer = data.get(result_field(call))
     numbers = range(count(answer))
-    session.conductor.skip(token, *((entry.lane, chunk_name(entry.position, n)) for n in numbers))
+    session.scheduler.skip(token, *((entry.lane, chunk_name(entry.position, n)) for n in numbers))
     return answer, data.get("error")
 
 

@@ -33,12 +33,12 @@ def override_arguments(
 ) -> tuple[Call, _Arguments]:
     """``call``, and the arguments that the function is called with if it is made. What is compared
     stays what the program asked; the others are recorded as what was ``sent``."""
-    branching = session.branching
-    if branching is None or not branching.asks_otherwise(call):
+    fork = session.fork
+    if fork is None or not fork.asks_otherwise(call):
         return call, (args, kwargs)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    call, changed = _changed(call, copy_value(dict(bound.arguments)), branching.branch)
+    call, changed = _changed(call, copy_value(dict(bound.arguments)), fork.branch)
     bound.arguments.update(changed)
     return call, (bound.args, bound.kwargs)
 
@@ -46,10 +46,10 @@ def override_arguments(
 def overridden_tool_arguments(session: Session, call: Call) -> tuple[Call, Data | None]:
     """``call`` of a tool, and the arguments, as plain data, that it is called with instead if it is
     made; None for its own."""
-    branching = session.branching
-    if branching is None or not branching.asks_otherwise(call):
+    fork = session.fork
+    if fork is None or not fork.asks_otherwise(call):
         return call, None
-    return _changed(call, call.request["args"], branching.branch)
+    return _changed(call, call.request["args"], fork.branch)
 
 
 def _changed(call: Call, arguments: Data, branch: ForkPlan) -> tuple[Call, Data]:

@@ -205,7 +205,7 @@ class ForkedRun:
         if closing is not None and closing.seq < point.cut:
             opened.past = True
             return decision
-        return self._under_way(decision, entry, opened)
+        return self._in_flight(decision, entry, opened)
 
     def _at_point(self, entry: Entry, opened: InFlightCall) -> Decision:
         branch = self.branch
@@ -223,8 +223,8 @@ class ForkedRun:
         if self._session.settings.ledger is not None:
             self._session.settings.ledger.reach()
         decision = self._made(entry, opened)
-        if self._session.paces:
-            self._session.conductor.look_for_limit()
+        if self._session.tracks_order:
+            self._session.scheduler.look_for_limit()
         else:
             self.turn()
         if branch.answer is None:
@@ -243,7 +243,7 @@ class ForkedRun:
         self._machine.live += 1
         return GoLive()
 
-    def _under_way(
+    def _in_flight(
         self, decision: Serve | Reexecute, entry: Entry, opened: InFlightCall
     ) -> Decision:
         """A call that was asked before the point and answered after it; or, after the point, one
@@ -328,10 +328,10 @@ class _Again(ServedDraws):
 class ForkDraws(ReplayedDraws):
     """What a lane drew before the point is served; what comes after it is real."""
 
-    def __init__(self, session: Session, branching: ForkedRun) -> None:
+    def __init__(self, session: Session, fork: ForkedRun) -> None:
         super().__init__(session)
-        self._branching = branching
-        self._cut = branching.branch.point.cut
+        self._fork = fork
+        self._cut = fork.branch.point.cut
         self._real = RecordedDraws(session)
 
     def draw(self, name: Name, live: Live) -> Any:
@@ -357,8 +357,8 @@ class ForkDraws(ReplayedDraws):
     def _is_real(self, lane: Lane) -> bool:
         session = self._session
         with session.lock:
-            self._branching.count(lane)
-            if not self._branching.turned:
+            self._fork.count(lane)
+            if not self._fork.turned:
                 return False
             upcoming = session.machine.upcoming(lane.name)
         return upcoming is None or upcoming.seq >= self._cut
@@ -375,9 +375,9 @@ class ForkDraws(ReplayedDraws):
             return self._real.draw_aside(name, live)
         session, lane = self._session, self._lane()
         with session.lock:
-            self._branching.count(lane)
+            self._fork.count(lane)
             script = session.machine.script
-            before = self._cut if self._branching.turned else None
+            before = self._cut if self._fork.turned else None
             found = None if script is None else script.next_aside(lane.name, name, before)
         if found is not None and found[0] < self._cut:
             return found[1]

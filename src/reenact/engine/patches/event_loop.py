@@ -357,11 +357,11 @@ def _call_at(original: Callable[..., Any]) -> Callable[..., Any]:
         context: Context | None = None,
     ) -> Any:
         session = current()
-        if session is None or not session.paces or _is_at_its_end(self):
+        if session is None or not session.tracks_order or _is_at_its_end(self):
             return original(self, when, callback, *args, context=context)
-        desk = session.desk(self)
+        loop_scheduler = session.loop_scheduler(self)
         handle = _Timer(when, callback, args, self, context)
-        handle.arm(session, desk)
+        handle.arm(session, loop_scheduler)
         return handle
 
     return call_at
@@ -377,68 +377,82 @@ def _is_at_its_end(loop: Any) -> bool:
 class _Timer(TimerHandle):
     """A timer of the program. The loop does not know it until it fires."""
 
-    __slots__ = ("_conductor", "_outer", "_waiter")
+    __slots__ = ("_outer", "_scheduler", "_waiter")
 
     _outer: Any
     _waiter: Waiter | None
     _when: float
 
-    def arm(self, session: Session, desk: LoopScheduler) -> None:
+    def arm(self, session: Session, loop_scheduler: LoopScheduler) -> None:
         self._outer = self._waiter = None
-        self._conductor = session.conductor
+        self._scheduler = session.scheduler
         lane = session.lanes.current()
         lane.timers += 1
         name = f"timer:{lane.timers}"
-        if session.conductor.order is None:
-            self._arm_recording(session, desk, lane.name, name)
+        if session.scheduler.order is None:
+            self._arm_recording(session, loop_scheduler, lane.name, name)
         else:
-            self._arm_replay(session, desk, lane.name, name)
+            self._arm_replay(session, loop_scheduler, lane.name, name)
 
-    def _arm_recording(self, session: Session, desk: LoopScheduler, lane: str, name: str) -> None:
+    def _arm_recording(
+        self, session: Session, loop_scheduler: LoopScheduler, lane: str, name: str
+    ) -> None:
         def fire() -> bool:
             if self.cancelled():
                 return False
             session.record_delivery(lane, name)
-            self._run_now(desk)
+            self._run_now(loop_scheduler)
             return True
 
         self._outer = unpatched_loop.call_at(
-            desk.loop, self._when, desk.submit, fire, context=desk.own_context
+            loop_scheduler.loop,
+            self._when,
+            loop_scheduler.submit,
+            fire,
+            context=loop_scheduler.own_context,
         )
 
-    def _arm_replay(self, session: Session, desk: LoopScheduler, lane: str, name: str) -> None:
+    def _arm_replay(
+        self, session: Session, loop_scheduler: LoopScheduler, lane: str, name: str
+    ) -> None:
         def fire() -> bool:
             if self.cancelled():
                 return False
-            desk.skip_to(self._when)
-            self._run_now(desk)
+            loop_scheduler.skip_to(self._when)
+            self._run_now(loop_scheduler)
             return True
 
         def by_the_clock() -> None:
-            desk.run_in_loop(self._schedule, session, desk, lane, name)
+            loop_scheduler.run_in_loop(self._schedule, session, loop_scheduler, lane, name)
 
-        self._waiter = Waiter((lane, name), lane, desk, fire=fire, real=by_the_clock)
-        desk.expect(self._waiter)
+        self._waiter = Waiter((lane, name), lane, loop_scheduler, fire=fire, real=by_the_clock)
+        loop_scheduler.expect(self._waiter)
 
-    def _schedule(self, session: Session, desk: LoopScheduler, lane: str, name: str) -> None:
+    def _schedule(
+        self, session: Session, loop_scheduler: LoopScheduler, lane: str, name: str
+    ) -> None:
         if self.cancelled():
             return
-        if session.conductor.order is None:  # the run was forked, and is recorded
-            self._arm_recording(session, desk, lane, name)
+        if session.scheduler.order is None:  # the run was forked, and is recorded
+            self._arm_recording(session, loop_scheduler, lane, name)
         else:
             self._outer = unpatched_loop.call_at(
-                desk.loop, self._when, self._run_now, desk, context=desk.own_context
+                loop_scheduler.loop,
+                self._when,
+                self._run_now,
+                loop_scheduler,
+                context=loop_scheduler.own_context,
             )
 
-    def _run_now(self, desk: LoopScheduler) -> None:
+    def _run_now(self, loop_scheduler: LoopScheduler) -> None:
         self._outer = self._waiter = None
-        desk.run_now(self)
+        loop_scheduler.run_now(self)
 
     def cancel(self) -> None:
         if self._outer is not None:
             self._outer.cancel()
         if self._waiter is not None:
-            self._conductor.forget(self._waiter)
+            self._scheduler.forget(self._waiter)
         self._outer = self._waiter = None
         super().cancel()
 
@@ -470,10 +484,10 @@ def _post(
     args: tuple[Any, ...],
     context: Context | None,
 ) -> Any:
-    if not session.paces or (loop._thread_id == _ident() and not is_result_callback()):
+    if not session.tracks_order or (loop._thread_id == _ident() and not is_result_callback()):
         return original(loop, callback, *args, context=context)
     loop._check_closed()
-    desk = session.desk(loop)
+    loop_scheduler = session.loop_scheduler(loop)
     lane = session.lanes.current()
     lane.posts += 1
     name = f"post:{lane.posts}"
@@ -482,22 +496,22 @@ def _post(
     def fire() -> bool:
         if handle.cancelled():
             return False
-        if session.conductor.order is None:
+        if session.scheduler.order is None:
             session.record_delivery(lane.name, name)
-        desk.run_now(handle)
+        loop_scheduler.run_now(handle)
         return True
 
-    if session.conductor.order is None:
-        original(loop, desk.submit, fire, context=desk.own_context)
+    if session.scheduler.order is None:
+        original(loop, loop_scheduler.submit, fire, context=loop_scheduler.own_context)
     else:
 
         def by_itself() -> None:
-            recorded = session.conductor.order is None  # the run was forked
-            desk.run_in_loop(*((desk.submit, fire) if recorded else (fire,)))
+            recorded = session.scheduler.order is None  # the run was forked
+            loop_scheduler.run_in_loop(*((loop_scheduler.submit, fire) if recorded else (fire,)))
 
-        waiter = Waiter((lane.name, name), lane.name, desk, fire=fire, real=by_itself)
-        with session.conductor.lock:
-            session.conductor.expect(waiter)
-            session.conductor.advance()
-        desk.post_from_anywhere()
+        waiter = Waiter((lane.name, name), lane.name, loop_scheduler, fire=fire, real=by_itself)
+        with session.scheduler.lock:
+            session.scheduler.expect(waiter)
+            session.scheduler.advance()
+        loop_scheduler.post_from_anywhere()
     return handle

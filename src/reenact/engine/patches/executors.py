@@ -102,7 +102,7 @@ class _Submitted(Job):
         matter of chance which of two that compute is done first."""
         if not _has_free_worker(self._executor):
             return super()._spawn()
-        return self.session.conductor.job_takes_turn(self)
+        return self.session.scheduler.job_takes_turn(self)
 
     def attach(self, future: Any) -> None:
         """``future`` is this job's. Nobody else has seen it yet."""
@@ -127,31 +127,31 @@ class _Submitted(Job):
         """Everybody knows the result, or that there will be none."""
         if self.begun:
             self._leave()
-            conductor = self.session.conductor
-            with conductor.lock:
+            scheduler = self.session.scheduler
+            with scheduler.lock:
                 self._is_told = True
                 if self.is_of_loop or self._is_received:
-                    conductor.lane_ends(self.lane)
-            conductor.job_ends(goes_on=not self._queue.empty())
+                    scheduler.lane_ends(self.lane)
+            scheduler.job_ends(goes_on=not self._queue.empty())
         else:
             self.drop()
 
     def received(self) -> None:
         """The program has its result. It could still add a callback, but does not: so a replay that
         fails without a call does not rely on this."""
-        conductor = self.session.conductor
-        with conductor.lock:
-            if self._is_received or conductor.fails_without_calls:
+        scheduler = self.session.scheduler
+        with scheduler.lock:
+            if self._is_received or scheduler.fails_without_calls:
                 return
             self._is_received = True
             if self._is_told:
-                conductor.lane_ends(self.lane)
-                conductor.advance()
+                scheduler.lane_ends(self.lane)
+                scheduler.advance()
 
     def forgotten(self) -> None:
         """The program has no reference to its future any more, so no callback can be added. Called by
-        the garbage collector, in whatever state the conductor is: this changes one dictionary."""
-        ended = self.session.conductor.ended_lanes
+        the garbage collector, in whatever state the scheduler is: this changes one dictionary."""
+        ended = self.session.scheduler.ended_lanes
         if ended is not None:
             ended.add(self.lane)
 
@@ -234,10 +234,10 @@ def _submit_elsewhere(original: Callable[..., Any]) -> Callable[..., Any]:
         if session is None:
             return original(self, fn, *args, **kwargs)
         given = SubmittedJobs(session)
-        conductor = session.conductor
+        scheduler = session.scheduler
         future = original(self, RemoteJob(given.lane, fn, given.arrival), *args, **kwargs)
-        conductor.helper_comes()
-        future.add_done_callback(lambda _: conductor.helper_goes())
+        scheduler.helper_comes()
+        future.add_done_callback(lambda _: scheduler.helper_goes())
         future.lane = given.lane
         future.__class__ = _FarFuture
         return future

@@ -159,9 +159,9 @@ def _imap(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _give(pool: Any, given: SubmittedJobs, put: Callable[[], Any]) -> Any:
-    conductor = given.arrival.session.conductor
-    with conductor.lock:
-        conductor.crew.employ(pool)
+    scheduler = given.arrival.session.scheduler
+    with scheduler.lock:
+        scheduler.threads.employ(pool)
     _here.arrival = given.arrival
     try:
         return put()

@@ -85,12 +85,12 @@ class ExpectedResult(msgspec.Struct, frozen=True):
         """The result has come, or ``part`` of it: ``act`` gives it to who waits for it. ``later``
         is called instead when it has to be held."""
         session, token = self.session, (self.lane, f"{self.name}{part}")
-        conductor = session.conductor
-        if not session.paces:
+        scheduler = session.scheduler
+        if not session.tracks_order:
             act()
             return
-        conductor.helper_comes()  # until it is given: nobody is cut off meanwhile
-        if conductor.order is None:
+        scheduler.helper_comes()  # until it is given: nobody is cut off meanwhile
+        if scheduler.order is None:
             self._note(token)
             self._give(act)
         elif session.is_now(token):
@@ -101,13 +101,13 @@ class ExpectedResult(msgspec.Struct, frozen=True):
     def _note(self, token: tuple[str, str]) -> None:
         """Take our turn, and write that."""
         session = self.session
-        session.conductor.hand_over(get_ident(), lambda: session.record_delivery(*token))
+        session.scheduler.hand_over(get_ident(), lambda: session.record_delivery(*token))
 
     def _hold(self, token: tuple[str, str], act: Callable[[], None]) -> None:
         with register_thread():
             held = _Held(token, self.lane, get_ident())
             try:
-                self.session.conductor.wait(held)
+                self.session.scheduler.wait(held)
                 if held.live:
                     self._note(token)
             except BaseException:  # noqa: BLE001 - the session is over, and who waits has been told
@@ -116,12 +116,12 @@ class ExpectedResult(msgspec.Struct, frozen=True):
 
     def _give(self, act: Callable[[], None]) -> None:
         """Whom ``act`` wakes is busy; we are not."""
-        conductor = self.session.conductor
+        scheduler = self.session.scheduler
         try:
             act()
         finally:
-            conductor.arrive(get_ident())
-            conductor.helper_goes()
+            scheduler.arrive(get_ident())
+            scheduler.helper_goes()
 
 
 class SubmittedJobs:

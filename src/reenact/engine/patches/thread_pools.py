@@ -91,7 +91,7 @@ class Job:
 
     def _spawn(self) -> Turn | None:
         """Make it known. When it may begin, if not at once."""
-        self.session.conductor.job_waits(self)
+        self.session.scheduler.job_waits(self)
         return None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -106,11 +106,11 @@ class Job:
     def _begin(self) -> None:
         self.begun = True
         if not self._settle():  # given up, and begun all the same
-            self.session.conductor.job_waits(self)
+            self.session.scheduler.job_waits(self)
         elif self._turn is not None:
             self._turn.wait()
         self._turn = None  # it knows its job: what that held could not go
-        self.session.conductor.job_begins(self)
+        self.session.scheduler.job_begins(self)
 
     def _settle(self) -> bool:
         with self.session.lock:
@@ -122,7 +122,7 @@ class Job:
         if self._settle():
             if self.session.writes:
                 self.session.record_delivery(self.lane.name, DROPPED)
-            self.session.conductor.job_dropped(self)
+            self.session.scheduler.job_dropped(self)
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -141,7 +141,7 @@ class Job:
     def _done(self) -> None:
         self._leave()
         # Its result takes a way that is not seen: the worker is not at rest at once.
-        self.session.conductor.job_ends(goes_on=True)
+        self.session.scheduler.job_ends(goes_on=True)
 
 
 def is_worker_leaving(thread: Any) -> bool:
@@ -211,8 +211,8 @@ def reporting_session() -> Iterator[Session | None]:
         with job.inside():
             yield job.session
     finally:
-        job.session.conductor.lane_ends(job.lane)
-        job.session.conductor.job_ends()
+        job.session.scheduler.lane_ends(job.lane)
+        job.session.scheduler.job_ends()
 
 
 # ThreadPool

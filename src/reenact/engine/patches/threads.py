@@ -102,7 +102,7 @@ class _OwnTime:
 
 def _takes_part(session: Session) -> bool:
     """Is it the program that waits here, not we ourselves in the middle of something?"""
-    if not session.paces or session.lock._is_owned():  # type: ignore[attr-defined]
+    if not session.tracks_order or session.lock._is_owned():  # type: ignore[attr-defined]
         return False
     return not getattr(_thread, "starts", False)
 
@@ -172,16 +172,16 @@ class _Sleep:
 
     def __init__(self, session: Session) -> None:
         self.turn: Turn | None = None
-        self._conductor = session.conductor
+        self._scheduler = session.scheduler
         self._ident = threading.get_ident()
 
     def arrive(self) -> None:
         """It does nothing any more."""
-        self._conductor.arrive(self._ident)
+        self._scheduler.arrive(self._ident)
 
     def notified(self) -> None:
         """Somebody is about to open its gate."""
-        self.turn = self._conductor.wake(self._ident)
+        self.turn = self._scheduler.wake(self._ident)
 
     def wait(self, condition: Any) -> bool:
         """Wait for ``condition``, and return True."""
@@ -216,19 +216,19 @@ class _TimedWait(Waiter):
 
     def arrive(self) -> None:
         """It does nothing any more."""
-        conductor = self._session.conductor
-        with conductor.lock:
-            if conductor.order is not None:
-                conductor.expect(self)
-            conductor.arrive(self.runner)
+        scheduler = self._session.scheduler
+        with scheduler.lock:
+            if scheduler.order is not None:
+                scheduler.expect(self)
+            scheduler.arrive(self.runner)
 
     def notified(self) -> None:
         """Somebody is about to open its gate: it will not have waited in vain."""
-        conductor = self._session.conductor
-        with conductor.lock:
+        scheduler = self._session.scheduler
+        with scheduler.lock:
             self.woken = True
-            conductor.forget(self)
-            self.turn = conductor.wake(self.ident)
+            scheduler.forget(self)
+            self.turn = scheduler.wake(self.ident)
 
     def wait(self, condition: Any) -> bool:
         """Wait for ``condition``; False if that was in vain."""
@@ -238,9 +238,9 @@ class _TimedWait(Waiter):
         return not self.in_vain
 
     def _wait(self) -> None:
-        conductor = self._session.conductor
-        if conductor.order is not None:
-            if conductor.block(self):
+        scheduler = self._session.scheduler
+        if scheduler.order is not None:
+            if scheduler.block(self):
                 return
             if not self.live:
                 self.in_vain = not self.gate.acquire(timeout=self._left())
@@ -248,14 +248,14 @@ class _TimedWait(Waiter):
             self.free = False  # the run was forked, and is recorded
         if not self.gate.acquire(timeout=self._left()):
             # Others may still be busy with what they got: perhaps they notify us yet.
-            conductor.hand_over(self.runner, self._give_up)
+            scheduler.hand_over(self.runner, self._give_up)
 
     def _left(self) -> float:
         return max(0.0, self._since + self._timeout - monotonic())
 
     def _count(self) -> None:
         """How much of the time-out is over."""
-        replays = self._session.conductor.order is not None
+        replays = self._session.scheduler.order is not None
         passed = 0.0 if replays and not self.free else monotonic() - self._since
         if hasattr(_thread, "now"):
             most = _SHARE * self._timeout
@@ -288,20 +288,20 @@ def _join(original: Callable[..., None]) -> Callable[..., None]:
         session = current()
         if session is None or not _takes_part(session) or timeout is not None:
             return original(self, timeout)
-        conductor, ident = session.conductor, threading.get_ident()
+        scheduler, ident = session.scheduler, threading.get_ident()
         if is_worker_leaving(self):
             # To give the turn up would leave it to chance who goes on first.
-            with conductor.thread_starts():
+            with scheduler.thread_starts():
                 return original(self)
-        with conductor.lock:
-            conductor.crew.join(self)
-            conductor.arrive(ident)
+        with scheduler.lock:
+            scheduler.threads.join(self)
+            scheduler.arrive(ident)
         try:
             return original(self)
         finally:
-            with conductor.lock:
-                conductor.crew.joined(self)
-                conductor.awaken(ident)
+            with scheduler.lock:
+                scheduler.threads.joined(self)
+                scheduler.awaken(ident)
 
     return join
 
@@ -360,44 +360,44 @@ def is_within(module: str, packages: tuple[str, ...]) -> bool:
 
 def _start_outside(original: Callable[..., Any], thread: Any, session: Session | None) -> None:
     """``thread`` is in no session, whatever the process has. Who joins it may be."""
-    conductor = None if session is None or _is_of(thread, _OURS) else session.conductor
+    scheduler = None if session is None or _is_of(thread, _OURS) else session.scheduler
     # A loop that waits for one of its own threads is not cut off.
-    helps = conductor is not None and _is_of(thread, ("asyncio",))
+    helps = scheduler is not None and _is_of(thread, ("asyncio",))
 
     def run_outside(run: Callable[[], None]) -> None:
         VARIABLE.set(OUTSIDE)
         try:
             run()
         finally:
-            if conductor is not None:
-                conductor.thread_ended(thread)
+            if scheduler is not None:
+                scheduler.thread_ended(thread)
                 if helps:
-                    conductor.helper_goes()
+                    scheduler.helper_goes()
 
-    if conductor is not None and helps:
-        conductor.helper_comes()
-    _start_as(original, thread, run_outside, conductor)
+    if scheduler is not None and helps:
+        scheduler.helper_comes()
+    _start_as(original, thread, run_outside, scheduler)
 
 
 def _start_in_lane(original: Callable[..., Any], thread: Any, session: Session, lane: Lane) -> None:
-    conductor = session.conductor
+    scheduler = session.scheduler
 
     def run_in_lane(run: Callable[[], None]) -> None:
         turn.wait()
-        conductor.job_begins(lane)
+        scheduler.job_begins(lane)
         VARIABLE.set(session)
         try:
             with session.lanes.inside(lane):
                 run()
         finally:
-            conductor.lane_ends(lane)
-            conductor.job_ends(thread)
+            scheduler.lane_ends(lane)
+            scheduler.job_ends(thread)
 
-    turn = conductor.thread_waits(lane, thread)
+    turn = scheduler.thread_waits(lane, thread)
     try:
-        _start_as(original, thread, run_in_lane, conductor)
+        _start_as(original, thread, run_in_lane, scheduler)
     except BaseException:
-        conductor.job_dropped(lane, thread)
+        scheduler.job_dropped(lane, thread)
         raise
 
 
@@ -405,7 +405,7 @@ def _start_as(
     original: Callable[..., Any],
     thread: Any,
     run: Callable[[Callable[[], None]], None],
-    conductor: Scheduler | None,
+    scheduler: Scheduler | None,
 ) -> None:
     """Start ``thread`` with ``run(its own run)``. Nothing of that stays with it."""
     own, had = thread.run, vars(thread).get("run")
@@ -422,7 +422,7 @@ def _start_as(
 
     thread.run = run_once
     try:
-        with thread_start(), nullcontext() if conductor is None else conductor.thread_starts():
+        with thread_start(), nullcontext() if scheduler is None else scheduler.thread_starts():
             original(thread)
     except BaseException:
         restore()

@@ -70,7 +70,7 @@ class InFlightCall(msgspec.Struct, eq=False):
 class Recorder:
     """Writes what a session does. The session's lock covers the numbering of positions.
 
-    ``late`` is the sink where a recording is added to.
+    ``copy_sink`` is the sink where a recording is added to.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class Recorder:
         sink: Sink,
         clock: Clock,
         redactor: Redactor,
-        room: RecordingBudget,
+        budget: RecordingBudget,
         *,
-        late: LateSink | BranchSink | None = None,
+        copy_sink: LateSink | BranchSink | None = None,
         lock: Any = None,
     ) -> None:
-        self.room = room
+        self.budget = budget
         self._sink = sink
         self._clock = clock
         self._redactor = redactor
-        self._late = late
+        self._copy_sink = copy_sink
         self._lock = lock or threading.RLock()
         self._run: _Run | None = None
         from reenact.store.sink import watch_forks  # there is one, if there is a sink
@@ -152,13 +152,13 @@ class Recorder:
 
     def _copy(self, opened: InFlightCall, seq: int) -> int:
         """Keep event ``seq``, at the place that the call has now."""
-        assert self._late is not None
+        assert self._copy_sink is not None
         lane = opened.lane
         with self._lock:
             self.tell_run()
             moved = None if opened.position == lane.logged else opened.position
             lane.logged += 1
-            return self._late.copy(seq, {"position": moved})
+            return self._copy_sink.copy(seq, {"position": moved})
 
     def completing(self, opened: InFlightCall, result: Data, *, brief: bool = False) -> Data:
         """The data of the event that completes the call, ready to be written; ``brief`` leaves
@@ -204,12 +204,12 @@ class Recorder:
         if opened.note is not None:
             opened.note.end()
         if opened.entry is not None and opened.entry.closing is not None:
-            assert self._late is not None
+            assert self._copy_sink is not None
             seq = opened.entry.closing.seq
             if data is opened.answer:
-                self.room.keep()
-                return self._late.copy(seq) if pair else self._copy(opened, seq)
-            self._late.leave_out(seq)
+                self.budget.keep()
+                return self._copy_sink.copy(seq) if pair else self._copy(opened, seq)
+            self._copy_sink.leave_out(seq)
         if pair:
             data = _with_tool(opened, data)
             return self._append(kind, data, opened.lane.name, opened.parent, opened.call.operation)
@@ -257,20 +257,20 @@ class Recorder:
 
     def keep_draws(self, lane: Lane, seq: int, count: int) -> None:
         """The run of draws that was recorded as event ``seq`` is what ``lane`` did last."""
-        assert self._late is not None
+        assert self._copy_sink is not None
         with self._lock:
             self.tell_run()
             moved = None if lane.calls == lane.logged else lane.calls
             lane.calls += count
             lane.logged += count
-            self._late.copy(seq, {"position": moved})
+            self._copy_sink.copy(seq, {"position": moved})
 
     def keep_aside(self, seq: int) -> None:
         """The same for draws that are no positions of their lane."""
-        assert self._late is not None
+        assert self._copy_sink is not None
         with self._lock:
             self.tell_run()
-            self._late.copy(seq)
+            self._copy_sink.copy(seq)
 
     def delivery(self, lane: str, name: str) -> None:
         """Write that something was handed to the program just now; not when the recording is
@@ -279,7 +279,7 @@ class Recorder:
         Pieces of one stream that come one after the other are one event, written with the next
         event; until then they are in the note of the stream.
         """
-        if self.room.full is not None:
+        if self.budget.full is not None:
             return
         piece = read_run(name, None)
         run = self._run
@@ -302,8 +302,8 @@ class Recorder:
     def event(self, kind: str, data: Data, lane: str, *, recorded: Event | None = None) -> int:
         """Write an event that the program made itself; or keep the one that was recorded."""
         self.tell_run()
-        if recorded is not None and self._late is not None:
-            return self._late.copy(recorded.seq)
+        if recorded is not None and self._copy_sink is not None:
+            return self._copy_sink.copy(recorded.seq)
         return self._append(kind, data, lane, None, "")
 
     def _append(
@@ -319,9 +319,9 @@ class Recorder:
         """``noted``: where a recording is added to, that is no reason to write it anew."""
         self.tell_run()
         draft = self._draft(kind, data, lane, parent, op)
-        self.room.took(data)
-        if self._late is not None and (noted or op is SCHEDULE):
-            return self._late.note(draft)
+        self.budget.took(data)
+        if self._copy_sink is not None and (noted or op is SCHEDULE):
+            return self._copy_sink.note(draft)
         return self._sink.append(draft)
 
     def _draft(

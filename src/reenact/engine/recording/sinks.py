@@ -89,8 +89,8 @@ def start_recording(settings: Settings, path: Path, parts: SessionResources) -> 
     """Put into ``parts`` what is written, at ``path`` or, of a replay, where it is recorded."""
     mode = settings.mode
     if mode == "replay":
-        if settings.into is not None and parts.branch is not None:
-            _start_branch(settings, settings.into, parts, parts.branch)
+        if settings.into is not None and parts.fork_plan is not None:
+            _start_branch(settings, settings.into, parts, parts.fork_plan)
         elif settings.into is not None:
             parts.sink = _sink(settings, settings.into, parts, replace=False)
             parts.sink.start(_seed(settings, parts, into=True))
@@ -101,7 +101,7 @@ def start_recording(settings: Settings, path: Path, parts: SessionResources) -> 
     replace = mode in ("rewrite", *ADDING_MODES) or settings.overwrite or settings.append
     sink = _sink(settings, path, parts, replace=replace)
     if mode in ADDING_MODES or settings.append:
-        parts.late = LateSink(
+        parts.copy_sink = LateSink(
             sink,
             parts.source,
             seal=parts.seal,
@@ -109,14 +109,14 @@ def start_recording(settings: Settings, path: Path, parts: SessionResources) -> 
             is_kept=lambda event: settings.append or not _is_delivery(event),
             rest_fields=None if settings.append else {"position": None},
         )
-        parts.late.start(_seed(settings, parts))
-        parts.sink = parts.late
+        parts.copy_sink.start(_seed(settings, parts))
+        parts.sink = parts.copy_sink
         if mode in ADDING_MODES and parts.source is not None and _begins_as_run(parts.source):
-            parts.late.copy(1)
+            parts.copy_sink.copy(1)
         if settings.append and parts.source is not None:
             parts.root = resumed_root_lane(parts.source)
             for seq in range(1, len(parts.source) + 1):
-                parts.late.copy(seq)
+                parts.copy_sink.copy(seq)
         return
     sink.start(_seed(settings, parts))
     parts.sink = sink
@@ -145,7 +145,7 @@ class BufferedRecordings:
             clock,
             self._redactor,
             sink=sink,
-            room=RecordingBudget(settings.policy),
+            budget=RecordingBudget(settings.policy),
             share=sink.move_to_disk,
             is_brief=True,
             free=self._free,
@@ -259,7 +259,7 @@ def join_recording(settings: Settings) -> SessionResources:
     sink = GuestSink(path, _options(settings, redactor, tape=False))
     sink.start(begun.seed)
     room, run_id = RecordingBudget(settings.policy), begun.seed.run_id
-    return SessionResources(begun.clock, redactor, sink=sink, room=room, run_id=run_id)
+    return SessionResources(begun.clock, redactor, sink=sink, budget=room, run_id=run_id)
 
 
 def open_without_output(settings: Settings, reason: str) -> SessionResources:
@@ -269,7 +269,7 @@ def open_without_output(settings: Settings, reason: str) -> SessionResources:
 
     clock, redactor = start_clock(), settings.redactor()
     options = Options(redactor=redactor, warn=settings.warn)
-    parts = SessionResources(clock, redactor, room=RecordingBudget(settings.policy))
+    parts = SessionResources(clock, redactor, budget=RecordingBudget(settings.policy))
     sink = MemorySink(options=options, failure=reason)
     sink.start(_seed(settings, parts))
     parts.sink = sink

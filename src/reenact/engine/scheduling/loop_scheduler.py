@@ -70,7 +70,7 @@ class LoopScheduler:
         self.own_context = context_outside_sessions()
         """In no session: the context of our own callbacks."""
         self._session = session
-        self._conductor: Scheduler = session.conductor
+        self._scheduler: Scheduler = session.scheduler
         self._queue: deque[Callable[[], bool]] = deque()
         self._posted = False
         self._turns = 0
@@ -85,9 +85,9 @@ class LoopScheduler:
         the loop has looked there."""
         act()
         unseen = object()
-        with self._conductor.lock:
-            self._conductor.given(self)
-            self._conductor.rest.add(unseen)
+        with self._scheduler.lock:
+            self._scheduler.given(self)
+            self._scheduler.quiescence.add(unseen)
         unpatched_loop.post(self.loop, self._looks_at_files, unseen, context=self.own_context)
 
     def _looks_at_files(self, unseen: object) -> None:
@@ -95,8 +95,8 @@ class LoopScheduler:
         self.loop.call_soon(self._has_looked, unseen, context=self.own_context)
 
     def _has_looked(self, unseen: object) -> None:
-        with self._conductor.lock:
-            self._conductor.rest.remove(unseen)
+        with self._scheduler.lock:
+            self._scheduler.quiescence.remove(unseen)
         self.post()
 
     # While recording
@@ -142,7 +142,7 @@ class LoopScheduler:
         try:
             await done
         finally:
-            self._conductor.forget(waiter)
+            self._scheduler.forget(waiter)
         if waiter.error is not None:
             raise waiter.error
 
@@ -171,13 +171,13 @@ class LoopScheduler:
     def _gives_now(self, token: DeliveryToken | None) -> bool:
         if token is None or not self._is_at_rest():
             return False
-        with self._conductor.lock:
-            return self._conductor.try_now(self, token)
+        with self._scheduler.lock:
+            return self._scheduler.try_now(self, token)
 
     def expect(self, waiter: Waiter) -> None:
         """``waiter`` waits; look whether it is its turn when the loop is at rest."""
-        with self._conductor.lock:
-            self._conductor.expect(waiter)
+        with self._scheduler.lock:
+            self._scheduler.expect(waiter)
         self.post()
 
     def run_now(self, handle: Any) -> None:
@@ -238,9 +238,9 @@ class LoopScheduler:
         if self.is_busy() and self._looks_again():
             return
         self._turns = 0
-        with self._conductor.lock:
-            self._conductor.arrive(self)
-            live = self._queue and self._conductor.order is None
+        with self._scheduler.lock:
+            self._scheduler.arrive(self)
+            live = self._queue and self._scheduler.order is None
             more = self._serve_recording() if live else self._serve_replay()
             if self._queue and not live and not more:
                 self._watch()
@@ -263,50 +263,50 @@ class LoopScheduler:
 
     def _serve_recording(self) -> bool:
         """Hand over the first delivery that is still wanted. True when there may be more."""
-        if not self._conductor.holds_for(self):
-            self._conductor.rest.tell_later(self)
+        if not self._scheduler.holds_for(self):
+            self._scheduler.quiescence.tell_later(self)
             return False
         while self._queue:
             act = self._queue.popleft()
             if act():
-                self._conductor.given(self)
+                self._scheduler.given(self)
                 break
         return bool(self._queue)
 
     def _serve_replay(self) -> bool:
-        conductor = self._conductor
-        if conductor.order is None:
+        scheduler = self._scheduler
+        if scheduler.order is None:
             return False
-        waiter = conductor.next_waiter()
+        waiter = scheduler.next_waiter()
         if waiter is None:
             return self._nothing_to_do()
         if waiter.fire is None or waiter.runner is not self:
-            conductor.advance()
+            scheduler.advance()
             return False
-        if not conductor.holds_for(self):
-            conductor.rest.tell_later(self)
+        if not scheduler.holds_for(self):
+            scheduler.quiescence.tell_later(self)
             return False
-        conductor.deliver(waiter)
+        scheduler.deliver(waiter)
         return True
 
     # Stalls
 
     def _nothing_to_do(self) -> bool:
         """The loop is idle and the head is not asked for: end of the recording, or a stall?"""
-        conductor = self._conductor
-        if conductor.has_waiters() and conductor.skip_unreachable():
+        scheduler = self._scheduler
+        if scheduler.has_waiters() and scheduler.skip_unreachable():
             return True
-        if conductor.is_exhausted():
-            if not conductor.rest.is_complete():
-                conductor.rest.tell_later(self)
+        if scheduler.is_exhausted():
+            if not scheduler.quiescence.is_complete():
+                scheduler.quiescence.tell_later(self)
                 return False
-            conductor.release_timers()
-        if not conductor.has_waiters():
+            scheduler.release_timers()
+        if not scheduler.has_waiters():
             return False
-        if not self._is_cut_off() or not conductor.is_stuck(self):
+        if not self._is_cut_off() or not scheduler.is_stuck(self):
             self._watch()
             return False
-        return conductor.stall()
+        return scheduler.stall()
 
     def _is_cut_off(self) -> bool:
         """Can nothing wake the loop: no other handle, no timer by the clock, no file or socket?"""
@@ -320,21 +320,21 @@ class LoopScheduler:
     def _watch(self) -> None:
         """Something outside may still wake the loop. If nothing does for long, it is a stall."""
         if self._watching is None:
-            self._watching = self._conductor.progress()
+            self._watching = self._scheduler.progress()
             unpatched_loop.call_at(
                 self.loop,
-                self.loop.time() + self._conductor.patience,
+                self.loop.time() + self._scheduler.patience,
                 self._look_again,
                 context=self.own_context,
             )
 
     def _look_again(self) -> None:
-        with self._conductor.lock:
+        with self._scheduler.lock:
             before, self._watching = self._watching, None
-            quiet = before is not None and self._conductor.is_quiet_since(before)
-            nobody_asks = self._conductor.next_waiter() is None and not self.is_busy()
-            if quiet and nobody_asks and self._conductor.has_waiters():
-                self._conductor.stall()
+            quiet = before is not None and self._scheduler.is_quiet_since(before)
+            nobody_asks = self._scheduler.next_waiter() is None and not self.is_busy()
+            if quiet and nobody_asks and self._scheduler.has_waiters():
+                self._scheduler.stall()
             elif before is not None and self._queue:
-                self._conductor.look_for_miss(before)
+                self._scheduler.look_for_miss(before)
         self.post()

@@ -127,8 +127,8 @@ class ThreadRegistry:
         self._spawned.discard(thread)
         return self._joiners.pop(thread, set())
 
-    def all_wait(self, desk: LoopScheduler | None = None) -> bool:
-        """Does every thread wait for its turn, or for the end of one that does? ``desk`` is the
+    def all_wait(self, loop_scheduler: LoopScheduler | None = None) -> bool:
+        """Does every thread wait for its turn, or for the end of one that does? ``loop_scheduler`` is the
         idle loop of a thread that may be left out. False where somebody else may wake them."""
         if (
             self._jobs
@@ -146,7 +146,7 @@ class ThreadRegistry:
             for ident in joiners
         }
         awake = self._threads - self._blocked - joining
-        return not awake or (desk is not None and awake == {desk.ident})
+        return not awake or (loop_scheduler is not None and awake == {loop_scheduler.ident})
 
 
 GRACE_SECONDS = 0.005
@@ -193,7 +193,7 @@ class Quiescence:
     """
 
     def __init__(self, lock: Any, grace: float = GRACE_SECONDS) -> None:
-        self.desks: WeakSet[LoopScheduler] = WeakSet()
+        self.loops: WeakSet[LoopScheduler] = WeakSet()
         """The loops of the session."""
         self.starting: set[int] = set()
         """The threads that start another one. They wait until the machine has time for that, and
@@ -332,29 +332,29 @@ class Quiescence:
         finally:
             self._lock.acquire()
 
-    def tell_later(self, desk: LoopScheduler) -> None:
-        """Let ``desk`` look again when there is rest, or may be. In its loop's own thread."""
-        self._curious.add(desk)
+    def tell_later(self, loop_scheduler: LoopScheduler) -> None:
+        """Let ``loop_scheduler`` look again when there is rest, or may be. In its loop's own thread."""
+        self._curious.add(loop_scheduler)
         self.prod()
-        desk.post_later(self.left())
+        loop_scheduler.post_later(self.left())
 
     def prod(self) -> None:
         """Loops do not say by themselves that they are done: let the busy ones look."""
-        for desk in self.desks:
-            if desk.ident in self._busy:
-                desk.post_from_anywhere()
+        for loop_scheduler in self.loops:
+            if loop_scheduler.ident in self._busy:
+                loop_scheduler.post_from_anywhere()
 
     def _tell(self) -> None:
         sleepers, self._sleepers = self._sleepers, []
         for gate in sleepers:
             gate.release()
-        desks, self._curious = self._curious, set()
-        for desk in desks:
-            desk.post_from_anywhere()
+        loop_schedulers, self._curious = self._curious, set()
+        for loop_scheduler in loop_schedulers:
+            loop_scheduler.post_from_anywhere()
 
     def after_fork(self) -> None:
         """In a forked child nobody else is left."""
-        self.desks.clear()
+        self.loops.clear()
         self.starting = set()
         self._busy = set()
         self._turns = deque()

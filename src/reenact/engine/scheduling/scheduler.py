@@ -128,17 +128,17 @@ def runner_thread(runner: int | LoopScheduler) -> int:
 
 
 class Participants(ABC):
-    """The first layer of a conductor. ``lock`` is the session's own; "locked" means that the caller
+    """The first layer of a scheduler. ``lock`` is the session's own; "locked" means that the caller
     holds it. ``order`` is the recorded one in a replay, None while recording. ``opener`` is the
     thread that opened the session."""
 
     def __init__(self, lock: Any, order: DeliveryOrder | None, grace: float, opener: int) -> None:
         self.lock = lock
         self.order = order
-        self.rest = Quiescence(lock, grace)
-        self.crew = ThreadRegistry(opener=opener)
+        self.quiescence = Quiescence(lock, grace)
+        self.threads = ThreadRegistry(opener=opener)
         self._activity = 0
-        self.rest.give(opener)  # whoever opens the session goes on with the program
+        self.quiescence.give(opener)  # whoever opens the session goes on with the program
 
     @abstractmethod
     def advance(self) -> None:
@@ -150,50 +150,50 @@ class Participants(ABC):
         """``runner`` makes its next call, waits for somebody, or has ended: it is at rest."""
         with self.lock:
             self._activity += 1
-            if self.rest.remove(runner_thread(runner)) and self.order is not None:
+            if self.quiescence.remove(runner_thread(runner)) and self.order is not None:
                 self.advance()
 
     def awaken(self, runner: int | LoopScheduler) -> None:
         """``runner`` goes on, because somebody of the session has woken it."""
         with self.lock:
             self._activity += 1
-            self.rest.add(runner_thread(runner))
+            self.quiescence.add(runner_thread(runner))
 
     def wake(self, ident: int) -> Turn:
         """The thread ``ident`` has been woken by this one: when it may go on. Locked or not."""
         with self.lock:
             self._activity += 1
-            return self.rest.wake(ident)
+            return self.quiescence.wake(ident)
 
     def given(self, runner: int | LoopScheduler) -> None:
         """``runner`` has just been given something. Locked."""
         self._activity += 1
-        self.rest.give(runner_thread(runner))
+        self.quiescence.give(runner_thread(runner))
 
     def holds_for(self, runner: int | LoopScheduler) -> bool:
         """May ``runner`` be given something? Locked."""
-        return self.rest.holds_for(runner_thread(runner))
+        return self.quiescence.holds_for(runner_thread(runner))
 
     # Who takes part
 
-    def add_desk(self, desk: LoopScheduler) -> None:
-        """``desk`` takes part from now on."""
+    def add_loop(self, loop_scheduler: LoopScheduler) -> None:
+        """``loop_scheduler`` takes part from now on."""
         with self.lock:
-            self.rest.desks.add(desk)
+            self.quiescence.loops.add(loop_scheduler)
 
     def job_waits(self, job: Any, thread: Any = None) -> None:
         """``job``, or the thread that it is, has been spawned and has not begun."""
         with self.lock:
             self._activity += 1
-            self.crew.spawn(thread)
-            self.rest.add(job)
+            self.threads.spawn(thread)
+            self.quiescence.add(job)
 
     def thread_waits(self, lane: Any, thread: Any) -> Turn:
         """``thread`` is about to be started by this one: when it may begin."""
         with self.lock:
             self._activity += 1
-            self.crew.spawn(thread)
-            return self.rest.wake(lane)
+            self.threads.spawn(thread)
+            return self.quiescence.wake(lane)
 
     def job_takes_turn(self, job: Any) -> Turn:
         """``job`` has been given by this thread to a worker that is free: when it may begin."""
@@ -203,26 +203,26 @@ class Participants(ABC):
         """It has begun, in this thread."""
         with self.lock:
             self._activity += 1
-            self.crew.begin()
-            self.rest.add(_ident())
-            self.rest.remove(job)
+            self.threads.begin()
+            self.quiescence.add(_ident())
+            self.quiescence.remove(job)
 
     def job_dropped(self, job: Any, thread: Any = None) -> None:
         """It will never begin."""
         with self.lock:
-            self.crew.drop(thread)
-            self.rest.drop(job)
+            self.threads.drop(thread)
+            self.quiescence.drop(job)
             self._somebody_ended()
 
     def job_ends(self, thread: Any = None, *, goes_on: bool = False) -> None:
         """What ran in this thread has ended, and perhaps the thread itself. ``goes_on``: it takes
         the next job at once."""
         with self.lock:
-            self.crew.end()
-            for ident in self.crew.ended(thread):
-                self.rest.add(ident)
+            self.threads.end()
+            for ident in self.threads.ended(thread):
+                self.quiescence.add(ident)
             if not goes_on:
-                self.rest.remove(_ident())
+                self.quiescence.remove(_ident())
             self._somebody_ended()
 
     @contextmanager
@@ -230,55 +230,55 @@ class Participants(ABC):
         """This thread starts another one, and waits until that is there; or until one is gone that
         has nothing more to do."""
         ident = _ident()
-        self.rest.starting.add(ident)
+        self.quiescence.starting.add(ident)
         try:
             yield
         finally:
-            self.rest.starting.discard(ident)
+            self.quiescence.starting.discard(ident)
 
     def helper_comes(self) -> None:
         """Somebody outside the session works for it, and will wake it."""
         with self.lock:
-            self.crew.help()
+            self.threads.help()
 
     def helper_goes(self) -> None:
         """It is done."""
         with self.lock:
-            self.crew.helped()
+            self.threads.helped()
             self._somebody_ended()
 
     @contextmanager
     def going_outside(self) -> Iterator[None]:
         """In the block a call is really made, outside of the session: quiet as that may be, the run
         does not stand still."""
-        crew = self.crew  # a forked child has another one
+        threads = self.threads  # a forked child has another one
         with self.lock:
-            crew.outside += 1
+            threads.outside += 1
         try:
             yield
         finally:
             with self.lock:
-                crew.outside -= 1
+                threads.outside -= 1
                 self._activity += 1
 
     def thread_ended(self, thread: Any) -> None:
         """A thread that is plumbing has ended: who waits for that goes on."""
         with self.lock:
-            for ident in self.crew.ended(thread):
-                self.rest.add(ident)
+            for ident in self.threads.ended(thread):
+                self.quiescence.add(ident)
 
     def _somebody_ended(self) -> None:
         """Perhaps nobody is left who could ask for the head."""
         self._activity += 1
         if self.order is not None:
             self.advance()
-            for desk in self.rest.desks:
-                desk.post_from_anywhere()
+            for loop_scheduler in self.quiescence.loops:
+                loop_scheduler.post_from_anywhere()
 
     def after_fork(self) -> None:
         """In a forked child there is one thread, and nobody waits."""
-        self.rest.after_fork()
-        self.crew = ThreadRegistry()
+        self.quiescence.after_fork()
+        self.threads = ThreadRegistry()
 
     # Progress
 
@@ -288,7 +288,7 @@ class Participants(ABC):
 
     def is_quiet_since(self, before: Progress) -> bool:
         """Has nothing happened and nothing been computed since, and is nothing on its way?"""
-        return not self.crew.outside and before.is_quiet_until(self.progress())
+        return not self.threads.outside and before.is_quiet_until(self.progress())
 
 
 class StallHandler(Protocol):
@@ -298,7 +298,7 @@ class StallHandler(Protocol):
 
 
 class RecordedDeliveries(Participants):
-    """The second layer of a conductor: in a replay, who waits and whose turn it is.
+    """The second layer of a scheduler: in a replay, who waits and whose turn it is.
 
     A run that is forked begins with an order that ends at its limit; ``at_limit`` is called there.
     """
@@ -333,11 +333,11 @@ class RecordedDeliveries(Participants):
         if (head is None or head.token != token) and not self._is_past(token):
             return False
         thread = runner_thread(runner)
-        if not self.rest.holds_for(thread):
+        if not self.quiescence.holds_for(thread):
             return False
         order.drop(token)
         self._activity += 1
-        self.rest.give(thread)
+        self.quiescence.give(thread)
         self.look_for_limit()
         return True
 
@@ -352,7 +352,7 @@ class RecordedDeliveries(Participants):
         self._activity += 1
         token = waiter.token
         if waiter.ident and not waiter.polls:
-            self.crew.block(waiter.ident)
+            self.threads.block(waiter.ident)
         self.waiters.add(waiter, late=token is not None and self._is_past(token))
         if self._closed is not None:
             self.close(self._closed)
@@ -363,7 +363,7 @@ class RecordedDeliveries(Participants):
             self._remove(waiter)
 
     def _remove(self, waiter: Waiter) -> None:
-        self.crew.unblock(waiter.ident)
+        self.threads.unblock(waiter.ident)
         self.waiters.remove(waiter)
 
     def has_waiters(self) -> bool:
@@ -393,7 +393,7 @@ class RecordedDeliveries(Participants):
             return False
         if self.holds_for(waiter.runner):
             return self.deliver(waiter)
-        self.rest.prod()
+        self.quiescence.prod()
         waiter.nudge()
         return False
 
@@ -413,9 +413,9 @@ class RecordedDeliveries(Participants):
         thread of the session waits here, nobody will ever ask."""
         if self._is_unreachable():
             return self.skip_unreachable()
-        if self.is_exhausted() and self.rest.is_complete():
+        if self.is_exhausted() and self.quiescence.is_complete():
             self.release_timers()
-        return self.has_waiters() and self.crew.all_wait() and self.stall()
+        return self.has_waiters() and self.threads.all_wait() and self.stall()
 
     def lane_ends(self, lane: Lane) -> None:
         """Nothing runs in ``lane`` from now on. Called before :meth:`job_ends`."""
@@ -478,7 +478,7 @@ class RecordedDeliveries(Participants):
         """Nobody gets anything any more: who waits raises what ``make`` makes, and so does who
         begins to wait only now. Timers that were to fire do; others go by the clock. Locked."""
         self._closed = make
-        self.rest.free()
+        self.quiescence.free()
         for waiter in self.waiters.all():
             if waiter.real is None or self._is_to_come(waiter):
                 waiter.error = make()
@@ -503,9 +503,9 @@ class RecordedDeliveries(Participants):
 
     # Stalls
 
-    def is_stuck(self, desk: LoopScheduler) -> bool:
-        """Is an idle ``desk`` all there is? Then nobody will ever ask for the head. Locked."""
-        return self.next_waiter() is None and self.crew.all_wait(desk)
+    def is_stuck(self, loop_scheduler: LoopScheduler) -> bool:
+        """Is an idle ``loop_scheduler`` all there is? Then nobody will ever ask for the head. Locked."""
+        return self.next_waiter() is None and self.threads.all_wait(loop_scheduler)
 
     def stall(self) -> bool:
         """Nobody will ask for the head. True when it was dropped, to go on with the next. Locked."""
@@ -535,7 +535,7 @@ class RecordedDeliveries(Participants):
 
 
 class LiveTransition(RecordedDeliveries):
-    """The third layer of a conductor: from a recorded order to a live one, and who waits for that.
+    """The third layer of a scheduler: from a recorded order to a live one, and who waits for that.
 
     ``patience`` is how many seconds a replay may stand still.
     """
@@ -596,8 +596,8 @@ class LiveTransition(RecordedDeliveries):
             else:
                 waiter.runner.run_in_loop(waiter.fire)
         self._release_the_live()
-        for desk in self.rest.desks:
-            desk.post_from_anywhere()
+        for loop_scheduler in self.quiescence.loops:
+            loop_scheduler.post_from_anywhere()
 
     def _release_the_live(self) -> None:
         gates, self._until_live = self._until_live, []
@@ -658,7 +658,7 @@ class Scheduler(LiveTransition):
             while self.order is not None:
                 self._wait_until_live()
             while not self.holds_for(runner):
-                self.rest.sleep()
+                self.quiescence.sleep()
             result = act()
             self.given(runner)
             return result
@@ -670,7 +670,7 @@ class Scheduler(LiveTransition):
         waiter.prepare()
         with self.lock:
             self.expect(waiter)
-            self.rest.remove(runner_thread(waiter.runner))
+            self.quiescence.remove(runner_thread(waiter.runner))
         self.block(waiter)
         if waiter.error is not None:
             raise waiter.error
@@ -705,7 +705,7 @@ class Scheduler(LiveTransition):
     def _next_look(self, waiter: Waiter) -> float:
         with self.lock:
             if self.next_waiter() is waiter:
-                return max(_SOON, self.rest.left())
+                return max(_SOON, self.quiescence.left())
         return _POLL if waiter.polls else self.patience
 
     def look_for_stall(self, before: Progress) -> Progress:

@@ -206,9 +206,9 @@ class ProcessForks(InFlightCalls):
         """In the child: one thread is left, and none of the parent's calls is ours."""
         for patches in self._patches():
             patches.after_fork()
-        self._under_way.clear()
+        self._in_flight.clear()
         self._deferred.clear()
-        self._desks.clear()
+        self._loop_schedulers.clear()
         if self._state == "open":
             self.draws.after_fork()
         if lane is None or self._state != "open":
@@ -222,7 +222,7 @@ class ProcessForks(InFlightCalls):
         elif self.machine.script is not None:
             self._read(self._script_of(lane.name))
         self.lanes.after_fork(lane)
-        self.conductor.after_fork()
+        self.scheduler.after_fork()
 
     def _as_worker(self, lane: Lane, pool: str) -> Lane:
         """This process works for ``pool``, in ``lane``; in a replay in that of the worker of which
@@ -273,15 +273,15 @@ class ProcessForks(InFlightCalls):
     def _read(self, script: RecordedCalls) -> None:
         """From now on what is asked for is in ``script``."""
         self.machine.read_from(script)
-        if self.conductor.order is not None:
-            self.conductor.order = script.order
-        if self.branching is not None:
+        if self.scheduler.order is not None:
+            self.scheduler.order = script.order
+        if self.fork is not None:
             self.look_for_point()
 
     def look_for_point(self) -> None:
         """Is nothing left to be enacted here of a run that is forked elsewhere?"""
         with self.lock:
-            self.conductor.look_for_limit()
+            self.scheduler.look_for_limit()
 
     def keep_patches(self, *, in_replay: bool = False) -> Callable[[], None]:
         """Keep what sessions of every mode patch until the returned function is called, so that

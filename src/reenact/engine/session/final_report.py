@@ -142,8 +142,8 @@ class SessionEnd:
         if session.mode == "update":
             with session.lock:
                 self.outcome = session.machine.outcome()
-        if session.branching is not None:
-            self._end_branch(session, parts, session.branching, error, forked=forked)
+        if session.fork is not None:
+            self._end_branch(session, parts, session.fork, error, forked=forked)
             return
         if session.mode != "replay":
             self._finish(session, parts, error, forked=forked)
@@ -163,14 +163,14 @@ class SessionEnd:
         self,
         session: Session,
         parts: SessionResources,
-        branching: ForkedRun,
+        fork: ForkedRun,
         error: BaseException | None,
         *,
         forked: bool,
     ) -> None:
         """A run that was forked. One that did not come to the point leaves nothing behind."""
-        if forked or (branching.turned and session.poison is None):
-            left = [] if forked or error is not None else branching.left_behind()
+        if forked or (fork.turned and session.failed_with is None):
+            left = [] if forked or error is not None else fork.left_behind()
             self._finish(session, parts, error, forked=forked)
             if left:
                 raise DivergenceError(left[0], render_divergences(left))
@@ -178,24 +178,24 @@ class SessionEnd:
         try:
             if parts.sink is not None:
                 parts.sink.discard()
-            if error is not None and session.poison is None:
-                session.warn(f"the program failed before {branching.branch.point.line()}: no fork")
+            if error is not None and session.failed_with is None:
+                session.warn(f"the program failed before {fork.branch.point.line()}: no fork")
                 return
             with session.lock:
-                problem = session.poison or branching.not_reached()
+                problem = session.failed_with or fork.not_reached()
         finally:
             parts.close()
         raise DivergenceError(problem, render_divergence(problem))
 
     def _look_for_left_overs(self, session: Session) -> None:
-        if session.settings.unused == "allow" or session.poison is not None:
+        if session.settings.unused == "allow" or session.failed_with is not None:
             return
         with session.lock:
             self.left_over, self.count = session.machine.left_over(_SHOWN)
 
     def _complaint(self, session: Session) -> DivergenceError | None:
-        if session.poison is not None:
-            return DivergenceError(session.poison, render_divergence(session.poison))
+        if session.failed_with is not None:
+            return DivergenceError(session.failed_with, render_divergence(session.failed_with))
         if self.left_over and session.settings.unused == "error":
             return DivergenceError(self.left_over[0], self._summary(session))
         return None
@@ -249,7 +249,7 @@ def _has_happened(session: Session, parts: SessionResources) -> Callable[[int], 
         left = list(session.machine.unused())
     unused = {event.seq for one in left for event in (one.opening, one.closing) if event}
     unread = {(one.lane, f"{CHUNK}:{one.position}") for one in left}
-    order = session.conductor.order if session.settings.policy.match == "lane" else None
+    order = session.scheduler.order if session.settings.policy.match == "lane" else None
 
     def has_happened(seq: int) -> bool:
         if seq in unused or order is None or parts.reader is None:

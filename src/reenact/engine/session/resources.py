@@ -56,24 +56,24 @@ __all__ = [
 
 
 class SessionResources(msgspec.Struct):
-    """The outside of a session. ``late`` and ``copier`` take events of ``source``: where a
+    """The outside of a session. ``copy_sink`` and ``copier`` take events of ``source``: where a
     recording is added to, and where a replay is recorded."""
 
     clock: Clock
     redactor: Redactor
     source: SeekableSource | None = None
     sink: CopySink | LateSink | BranchSink | None = None
-    late: LateSink | None = None
+    copy_sink: LateSink | None = None
     copier: Copier | None = None
     seal: Seal | None = None
     reader: SeekableSource | None = None
     """The second reader of ``source``, from which ``copier`` copies."""
-    room: RecordingBudget = msgspec.field(default_factory=lambda: RecordingBudget(DEFAULT))
+    budget: RecordingBudget = msgspec.field(default_factory=lambda: RecordingBudget(DEFAULT))
     root: Lane | None = None
     """The root lane of the program, where a recording goes on."""
     run_id: str = ""
     """Of what is written."""
-    branch: ForkPlan | None = None
+    fork_plan: ForkPlan | None = None
     """How the run is forked."""
     forks_to: BranchSink | None = None
     """What takes events of ``source`` there."""
@@ -113,11 +113,11 @@ def open_resources(settings: Settings) -> SessionResources:
     profile = source.manifest().redaction.profile if source is not None else None
     parts = SessionResources(clock, settings.redactor(profile), source, seal=_own_key(source))
     try:
-        parts.room = _room(settings, settings.path, source)
+        parts.budget = _room(settings, settings.path, source)
         if settings.fork is not None and source is not None:
             from reenact.engine.fork.plan import make_fork_plan
 
-            parts.branch = make_fork_plan(source, settings.fork, parts.seal, settings.alter)
+            parts.fork_plan = make_fork_plan(source, settings.fork, parts.seal, settings.alter)
         if settings.mode != "replay" or settings.into is not None:
             from reenact.engine.recording.sinks import start_recording
 
@@ -221,8 +221,8 @@ def make_script(
     )
     if lane is not None:
         script.keep_to(lane)
-    if parts.branch is not None:
-        script.order.limit = parts.branch.point.cut
+    if parts.fork_plan is not None:
+        script.order.limit = parts.fork_plan.point.cut
     return script
 
 
@@ -239,10 +239,10 @@ def make_machine(
 ) -> Machine:
     """The machine that decides about the calls of a session."""
     make: Callable[..., Machine] = Machine
-    if parts.branch is not None:
+    if parts.fork_plan is not None:
         from reenact.engine.fork.forked_run import ForkMachine
 
-        make = partial(ForkMachine, parts.branch.point, parts.branch.live)
+        make = partial(ForkMachine, parts.fork_plan.point, parts.fork_plan.live)
     return make(
         settings.mode,
         settings.policy,
@@ -250,7 +250,7 @@ def make_machine(
         comparer,
         _late_diagnosis(comparer, parts.redactor, settings.ways),
         script=script,
-        strict=settings.strict or parts.branch is not None,
+        strict=settings.strict or parts.fork_plan is not None,
         only=settings.only,
     )
 

@@ -78,7 +78,7 @@ class Session(ProcessForks):
         self.lanes.adopt()
         before = VARIABLE.get()
         self._before.append((enter_session(self), before))
-        if self.branching is not None:
+        if self.fork is not None:
             self.look_for_point()
         if self.settings.whole_process:
             self._process_before = set_process_session(self)
@@ -90,31 +90,31 @@ class Session(ProcessForks):
         settings, policy = self.settings, self.settings.policy
         self.comparer = make_comparer(settings, parts)
         self.writes = self.mode not in ("off", "replay")
-        self.paces = policy.match == "lane" and self.mode != "off"
-        self._enacts = self.paces and self.mode == "replay"
+        self.tracks_order = policy.match == "lane" and self.mode != "off"
+        self.replays_order = self.tracks_order and self.mode == "replay"
         self.run_seed = settings.run_seed
         if parts.is_brief:
             self._opener = get_ident()
             return
         script = make_script(settings, parts, settings.lane)
         self.machine = make_machine(settings, parts, self.comparer, script)
-        if self.mode in ADDING_MODES and script is not None and parts.late is not None:
+        if self.mode in ADDING_MODES and script is not None and parts.copy_sink is not None:
             ordered = policy.match != "lookup"
-            self._keeper = RecordingMerger(
-                script, parts.late, self.machine, self.comparer, ordered=ordered
+            self.merger = RecordingMerger(
+                script, parts.copy_sink, self.machine, self.comparer, ordered=ordered
             )
-        if parts.branch is not None:
-            self._begin_branch(parts, parts.branch)
+        if parts.fork_plan is not None:
+            self._begin_branch(parts, parts.fork_plan)
         order = script.order if script is not None and self.mode == "replay" else None
-        self.conductor = Scheduler(self.lock, order, self._stalled, patience=settings.patience)
+        self.scheduler = Scheduler(self.lock, order, self._stalled, patience=settings.patience)
         # A forked run has to make every call before its point, however late.
-        if script is not None and order is not None and self.branching is None:
-            self.conductor.ended_lanes = EndedLanes(script.is_unused)
+        if script is not None and order is not None and self.fork is None:
+            self.scheduler.ended_lanes = EndedLanes(script.is_unused)
             fails = self.machine.strict and settings.unused == "error"
-            self.conductor.fails_without_calls = fails
-        if self.branching is not None and self.paces:
-            self.conductor.at_limit = self.branching.look
-            self.conductor.expects_point = self.branching.expects_point
+            self.scheduler.fails_without_calls = fails
+        if self.fork is not None and self.tracks_order:
+            self.scheduler.at_limit = self.fork.look
+            self.scheduler.expects_point = self.fork.expects_point
         if parts.sink is not None:
             self.recorder = self._make_recorder(parts)
         self.draws = make_draws(self)
@@ -142,12 +142,12 @@ class Session(ProcessForks):
         return make_machine(self.settings, parts, self.comparer, None)
 
     def _make_conductor(self, parts: Parts) -> Scheduler:
-        conductor = Scheduler(
+        scheduler = Scheduler(
             self.lock, None, self._stalled, patience=self.settings.patience, opener=self._opener
         )
         if self._state == "closed":
-            conductor.close(self._closed)
-        return conductor
+            scheduler.close(self._closed)
+        return scheduler
 
     def _make_recorder(self, parts: Parts) -> Recorder:
         assert parts.sink is not None
@@ -155,8 +155,8 @@ class Session(ProcessForks):
             parts.sink,
             parts.clock,
             parts.redactor,
-            parts.room,
-            late=parts.late or parts.forks_to,
+            parts.budget,
+            copy_sink=parts.copy_sink or parts.forks_to,
             lock=self.lock,
         )
 
@@ -171,12 +171,12 @@ class Session(ProcessForks):
         assert parts.source is not None
         with closing(parts.source.reopen()) as reader:
             prefix = survey_prefix(reader, branch.point.cut)
-        self.branching = ForkedRun(self, branch, prefix, self.machine)
+        self.fork = ForkedRun(self, branch, prefix, self.machine)
 
     def turns_live(self) -> None:
         """A run that is forked has come to the point: from here on it is recorded. Locked."""
-        self._enacts = False
-        self.conductor.go_live()
+        self.replays_order = False
+        self.scheduler.go_live()
 
     def __exit__(
         self,
@@ -226,11 +226,11 @@ class Session(ProcessForks):
                 if self._parts is not None and self._parts.is_brief:
                     # It refers to its session. A draw that comes too late makes another one.
                     del self.draws
-            self._end_what_is_under_way()
+            self._end_in_flight()
             self._state = "closed"
-            self.paces = self._enacts = False
-            if self._has("conductor"):
-                self.conductor.close(self._closed)
+            self.tracks_order = self.replays_order = False
+            if self._has("scheduler"):
+                self.scheduler.close(self._closed)
         if self.mode != "off":
             for patches in reversed(self._patches()):
                 patches.release()
@@ -240,9 +240,9 @@ class Session(ProcessForks):
 
     def settle_kept(self) -> None:
         """Where a recording is added to: decide what becomes of what nobody asked for."""
-        if self._keeper is not None:
+        if self.merger is not None:
             with self.lock:
-                self._keeper.settle()
+                self.merger.settle()
 
     @property
     def manifest(self) -> Manifest | None:
@@ -260,8 +260,8 @@ class Session(ProcessForks):
         with self.lock:
             if self._deferred:
                 self._flush()
-            if self.branching is not None:
-                self.branching.count(lane)
+            if self.fork is not None:
+                self.fork.count(lane)
             try:
                 call = self.machine.form_of(call, lane.name)
                 decision, key = self._decide(call, lane.name)
@@ -269,31 +269,36 @@ class Session(ProcessForks):
                 self.settings.tell(error)
                 raise
             opened = InFlightCall(call, key, lane, lane.calls)
-            if self._keeper is not None:
-                decision = self._keeper.decide(decision, opened)
-            if self.branching is not None:
-                decision = self.branching.decide(decision, opened)
+            if self.merger is not None:
+                decision = self.merger.decide(decision, opened)
+            if self.fork is not None:
+                decision = self.fork.decide(decision, opened)
             if self.writes and isinstance(decision, GoLive):
-                refusal = self.recorder.room.admit(call.request)
+                refusal = self.recorder.budget.admit(call.request)
                 decision = decision if refusal is None else Refuse(error=refusal)
             if isinstance(decision, Serve) or self.is_recorded(call, decision):
                 lane.calls += 1  # what is not recorded has no position
             if call.nests and self.machine.covers(call):
                 inner = lane.child().name
-                if self._keeper is not None:
-                    inner = self._keeper.free_lane(inner)
+                if self.merger is not None:
+                    inner = self.merger.free_lane(inner)
                 opened.inner = opened.inner or inner
-                if self.branching is not None and isinstance(decision, GoLive):
-                    self.branching.tool_goes_live(opened)
-            if blocks and self.paces and self._is_waited_for(call, decision):
-                self.conductor.arrive(self.runner())
+                if self.fork is not None and isinstance(decision, GoLive):
+                    self.fork.tool_goes_live(opened)
+            if blocks and self.tracks_order and self._is_waited_for(call, decision):
+                self.scheduler.arrive(self.runner())
         return decision, opened
 
     def at_once(self, call: Call) -> Entry | None:
         """The recorded call that answers ``call`` with a value, if everything is as it was: it is
         the next of this lane, the same to the letter, and it is its turn. Else None, and nothing
         has happened: :meth:`decide` says what is to be done."""
-        if not self._enacts or self.poison is not None or self._deferred or self.full is not None:
+        if (
+            not self.replays_order
+            or self.failed_with is not None
+            or self._deferred
+            or self.full is not None
+        ):
             return None
         lane = self.lanes.current()
         if lane.run is not None or lane.side is not None:
@@ -305,7 +310,7 @@ class Session(ProcessForks):
             assert entry.closing is not None
             if not entry.answer and not _SPECIAL.isdisjoint(entry.closing.data):
                 return None
-            if not self.conductor.try_now(self.runner(), entry.closing.seq):
+            if not self.scheduler.try_now(self.runner(), entry.closing.seq):
                 return None
             self.machine.take(entry, call)
             lane.calls += 1
@@ -331,27 +336,27 @@ class Session(ProcessForks):
     @contextmanager
     def waiting_elsewhere(self) -> Iterator[None]:
         """This thread does nothing for some time, and then goes on by itself."""
-        self.conductor.arrive(self.runner())
-        self.conductor.helper_comes()
+        self.scheduler.arrive(self.runner())
+        self.scheduler.helper_comes()
         try:
             yield
         finally:
-            self.conductor.helper_goes()
+            self.scheduler.helper_goes()
 
     @property
-    def late(self) -> LateSink | None:
+    def copy_sink(self) -> LateSink | None:
         """What is written to, where a recording is added to."""
-        return None if self._parts is None else self._parts.late
+        return None if self._parts is None else self._parts.copy_sink
 
     def _decide(self, call: Call, lane: str) -> tuple[Decision, str]:
         """What the machine says; but a recording that was full took no more calls."""
         script = self.machine.script
-        if self._enacts and script is not None and script.never_began(lane):
+        if self.replays_order and script is not None and script.never_began(lane):
             from concurrent.futures import CancelledError
 
             # In the recording it was cancelled in time: nobody waits for what it would come to.
             raise CancelledError
-        if self._enacts and script is not None and script.was_stopped(lane):
+        if self.replays_order and script is not None and script.was_stopped(lane):
             pause(self.settings.patience)  # by then the program has ended this process, as it did
         if self.full is not None and self.machine.covers(call):
             action = self.settings.policy.action_for(call.capability, call.operation)
@@ -365,7 +370,7 @@ class Session(ProcessForks):
         if call.instant or call.observed:
             return False
         if isinstance(decision, Serve):
-            return not self._enacts
+            return not self.replays_order
         return isinstance(decision, GoLive) and not call.nests
 
     def is_recorded(self, call: Call, decision: Decision) -> bool:
@@ -373,7 +378,7 @@ class Session(ProcessForks):
         if not self.machine.covers(call):
             return False
         if isinstance(decision, Refuse) and decision.error is not None and decision.entry is None:
-            return self.writes and self.recorder.room.full in (None, decision.error)
+            return self.writes and self.recorder.budget.full in (None, decision.error)
         return not isinstance(decision, Pass)
 
     def has_recorded(self, call: Call) -> bool:
@@ -385,7 +390,7 @@ class Session(ProcessForks):
 _LATER: Final[dict[str, Callable[[Session, Parts], Any]]] = {
     "gateway": Session._make_gateway,
     "machine": Session._make_machine,
-    "conductor": Session._make_conductor,
+    "scheduler": Session._make_conductor,
     "recorder": Session._make_recorder,
     "draws": Session._make_draws,
 }

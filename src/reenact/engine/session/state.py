@@ -98,12 +98,12 @@ class SessionState(ExplicitApi):
     comparer: Comparer
     gateway: Gateway
     machine: Machine
-    conductor: Scheduler
+    scheduler: Scheduler
     recorder: Recorder
     writes: bool
     draws: Draws
-    paces: bool
-    _enacts: bool
+    tracks_order: bool
+    replays_order: bool
     """Is a recorded order of deliveries enacted?"""
     run_seed: str
 
@@ -116,7 +116,7 @@ class SessionState(ExplicitApi):
         self.lock = threading.RLock()
         self.approximate = ""
         """Why the recorded order is not exact, if it is not."""
-        self.told: Any = None
+        self.host_facts: Any = None
         """What the program knows of the machine, see :mod:`reenact.boundaries.host.told`."""
         self.last_clock: float | None = None
         self.full: BudgetExceeded | None = None
@@ -125,16 +125,16 @@ class SessionState(ExplicitApi):
         """In a replay: a rule wants something to be really asked again, outside of the session."""
         self._given_parts = parts
         self._parts: Parts | None = None
-        self._desks: dict[int, LoopScheduler] = {}
-        self._under_way: dict[int, tuple[InFlightCall, Callable[[], None] | None]] = {}
+        self._loop_schedulers: dict[int, LoopScheduler] = {}
+        self._in_flight: dict[int, tuple[InFlightCall, Callable[[], None] | None]] = {}
         self._deferred: deque[Callable[[], None]] = deque()
         self._before_close: list[Callable[[], None]] = []
-        self.poison: Divergence | None = None
+        self.failed_with: Divergence | None = None
         """A strict session has diverged: every later call raises this again."""
         self.given_up = ""
         """Why an update cannot be kept, if it cannot."""
-        self._keeper: RecordingMerger | None = None
-        self.branching: ForkedRun | None = None
+        self.merger: RecordingMerger | None = None
+        self.fork: ForkedRun | None = None
         """Where and how the run is forked, if it is."""
         self._ending = SessionEnd()
         self._state = "new"
@@ -149,8 +149,8 @@ class SessionState(ExplicitApi):
 
     def check_open(self) -> None:
         """Raise what a call raises after the end, and after a strict divergence."""
-        if self.poison is not None:
-            raise DivergenceError(self.poison, render_divergence(self.poison))
+        if self.failed_with is not None:
+            raise DivergenceError(self.failed_with, render_divergence(self.failed_with))
         if self._state != "open":
             raise self._closed()
 
@@ -199,33 +199,35 @@ class SessionState(ExplicitApi):
     def runner(self) -> int | LoopScheduler:
         """This thread, or the loop that it runs."""
         loop = running_loop()
-        return _ident() if loop is None else self.desk(loop)
+        return _ident() if loop is None else self.loop_scheduler(loop)
 
-    def running_desk(self) -> LoopScheduler:
-        """The desk of the loop that runs here."""
+    def running_loop_scheduler(self) -> LoopScheduler:
+        """The loop_scheduler of the loop that runs here."""
         loop = running_loop()
         if loop is None:
             raise UsageError(
                 "a coroutine goes through this session, and no asyncio loop runs here",
                 hint="run it with asyncio (or anyio on asyncio); trio is not covered",
             )
-        return self.desk(loop)
+        return self.loop_scheduler(loop)
 
-    def desk(self, loop: Any) -> LoopScheduler:
-        """The desk of ``loop``."""
-        found = self._desks.get(id(loop))
+    def loop_scheduler(self, loop: Any) -> LoopScheduler:
+        """The loop_scheduler of ``loop``."""
+        found = self._loop_schedulers.get(id(loop))
         if found is None or found.loop is not loop:
             from reenact.engine.scheduling.loop_scheduler import (
                 LoopScheduler,  # with asyncio, which not every program has
             )
 
             with self.lock:
-                self._desks = {
-                    key: desk for key, desk in self._desks.items() if not desk.loop.is_closed()
+                self._loop_schedulers = {
+                    key: loop_scheduler
+                    for key, loop_scheduler in self._loop_schedulers.items()
+                    if not loop_scheduler.loop.is_closed()
                 }
                 found = LoopScheduler(loop, self._me())
-                self._desks[id(loop)] = found
-                self.conductor.add_desk(found)
+                self._loop_schedulers[id(loop)] = found
+                self.scheduler.add_loop(found)
         return found
 
     def schedule_is_approximate(self, why: str) -> None:
@@ -288,7 +290,7 @@ class SessionDivergences(SessionState):
         lane = self.lanes.current().name
         if self.writes:
             with self.lock:
-                recorded = self._keeper.mark(call, lane) if self._keeper is not None else None
+                recorded = self.merger.mark(call, lane) if self.merger is not None else None
                 self.recorder.event(call.type, call.request, lane, recorded=recorded)
             return
         with self.lock:
@@ -324,11 +326,11 @@ class SessionDivergences(SessionState):
         call that waits for its turn."""
         report = render_divergence(divergence)
         error = DivergenceError(divergence, report)
-        if self.machine.strict and self.poison is None:
-            self.poison = divergence
+        if self.machine.strict and self.failed_with is None:
+            self.failed_with = divergence
             self.settings.tell(error)
             with self.lock:
-                self.conductor.give_up(lambda: DivergenceError(divergence, report))
+                self.scheduler.give_up(lambda: DivergenceError(divergence, report))
         return error
 
     def located(self, divergence: Divergence) -> Divergence:
@@ -350,7 +352,7 @@ class SessionDivergences(SessionState):
             self.diverged(self.machine.cancelled(entry, opened.call, opened.key, opened.lane.name))
             if entry.closing is not None:
                 tokens.append(entry.closing.seq)
-            self.conductor.skip(*tokens)
+            self.scheduler.skip(*tokens)
 
     def wants_more(self, opened: InFlightCall, entry: Entry) -> DivergenceError:
         """The program reads on where the recorded one stopped."""
@@ -407,7 +409,7 @@ class InFlightCalls(SessionDivergences):
                 if stub:
                     script.stub(opened.inner)
             if closing is None or entry.unanswered:
-                if not self.paces:
+                if not self.tracks_order:
                     self.check_open()
                     raise self.diverged(self._never_answered(opened, entry))
                 return None, None
@@ -430,7 +432,7 @@ class InFlightCalls(SessionDivergences):
     def is_now(self, token: DeliveryToken | None) -> bool:
         """Is it ``token``'s turn, and has it been handed over to this thread?"""
         with self.lock:
-            return self.conductor.try_now(self.runner(), token)
+            return self.scheduler.try_now(self.runner(), token)
 
     def begin(
         self, opened: InFlightCall, ends: Callable[[], None] | None = None, *, brief: bool = False
@@ -439,7 +441,7 @@ class InFlightCalls(SessionDivergences):
         with self.lock:
             if self._is_written(opened):
                 self.recorder.open(opened, brief=brief)
-            self._under_way[id(opened)] = opened, ends
+            self._in_flight[id(opened)] = opened, ends
 
     def _is_written(self, opened: InFlightCall) -> bool:
         return (self.writes or opened.fresh) and not opened.past
@@ -454,21 +456,21 @@ class InFlightCalls(SessionDivergences):
 
     def kept_or_new(self, opened: InFlightCall, fields: Data) -> Data:
         """The completing event of a kept call that was made again."""
-        assert self._keeper is not None
+        assert self.merger is not None
         with self.lock:
-            return self._keeper.answer_or_new(opened, fields, self.recorder)
+            return self.merger.answer_or_new(opened, fields, self.recorder)
 
     def is_open(self, opened: InFlightCall) -> bool:
         """Has ``opened`` begun, and not been completed?"""
-        return id(opened) in self._under_way
+        return id(opened) in self._in_flight
 
     def complete(self, opened: InFlightCall, data: Data) -> None:
         """Write the completing event of ``opened``, once."""
         with self.lock:
-            found = self._under_way.pop(id(opened), None)
+            found = self._in_flight.pop(id(opened), None)
             if found is not None and self._is_written(opened):
-                if self._keeper is not None and opened.entry is not None:
-                    self._keeper.keep_inside(opened.entry)
+                if self.merger is not None and opened.entry is not None:
+                    self.merger.keep_inside(opened.entry)
                 self.recorder.complete(opened, data)
 
     def unanswered(self, opened: InFlightCall, why: str, *, turns: int = 0) -> Data:
@@ -488,10 +490,10 @@ class InFlightCalls(SessionDivergences):
         with self.lock:
             self._flush()
             self.draws.end_all()
-            self._end_what_is_under_way()
+            self._end_in_flight()
 
-    def _end_what_is_under_way(self) -> None:
-        for opened, ends in list(self._under_way.values()):
+    def _end_in_flight(self) -> None:
+        for opened, ends in list(self._in_flight.values()):
             if ends is not None:
                 ends()
             else:

@@ -38,9 +38,9 @@ _BOOKS = frozenset({"aside", "instant", "position", "redacted", "valueHash"})
 class UpdateDraws(RecordedDraws):
     """See the module."""
 
-    def __init__(self, session: Session, late: LateSink) -> None:
+    def __init__(self, session: Session, copy_sink: LateSink) -> None:
         super().__init__(session)
-        self._late = late
+        self._copy_sink = copy_sink
         self._recorded = None if session.source is None else recorded_draws(session)
         self._served: dict[Lane, ServedDraws] = {}
         self._sides: dict[Lane, set[int]] = {}
@@ -140,7 +140,7 @@ class UpdateDraws(RecordedDraws):
     def _leave_out(self, seq: int) -> None:
         if seq not in self._left_out:
             self._left_out.add(seq)
-            self._late.leave_out(seq)
+            self._copy_sink.leave_out(seq)
 
     # Aside
 

@@ -32,14 +32,14 @@ class RecordingMerger:
     def __init__(
         self,
         script: RecordedCalls,
-        late: LateSink,
+        copy_sink: LateSink,
         machine: Machine,
         comparer: Comparer,
         *,
         ordered: bool,
     ) -> None:
         self._script = script
-        self._late = late
+        self._copy_sink = copy_sink
         self._machine = machine
         self._comparer = comparer
         self._ordered = ordered
@@ -58,7 +58,7 @@ class RecordingMerger:
             return decision
         for event in dict.fromkeys((entry.opening, entry.closing)):
             if event is not None:
-                self._late.leave_out(event.seq)
+                self._copy_sink.leave_out(event.seq)
         opened.inner = entry.inner
         self._machine.served -= 1
         self._machine.live += 1
@@ -95,7 +95,7 @@ class RecordingMerger:
         recorded = self._comparer.key(request_of(call.type, entry.opening.data))
         if recorded == self._machine.key(call):
             return entry.opening
-        self._late.leave_out(entry.seq)
+        self._copy_sink.leave_out(entry.seq)
         return None
 
     def answer_or_new(self, opened: InFlightCall, fields: Data, recorder: Recorder) -> Data:
@@ -120,16 +120,16 @@ class RecordingMerger:
         if entry.inner is None or entry.closing is None:
             return
         if self._script.is_passed_over(entry.inner):
-            self._late.copy_inside(entry.inner, entry.seq + 1, entry.closing.seq)
+            self._copy_sink.copy_inside(entry.inner, entry.seq + 1, entry.closing.seq)
 
     def settle(self) -> None:
         """No more calls come. In an update what was not asked for is dropped, but for the insides
         of tools that were not run, and for what ``reenact run`` says of the program."""
         if self._machine.changes is None:
             return
-        script, late = self._script, self._late
+        script, copy_sink = self._script, self._copy_sink
         dropped = next(iter(self._machine.unused()), None) is not None
-        late.keep_of_rest(
+        copy_sink.keep_of_rest(
             lambda event: event.type == "run_end" or script.is_passed_over(event.lane),
             counts=dropped or (self._has_moved and self._ordered),
         )

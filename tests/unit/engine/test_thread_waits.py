@@ -271,16 +271,16 @@ def test_joining_works_for_every_kind_of_thread(session: Session) -> None:
         threading.current_thread().join()
     with pytest.raises(RuntimeError, match="before it is started"):
         threading.Thread(target=int).join()
-    assert session.conductor.crew._joiners == {}
+    assert session.scheduler.threads._joiners == {}
 
 
 def test_a_wait_in_the_middle_of_our_own_work_is_not_the_programs(session: Session) -> None:
     """A sink starts a thread while the session's lock is held: nobody comes to rest by that."""
     with session.lock:
-        session.conductor.rest.give(session.runner())
+        session.scheduler.quiescence.give(session.runner())
         event = threading.Event()
         thread = threading.Thread(target=event.set)
         session.gateway._outside(thread.start)
         event.wait()
         thread.join()
-        assert not session.conductor.rest.is_complete()
+        assert not session.scheduler.quiescence.is_complete()

@@ -145,23 +145,23 @@ def test_a_sleeper_is_woken_by_rest(lock: Any) -> None:
 
 def test_a_curious_desk_is_told_once(lock: Any) -> None:
     rest = _rest(lock)
-    desk: Any = FakeDesk(B)
+    loop_scheduler: Any = FakeDesk(B)
     rest.give(A)
-    rest.tell_later(desk)
-    assert desk.looks == 0
-    assert len(desk.later) == 1
+    rest.tell_later(loop_scheduler)
+    assert loop_scheduler.looks == 0
+    assert len(loop_scheduler.later) == 1
     rest.remove(A)
-    assert desk.looks == 1
+    assert loop_scheduler.looks == 1
     rest.give(A)
     rest.remove(A)
-    assert desk.looks == 1
+    assert loop_scheduler.looks == 1
 
 
 def test_only_loops_that_are_busy_are_prodded(lock: Any) -> None:
     rest = _rest(lock)
     busy: Any = FakeDesk(A)
     idle: Any = FakeDesk(B)
-    rest.desks.update((busy, idle))
+    rest.loops.update((busy, idle))
     rest.give(A)
     rest.prod()
     assert (busy.looks, idle.looks) == (1, 0)
@@ -169,10 +169,10 @@ def test_only_loops_that_are_busy_are_prodded(lock: Any) -> None:
 
 def test_after_a_fork_nobody_is_left(lock: Any) -> None:
     rest = _rest(lock)
-    desk: Any = FakeDesk(A)
-    rest.desks.add(desk)
+    loop_scheduler: Any = FakeDesk(A)
+    rest.loops.add(loop_scheduler)
     rest.give(A)
-    rest.tell_later(desk)
+    rest.tell_later(loop_scheduler)
     rest.after_fork()
     assert rest.is_complete()
-    assert not rest.desks
+    assert not rest.loops

@@ -19,19 +19,23 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def payload_mismatch() -> Divergence:
-    desk = Desk(Rules(ignore_paths=("$.args.requestId",)))
+    loop_scheduler = Desk(Rules(ignore_paths=("$.args.requestId",)))
     recorded = tool(7, "search", {"query": "weather in Paris", "limit": 5, "requestId": "r-1"})
     later = tool(12, "search", {"query": "weather in Rome", "limit": 10, "requestId": "r-2"}, "0.2")
-    ask = desk.ask_tool("search", {"query": "weather in Rome", "limit": 5, "requestId": "r-9"})
-    return desk.diagnosis.payload_mismatch(recorded, ask, [(recorded, False), (later, False)])
+    ask = loop_scheduler.ask_tool(
+        "search", {"query": "weather in Rome", "limit": 5, "requestId": "r-9"}
+    )
+    return loop_scheduler.diagnosis.payload_mismatch(
+        recorded, ask, [(recorded, False), (later, False)]
+    )
 
 
 def type_mismatch() -> Divergence:
-    desk = Desk()
+    loop_scheduler = Desk()
     recorded = event(7, "llm_request", {"provider": "openai", "model": "gpt-5", "inputHash": "h"})
     same = tool(8, "search", {"query": "weather in Rome"})
-    ask = desk.ask_tool("search", {"query": "weather in Rome"})
-    return desk.diagnosis.type_mismatch(recorded, ask, [(recorded, False), (same, False)])
+    ask = loop_scheduler.ask_tool("search", {"query": "weather in Rome"})
+    return loop_scheduler.diagnosis.type_mismatch(recorded, ask, [(recorded, False), (same, False)])
 
 
 def missing() -> Divergence:
@@ -40,9 +44,9 @@ def missing() -> Divergence:
 
 
 def unexpected() -> Divergence:
-    desk = Desk()
+    loop_scheduler = Desk()
     request = {"method": "GET", "url": "https://example.com/rates?day=today"}
-    ask = desk.ask(
+    ask = loop_scheduler.ask(
         "nondeterministic", {"source": "network", "op": "GET", "request": request}, "0.3"
     )
     used = event(
@@ -50,20 +54,22 @@ def unexpected() -> Divergence:
         "nondeterministic",
         {"source": "network", "op": "GET", "request": request, "response": {"status": 200}},
     )
-    return desk.diagnosis.unexpected(ask, [(used, True)], draws=False)
+    return loop_scheduler.diagnosis.unexpected(ask, [(used, True)], draws=False)
 
 
 def underflow() -> Divergence:
-    desk = Desk()
-    ask = desk.ask("nondeterministic", {"source": "rng", "op": "random.random", "request": {}})
-    return desk.diagnosis.unexpected(ask, (), draws=True)
+    loop_scheduler = Desk()
+    ask = loop_scheduler.ask(
+        "nondeterministic", {"source": "rng", "op": "random.random", "request": {}}
+    )
+    return loop_scheduler.diagnosis.unexpected(ask, (), draws=True)
 
 
 def stalled() -> Divergence:
-    desk = Desk()
-    return desk.diagnosis.stalled(
+    loop_scheduler = Desk()
+    return loop_scheduler.diagnosis.stalled(
         tool(9, "search", {"query": "x"}, "0.2"),
-        desk.ask_tool("fetch", {"id": 3}, "0.1"),
+        loop_scheduler.ask_tool("fetch", {"id": 3}, "0.1"),
         stack='File "agent.py", line 31, in worker\n  item = queue.get()',
         why="no timer, task or thread can go on",
     )
@@ -202,9 +208,11 @@ def test_the_documentation_shows_what_is_printed(
 
 
 def test_a_narrow_screen() -> None:
-    desk = Desk()
-    found = desk.diagnosis.payload_mismatch(
-        tool(7, "f", "a" * 300 + "OLD" + "b" * 300), desk.ask_tool("f", "a" * 300 + "NEW"), ()
+    loop_scheduler = Desk()
+    found = loop_scheduler.diagnosis.payload_mismatch(
+        tool(7, "f", "a" * 300 + "OLD" + "b" * 300),
+        loop_scheduler.ask_tool("f", "a" * 300 + "NEW"),
+        (),
     )
     report = render_divergence(found, width=60)
     assert all(cell_width(line) <= 60 for line in report.split("\n"))
@@ -213,10 +221,12 @@ def test_a_narrow_screen() -> None:
 
 
 def test_what_was_recorded_cannot_move_the_cursor() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     hostile = "\x1b[2J\u202eright\r\nto left\x07"
-    found = desk.diagnosis.payload_mismatch(
-        tool(7, hostile, {hostile: hostile}, "0"), desk.ask_tool(hostile, {hostile: 1}), ()
+    found = loop_scheduler.diagnosis.payload_mismatch(
+        tool(7, hostile, {hostile: hostile}, "0"),
+        loop_scheduler.ask_tool(hostile, {hostile: 1}),
+        (),
     )
     report = render_divergence(found)
     assert all(line.isprintable() for line in report.split("\n"))
@@ -224,10 +234,10 @@ def test_what_was_recorded_cannot_move_the_cursor() -> None:
 
 
 def test_bytes_that_are_text_are_shown_as_text() -> None:
-    desk = Desk()
-    found = desk.diagnosis.payload_mismatch(
+    loop_scheduler = Desk()
+    found = loop_scheduler.diagnosis.payload_mismatch(
         tool(7, "f", {"a": b"old", "b": b"\xff\x00"}),
-        desk.ask_tool("f", {"a": b"new", "b": b"\xff\x01"}),
+        loop_scheduler.ask_tool("f", {"a": b"new", "b": b"\xff\x01"}),
         (),
     )
     report = render_divergence(found)
@@ -236,16 +246,16 @@ def test_bytes_that_are_text_are_shown_as_text() -> None:
 
 
 def test_added_removed_and_more() -> None:
-    desk = Desk()
-    found = desk.diagnosis.payload_mismatch(
+    loop_scheduler = Desk()
+    found = loop_scheduler.diagnosis.payload_mismatch(
         tool(7, "f", {"gone": None, **dict.fromkeys(map(str, range(60)), 1)}),
-        desk.ask_tool("f", {"a": [1], **dict.fromkeys(map(str, range(60)), 2)}),
+        loop_scheduler.ask_tool("f", {"a": [1], **dict.fromkeys(map(str, range(60)), 2)}),
         (),
     )
     report = render_divergence(found)
     assert "\n  and 12 more places\n" in report
-    small = desk.diagnosis.payload_mismatch(
-        tool(7, "f", {"gone": None}), desk.ask_tool("f", {"new": [1]}), ()
+    small = loop_scheduler.diagnosis.payload_mismatch(
+        tool(7, "f", {"gone": None}), loop_scheduler.ask_tool("f", {"new": [1]}), ()
     )
     assert (
         "difference\n"

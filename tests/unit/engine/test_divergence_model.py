@@ -186,13 +186,13 @@ def _deep(depth: int) -> Any:
     return value
 
 
-def _all(desk: Desk, recorded: Any, asked: Any, name: str) -> list[Divergence]:
+def _all(loop_scheduler: Desk, recorded: Any, asked: Any, name: str) -> list[Divergence]:
     one, other = tool(1, name, recorded), tool(2, name, [recorded, asked], "0.1")
-    ask = desk.ask_tool(name, asked)
-    about = desk.diagnosis
+    ask = loop_scheduler.ask_tool(name, asked)
+    about = loop_scheduler.diagnosis
     candidates = [(one, False), (other, True), (other, False)]
     return [
-        about.type_mismatch(one, desk.ask("run_end", {"output": asked}), candidates),
+        about.type_mismatch(one, loop_scheduler.ask("run_end", {"output": asked}), candidates),
         about.payload_mismatch(one, ask, candidates),
         about.unexpected(ask, candidates, draws=False),
         about.missing(one, why=name),
@@ -225,11 +225,11 @@ EXACT = frozenset(
 def test_no_secret_comes_out_wherever_it_stood(kind: str, profile: Any) -> None:
     token = TOKENS[kind]
     glued = f"{token} x" if kind in EXACT else f"{token}x"
-    desk = Desk(Rules(ignore_paths=("$.args.x",)), profile)
+    loop_scheduler = Desk(Rules(ignore_paths=("$.args.x",)), profile)
     held = {"text": f"say {token}", token: [{"deep": token}], "bytes": token.encode()}
     other = {"text": "say it", glued: [f"a {token}"], "password": "hunter2hunter2"}
     for recorded, asked in ((held, other), (other, held)):
-        for divergence in _all(desk, recorded, asked, f"tool {token}"):
+        for divergence in _all(loop_scheduler, recorded, asked, f"tool {token}"):
             shown = json.dumps(divergence.to_json()) + render_divergence(divergence)
             assert json.dumps(token)[1:-1] not in shown
             assert token[-12:] not in shown
@@ -237,21 +237,23 @@ def test_no_secret_comes_out_wherever_it_stood(kind: str, profile: Any) -> None:
 
 
 def test_what_was_cut_says_so_and_has_a_digest() -> None:
-    desk = Desk()
-    divergence = desk.diagnosis.missing(tool(1, "f", {"text": "x" * 5_000}), why="it ended")
+    loop_scheduler = Desk()
+    divergence = loop_scheduler.diagnosis.missing(
+        tool(1, "f", {"text": "x" * 5_000}), why="it ended"
+    )
     assert divergence.expected is not None
     assert divergence.expected.data["args"]["text"].endswith("x… (3,050 more characters)")
     assert divergence.expected.digest is not None
-    whole = desk.diagnosis.missing(tool(1, "f", {"text": "x"}), why="it ended")
+    whole = loop_scheduler.diagnosis.missing(tool(1, "f", {"text": "x"}), why="it ended")
     assert whole.expected is not None
     assert whole.expected.digest is None
 
 
 def test_a_difference_far_inside_long_texts_is_shown() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     start = "a" * 90_000
-    divergence = desk.diagnosis.payload_mismatch(
-        tool(1, "f", start + "OLD" + "b" * 9_000), desk.ask_tool("f", start + "NEW"), ()
+    divergence = loop_scheduler.diagnosis.payload_mismatch(
+        tool(1, "f", start + "OLD" + "b" * 9_000), loop_scheduler.ask_tool("f", start + "NEW"), ()
     )
     (gap,) = divergence.paths
     assert gap.expected.startswith("(89,800 characters) …aaa")
@@ -260,16 +262,16 @@ def test_a_difference_far_inside_long_texts_is_shown() -> None:
 
 
 def test_bytes_are_shown_as_in_a_recording() -> None:
-    desk = Desk()
-    asked = desk.ask_tool("f", {"raw": b"\x00" * 5_000 + b"new"})
-    divergence = desk.diagnosis.payload_mismatch(
+    loop_scheduler = Desk()
+    asked = loop_scheduler.ask_tool("f", {"raw": b"\x00" * 5_000 + b"new"})
+    divergence = loop_scheduler.diagnosis.payload_mismatch(
         tool(1, "f", {"raw": b"\x00" * 5_000 + b"old"}), asked, ()
     )
     (gap,) = divergence.paths
     assert (gap.observed["from"], gap.observed["size"]) == (4_800, 5_003)
     assert gap.observed["$bytes"].endswith("uZXc=")
     data = {"args": {"$bytes": "no bytes"}, "name": "f"}
-    named = desk.diagnosis.missing(event(1, "tool_call", data), why="it ended").expected
+    named = loop_scheduler.diagnosis.missing(event(1, "tool_call", data), why="it ended").expected
     assert named is not None
     assert named.data["args"] == {"$$bytes": "no bytes"}
 

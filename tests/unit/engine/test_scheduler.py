@@ -1,4 +1,4 @@
-"""The conductor: deliveries in the recorded order, one at a time; stalls found, never a hang."""
+"""The scheduler: deliveries in the recorded order, one at a time; stalls found, never a hang."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASK: Any = object()
 
 
 class Hall:
-    """A conductor over a list of tokens, and what it said about stalls."""
+    """A scheduler over a list of tokens, and what it said about stalls."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class Hall:
         self.strict = strict
         self.stalls: list[tuple[DeliveryToken | None, DeliveryToken | None]] = []
         self.lock = threading.RLock()
-        self.conductor = Scheduler(
+        self.scheduler = Scheduler(
             self.lock, self.order, self._stalled, grace=grace, patience=patience
         )
-        self.conductor.crew.strangers.clear()  # threads that other tests have left behind
+        self.scheduler.threads.strangers.clear()  # threads that other tests have left behind
         self.told: list[Any] = []
 
     def _stalled(self, head: Delivery | None, waiter: Waiter | None) -> BaseException | None:
@@ -60,19 +60,19 @@ class Hall:
     def go(self, *tokens: DeliveryToken | None) -> threading.Thread:
         """A thread of the session that waits for ``tokens``, one after the other."""
         job = object()
-        self.conductor.job_waits(job)
+        self.scheduler.job_waits(job)
 
         def work() -> None:
-            self.conductor.job_begins(job)
+            self.scheduler.job_begins(job)
             for token in tokens:
-                self.conductor.arrive(threading.get_ident())
+                self.scheduler.arrive(threading.get_ident())
                 waiter = Waiter(token, "0", threading.get_ident(), ask=lambda: ASK)
                 try:
-                    self.conductor.wait(waiter)
+                    self.scheduler.wait(waiter)
                     self.told.append(token)
                 except ValueError as error:
                     self.told.append(str(error))
-            self.conductor.job_ends()
+            self.scheduler.job_ends()
 
         thread = threading.Thread(target=work)
         thread.start()
@@ -80,8 +80,8 @@ class Hall:
 
     def leave(self) -> None:
         """This thread, which opened the session, does nothing any more."""
-        self.conductor.crew.end()
-        self.conductor.arrive(threading.get_ident())
+        self.scheduler.threads.end()
+        self.scheduler.arrive(threading.get_ident())
 
 
 def _join(*threads: threading.Thread) -> None:
@@ -112,7 +112,7 @@ def test_no_delivery_while_somebody_is_busy_with_the_last_one() -> None:
     hall.read()
     threads = [hall.go(1), hall.go(2)]
     with hall.lock:
-        assert not hall.conductor.holds_for(-1)
+        assert not hall.scheduler.holds_for(-1)
     assert hall.told == []
     hall.leave()
     _join(*threads)
@@ -124,19 +124,19 @@ def test_a_turn_that_is_now_is_taken_at_once() -> None:
     hall.read()
     me = threading.get_ident()
     with hall.lock:
-        assert not hall.conductor.try_now(me, 2)
-        assert hall.conductor.try_now(me, 1)
-        assert not hall.conductor.try_now(me, ("0", "timer:2"))
-        assert hall.conductor.try_now(me, ("0", "timer:1"))
-        assert not hall.conductor.try_now(me, None)
-        assert hall.conductor.try_now(me, 2)
-        assert hall.conductor.is_exhausted()
+        assert not hall.scheduler.try_now(me, 2)
+        assert hall.scheduler.try_now(me, 1)
+        assert not hall.scheduler.try_now(me, ("0", "timer:2"))
+        assert hall.scheduler.try_now(me, ("0", "timer:1"))
+        assert not hall.scheduler.try_now(me, None)
+        assert hall.scheduler.try_now(me, 2)
+        assert hall.scheduler.is_exhausted()
 
 
 def test_what_the_order_has_gone_past_is_served_first() -> None:
     hall = Hall(1, 2)
     hall.read()
-    hall.conductor.skip(1)
+    hall.scheduler.skip(1)
     threads = [hall.go(1), hall.go(2)]
     hall.leave()
     _join(*threads)
@@ -148,7 +148,7 @@ def test_the_order_goes_on_without_what_is_skipped() -> None:
     hall = Hall(("0", "chunk:0:1"), 1)
     hall.read()
     thread = hall.go(1)
-    hall.conductor.skip(("0", "chunk:0:1"))
+    hall.scheduler.skip(("0", "chunk:0:1"))
     hall.leave()
     _join(thread)
     assert hall.told == [1]
@@ -203,10 +203,10 @@ def test_while_a_thread_is_on_its_way_there_is_no_stall() -> None:
     hall.read()
     thread = hall.go(2)
     job = object()
-    hall.conductor.job_waits(job)
+    hall.scheduler.job_waits(job)
     hall.leave()
     assert hall.stalls == []
-    hall.conductor.job_dropped(job)
+    hall.scheduler.job_dropped(job)
     _join(thread)
     assert hall.stalls == [(1, 2)]
 
@@ -215,7 +215,7 @@ def test_with_patience_a_stall_is_found_although_a_thread_may_still_ask() -> Non
     hall = Hall(1, 2, patience=0.05)
     hall.read()
     thread = hall.go(2)
-    hall.conductor.arrive(threading.get_ident())  # at rest, but not gone
+    hall.scheduler.arrive(threading.get_ident())  # at rest, but not gone
     _join(thread)
     assert hall.stalls == [(1, 2)]
 
@@ -223,26 +223,26 @@ def test_with_patience_a_stall_is_found_although_a_thread_may_still_ask() -> Non
 @pytest.mark.parametrize("busy", ["activity", "cpu"])
 def test_progress_of_any_kind_is_no_quiet(busy: str) -> None:
     hall = Hall()
-    now = hall.conductor.progress()
+    now = hall.scheduler.progress()
     before = now._replace(at=now.at - 1_000)
-    assert hall.conductor.is_quiet_since(before)
+    assert hall.scheduler.is_quiet_since(before)
     if busy == "activity":
-        hall.conductor.awaken(1)
+        hall.scheduler.awaken(1)
     else:
         before = before._replace(cpu=now.cpu - 100)
-    assert not hall.conductor.is_quiet_since(before)
+    assert not hall.scheduler.is_quiet_since(before)
 
 
 def test_timers_go_by_the_clock_at_the_end() -> None:
     hall = Hall(1)
     hall.read()
     freed: list[str] = []
-    desk: Any = _Loop()
+    loop_scheduler: Any = _Loop()
     waiter = Waiter(
-        ("0", "timer:1"), "0", desk, fire=lambda: True, real=lambda: freed.append("timer")
+        ("0", "timer:1"), "0", loop_scheduler, fire=lambda: True, real=lambda: freed.append("timer")
     )
     with hall.lock:
-        hall.conductor.expect(waiter)
+        hall.scheduler.expect(waiter)
     thread = hall.go(1)
     assert freed == []
     hall.leave()
@@ -252,7 +252,7 @@ def test_timers_go_by_the_clock_at_the_end() -> None:
 
 
 class _Loop:
-    """A desk whose loop belongs to another thread."""
+    """A loop_scheduler whose loop belongs to another thread."""
 
     ident = -1
 
@@ -274,22 +274,22 @@ def test_a_stall_is_raised_in_the_loops_own_thread() -> None:
     """Its future must not be touched from here."""
     hall = Hall(1, 2)
     hall.read()
-    desk: Any = _Loop()
+    loop_scheduler: Any = _Loop()
     fired: list[int] = []
 
     def fire() -> bool:
         fired.append(2)
         return True
 
-    waiter = Waiter(2, "0", desk, fire=fire, ask=lambda: ASK)
+    waiter = Waiter(2, "0", loop_scheduler, fire=fire, ask=lambda: ASK)
     with hall.lock:
-        hall.conductor.expect(waiter)
-        hall.conductor.stall()
+        hall.scheduler.expect(waiter)
+        hall.scheduler.stall()
     assert isinstance(waiter.error, ValueError)
     assert fired == []
-    desk.acts.pop()()
+    loop_scheduler.acts.pop()()
     assert fired == [2]
-    assert not hall.conductor.has_waiters()
+    assert not hall.scheduler.has_waiters()
 
 
 # The end
@@ -299,13 +299,13 @@ def test_who_still_waits_at_the_end_is_told() -> None:
     hall = Hall(1, 2)
     hall.read()
     thread = hall.go(2)
-    while not hall.conductor.has_waiters():
+    while not hall.scheduler.has_waiters():
         pass  # until it waits
     with hall.lock:
-        hall.conductor.close(lambda: ValueError("closed"))
+        hall.scheduler.close(lambda: ValueError("closed"))
     _join(thread)
     assert hall.told == ["closed"]
-    assert not hall.conductor.has_waiters()
+    assert not hall.scheduler.has_waiters()
 
 
 def test_after_a_fork_nobody_waits() -> None:
@@ -313,11 +313,11 @@ def test_after_a_fork_nobody_waits() -> None:
     hall.read()
     never = Waiter(None, "0", -1)
     with hall.lock:
-        hall.conductor.expect(never)
-        hall.conductor.expect(Waiter(2, "0", -1))
-        hall.conductor.after_fork()
-    assert not hall.conductor.has_waiters()
-    assert hall.conductor.rest.is_complete()
+        hall.scheduler.expect(never)
+        hall.scheduler.expect(Waiter(2, "0", -1))
+        hall.scheduler.after_fork()
+    assert not hall.scheduler.has_waiters()
+    assert hall.scheduler.quiescence.is_complete()
 
 
 # Recording
@@ -326,24 +326,24 @@ def test_after_a_fork_nobody_waits() -> None:
 def test_while_recording_deliveries_come_one_at_a_time() -> None:
     """Each thread writes, and then says what it saw before the next one may write."""
     lock = threading.RLock()
-    conductor = Scheduler(lock, None, lambda head, waiter: None, grace=LONG)
+    scheduler = Scheduler(lock, None, lambda head, waiter: None, grace=LONG)
     log: list[str] = []
 
     def work(name: str, job: object) -> None:
-        conductor.job_begins(job)
+        scheduler.job_begins(job)
         for step in range(20):
-            conductor.arrive(threading.get_ident())
-            conductor.hand_over(threading.get_ident(), partial(log.append, f"{name}{step}"))
+            scheduler.arrive(threading.get_ident())
+            scheduler.hand_over(threading.get_ident(), partial(log.append, f"{name}{step}"))
             log.append(f"{name}{step}")
-        conductor.job_ends()
+        scheduler.job_ends()
 
     jobs = {name: object() for name in "abcd"}
     for job in jobs.values():
-        conductor.job_waits(job)
+        scheduler.job_waits(job)
     threads = [threading.Thread(target=work, args=item) for item in jobs.items()]
     for thread in threads:
         thread.start()
-    conductor.arrive(threading.get_ident())
+    scheduler.arrive(threading.get_ident())
     _join(*threads)
     assert log[0::2] == log[1::2]
     assert len(log) == 160

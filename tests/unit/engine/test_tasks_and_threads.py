@@ -45,12 +45,12 @@ def test_while_a_thread_is_being_started_nobody_is_at_rest(session: Session) -> 
 
     class Slow(threading.Thread):
         def _bootstrap(self) -> None:
-            seen.append(set(session.conductor.rest.starting))
+            seen.append(set(session.scheduler.quiescence.starting))
             super()._bootstrap()  # type: ignore[misc]  # of the standard library
 
     _run_thread(Slow())
     assert seen == [{threading.get_ident()}]
-    assert session.conductor.rest.starting == set()
+    assert session.scheduler.quiescence.starting == set()
 
 
 def test_a_thread_can_be_started_once_and_the_second_try_takes_no_number(session: Session) -> None:
@@ -59,7 +59,7 @@ def test_a_thread_can_be_started_once_and_the_second_try_takes_no_number(session
     with pytest.raises(RuntimeError, match="started once"):
         thread.start()
     assert session.lanes.root.spawned == 1
-    assert session.conductor.crew._jobs == 0
+    assert session.scheduler.threads._jobs == 0
 
 
 def test_a_thread_that_was_not_initialised_fails_as_it_would(session: Session) -> None:
@@ -83,8 +83,8 @@ def test_a_thread_that_cannot_be_started_leaves_nothing(
     thread = threading.Thread(target=int)
     with pytest.raises(RuntimeError, match="new thread"):
         thread.start()
-    assert session.conductor.crew._jobs == 0
-    assert not session.conductor.crew._spawned
+    assert session.scheduler.threads._jobs == 0
+    assert not session.scheduler.threads._spawned
     assert "run" not in vars(thread)
 
 
@@ -107,7 +107,7 @@ def test_an_exception_in_a_thread_ends_it_for_us_too(
     monkeypatch.setattr(threading, "excepthook", raised.append)
     _run_thread(threading.Thread(target=lambda: 1 / 0))
     assert [one.exc_type for one in raised] == [ZeroDivisionError]
-    assert session.conductor.crew._threads == {threading.get_ident()}
+    assert session.scheduler.threads._threads == {threading.get_ident()}
 
 
 def test_threads_of_the_standard_library_are_plumbing(session: Session) -> None:

@@ -24,8 +24,8 @@ from reenact.engine.session.session import Session
 def session(tmp_path: Path) -> Iterator[Session]:
     with reenact.session(capture=tmp_path / "c", mode="record", seal=False) as session:
         yield session
-        assert session.conductor.crew._jobs == 0
-        assert session.conductor.crew._threads == {threading.get_ident()}
+        assert session.scheduler.threads._jobs == 0
+        assert session.scheduler.threads._threads == {threading.get_ident()}
 
 
 def test_a_job_is_in_the_session_and_its_worker_is_not(session: Session) -> None:
@@ -73,7 +73,7 @@ def test_a_pool_that_is_shut_down_takes_no_job(session: Session) -> None:
     pool.shutdown()
     with pytest.raises(RuntimeError, match="shutdown"):
         pool.submit(int)
-    assert session.conductor.crew._jobs == 0
+    assert session.scheduler.threads._jobs == 0
 
 
 def test_a_job_that_is_cancelled_before_it_begins_never_was(session: Session) -> None:
@@ -190,7 +190,7 @@ def test_a_job_of_anyio_that_is_given_up_before_it_begins_never_was(session: Ses
         await limiter.acquire_on_behalf_of("somebody")
         with anyio.move_on_after(0.001):
             await anyio.to_thread.run_sync(int, limiter=limiter)
-        assert session.conductor.crew._jobs == 0
+        assert session.scheduler.threads._jobs == 0
         limiter.release_on_behalf_of("somebody")
         assert await anyio.to_thread.run_sync(current, limiter=limiter) is session
 

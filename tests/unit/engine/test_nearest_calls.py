@@ -11,19 +11,23 @@ from reenact.policy.matching import Rules
 from tests.unit.engine.recorded import Desk, event, tool
 
 
-def best(desk: Desk, asked: Any, *events: Event, used: tuple[int, ...] = ()) -> list[int]:
+def best(loop_scheduler: Desk, asked: Any, *events: Event, used: tuple[int, ...] = ()) -> list[int]:
     candidates = [(one, one.seq in used) for one in events]
     return [
         one.event.seq
-        for one in find_nearest_calls(desk.ask_tool("search", asked), desk.comparer, candidates)
+        for one in find_nearest_calls(
+            loop_scheduler.ask_tool("search", asked), loop_scheduler.comparer, candidates
+        )
     ]
 
 
 def test_the_same_call_comes_first_and_has_the_score_one() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     events = [tool(1, "search", {"q": "xx"}), tool(2, "search", {"q": "x"}, "0.3")]
     found = find_nearest_calls(
-        desk.ask_tool("search", {"q": "x"}), desk.comparer, [(e, False) for e in events]
+        loop_scheduler.ask_tool("search", {"q": "x"}),
+        loop_scheduler.comparer,
+        [(e, False) for e in events],
     )
     assert [(one.event.seq, one.score) for one in found] == [(2, 1.0), (1, 0.971)]
     assert found[0].differing == []
@@ -57,19 +61,21 @@ def test_of_two_alike_the_unused_one_then_the_earlier_one() -> None:
 
 
 def test_ignored_places_do_not_count() -> None:
-    desk = Desk(Rules(ignore_paths=("$.args.id",)))
+    loop_scheduler = Desk(Rules(ignore_paths=("$.args.id",)))
     found = find_nearest_calls(
-        desk.ask_tool("search", {"q": "x", "id": 1}),
-        desk.comparer,
+        loop_scheduler.ask_tool("search", {"q": "x", "id": 1}),
+        loop_scheduler.comparer,
         [(tool(1, "search", {"q": "x", "id": 2}), False)],
     )
     assert [one.score for one in found] == [1.0]
 
 
 def test_the_event_that_is_shown_anyway_is_left_out() -> None:
-    desk = Desk()
+    loop_scheduler = Desk()
     events = [(tool(seq, "search", {"q": "y"}), False) for seq in (1, 2)]
-    found = find_nearest_calls(desk.ask_tool("search", {"q": "x"}), desk.comparer, events, but=1)
+    found = find_nearest_calls(
+        loop_scheduler.ask_tool("search", {"q": "x"}), loop_scheduler.comparer, events, but=1
+    )
     assert [one.event.seq for one in found] == [2]
 
 
@@ -101,13 +107,13 @@ def _data(seq: int, text: str, key: str) -> dict[str, Any]:
 def test_of_ten_thousand_large_candidates_fifty_are_compared() -> None:
     counted = _Counted()
     text = "word " * 2_000
-    desk = Desk()
-    ask = desk.ask_tool("search", {"q": f"77 {text}"})
+    loop_scheduler = Desk()
+    ask = loop_scheduler.ask_tool("search", {"q": f"77 {text}"})
     candidates = [
         (counted.event(seq, exact(_data(seq, text, ask.key if seq == 77 else ""))), False)
         for seq in range(1, MAX_RANKED + 500)
     ]
-    found = find_nearest_calls(ask, desk.comparer, candidates)
+    found = find_nearest_calls(ask, loop_scheduler.comparer, candidates)
     assert (found[0].event.seq, found[0].score) == (77, 1.0)
     assert len(found) == 3
     assert len(counted.reads) == MAX_RANKED

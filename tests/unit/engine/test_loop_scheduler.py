@@ -1,4 +1,4 @@
-"""A desk: when a loop is at rest, and what it is given then."""
+"""Loop scheduler: when a loop is quiescent, and which delivery it gets."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_outside_is_a_copy_in_no_session(session: Session) -> None:
 
 def test_a_loop_has_one_desk_and_another_loop_another(session: Session) -> None:
     async def main() -> LoopScheduler:
-        desk = session.running_desk()
-        assert desk is session.desk(asyncio.get_running_loop())
-        assert desk.loop is asyncio.get_running_loop()
-        return desk
+        loop_scheduler = session.running_loop_scheduler()
+        assert loop_scheduler is session.loop_scheduler(asyncio.get_running_loop())
+        assert loop_scheduler.loop is asyncio.get_running_loop()
+        return loop_scheduler
 
     assert _run(main) is not _run(main)
 
@@ -61,7 +61,7 @@ def test_what_is_submitted_comes_when_the_loop_is_at_rest(session: Session) -> N
             await asyncio.sleep(0)
 
     async def main() -> None:
-        desk, first = session.running_desk(), asyncio.Event()
+        loop_scheduler, first = session.running_loop_scheduler(), asyncio.Event()
 
         async def woken() -> None:
             await first.wait()
@@ -74,8 +74,8 @@ def test_what_is_submitted_comes_when_the_loop_is_at_rest(session: Session) -> N
 
         second = asyncio.Event()
         tasks = [asyncio.create_task(woken()), asyncio.create_task(steps("a"))]
-        desk.submit(lambda: act("first", first.set))
-        desk.submit(lambda: act("second", second.set))
+        loop_scheduler.submit(lambda: act("first", first.set))
+        loop_scheduler.submit(lambda: act("second", second.set))
         await second.wait()
         await asyncio.gather(*tasks)
 
@@ -87,7 +87,7 @@ def test_what_nobody_wants_any_more_is_passed_over(session: Session) -> None:
     async def main() -> list[str]:
         log: list[str] = []
         done = asyncio.get_running_loop().create_future()
-        desk = session.running_desk()
+        loop_scheduler = session.running_loop_scheduler()
 
         def unwanted() -> bool:
             log.append("unwanted")
@@ -98,8 +98,8 @@ def test_what_nobody_wants_any_more_is_passed_over(session: Session) -> None:
             done.set_result(None)
             return True
 
-        desk.submit(unwanted)
-        desk.submit(wanted)
+        loop_scheduler.submit(unwanted)
+        loop_scheduler.submit(wanted)
         await done
         return log
 
@@ -108,17 +108,17 @@ def test_what_nobody_wants_any_more_is_passed_over(session: Session) -> None:
 
 def test_a_loop_is_busy_with_what_is_of_the_session(session: Session) -> None:
     async def main() -> list[bool]:
-        loop, desk = asyncio.get_running_loop(), session.running_desk()
-        seen = [desk.is_busy()]
+        loop, loop_scheduler = asyncio.get_running_loop(), session.running_loop_scheduler()
+        seen = [loop_scheduler.is_busy()]
         handle = loop.call_soon(int)
-        seen.append(desk.is_busy())
+        seen.append(loop_scheduler.is_busy())
         handle.cancel()
-        seen.append(desk.is_busy())
+        seen.append(loop_scheduler.is_busy())
         loop.call_soon(int, context=context_outside_sessions())
-        seen.append(desk.is_busy())
-        desk.unwinding += 1
-        seen.append(desk.is_busy())
-        desk.unwinding -= 1
+        seen.append(loop_scheduler.is_busy())
+        loop_scheduler.unwinding += 1
+        seen.append(loop_scheduler.is_busy())
+        loop_scheduler.unwinding -= 1
         return seen
 
     assert _run(main) == [False, True, False, False, True]
@@ -126,7 +126,7 @@ def test_a_loop_is_busy_with_what_is_of_the_session(session: Session) -> None:
 
 def test_hand_over_returns_what_was_done_in_its_turn(session: Session) -> None:
     async def main() -> Any:
-        return await session.running_desk().hand_over(lambda: "done")
+        return await session.running_loop_scheduler().hand_over(lambda: "done")
 
     assert _run(main) == "done"
 
@@ -135,12 +135,12 @@ def test_who_is_cancelled_while_waiting_for_its_turn_does_nothing(session: Sessi
     done: list[str] = []
 
     async def main() -> None:
-        desk = session.running_desk()
-        task = asyncio.create_task(desk.hand_over(lambda: done.append("never")))
+        loop_scheduler = session.running_loop_scheduler()
+        task = asyncio.create_task(loop_scheduler.hand_over(lambda: done.append("never")))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
-        await desk.hand_over(lambda: done.append("after"))
+        await loop_scheduler.hand_over(lambda: done.append("after"))
 
     _run(main)
     assert done == ["after"]
@@ -148,13 +148,13 @@ def test_who_is_cancelled_while_waiting_for_its_turn_does_nothing(session: Sessi
 
 def test_a_clock_goes_ahead_and_never_back(session: Session) -> None:
     async def main() -> None:
-        loop, desk = asyncio.get_running_loop(), session.running_desk()
+        loop, loop_scheduler = asyncio.get_running_loop(), session.running_loop_scheduler()
         before = loop.time()
-        desk.skip_to(before + 1_000)
+        loop_scheduler.skip_to(before + 1_000)
         assert loop.time() >= before + 1_000
-        desk.skip_to(before + 10)
+        loop_scheduler.skip_to(before + 10)
         assert loop.time() >= before + 1_000
-        desk.skip_to(before + 2_000)
+        loop_scheduler.skip_to(before + 2_000)
         ahead = loop.time()
         assert before + 2_000 <= ahead < before + 2_900
         assert loop.time() >= ahead
@@ -164,10 +164,10 @@ def test_a_clock_goes_ahead_and_never_back(session: Session) -> None:
 
 def test_many_posts_are_one_look(session: Session) -> None:
     async def main() -> int:
-        loop, desk = asyncio.get_running_loop(), session.running_desk()
+        loop, loop_scheduler = asyncio.get_running_loop(), session.running_loop_scheduler()
         for _ in range(10):
-            desk.post()
-        looks: int = sum(handle._callback == desk._look for handle in loop._ready)  # type: ignore[attr-defined]
+            loop_scheduler.post()
+        looks: int = sum(handle._callback == loop_scheduler._look for handle in loop._ready)  # type: ignore[attr-defined]
         return looks
 
     assert _run(main) == 1
@@ -175,21 +175,23 @@ def test_many_posts_are_one_look(session: Session) -> None:
 
 def test_a_closed_loop_is_not_posted_to(session: Session) -> None:
     async def main() -> LoopScheduler:
-        return session.running_desk()
+        return session.running_loop_scheduler()
 
-    desk = _run(main)
-    assert desk.loop.is_closed()
-    desk.post_from_anywhere()
-    desk.run_in_loop(int)
-    assert not desk.loop._ready
+    loop_scheduler = _run(main)
+    assert loop_scheduler.loop.is_closed()
+    loop_scheduler.post_from_anywhere()
+    loop_scheduler.run_in_loop(int)
+    assert not loop_scheduler.loop._ready
 
 
 def test_a_post_from_another_thread_wakes_the_loop(session: Session) -> None:
     async def main() -> int:
-        desk = session.running_desk()
+        loop_scheduler = session.running_loop_scheduler()
         done = asyncio.get_running_loop().create_future()
         thread = threading.Thread(
-            target=lambda: desk.run_in_loop(lambda: done.set_result(threading.get_ident()))
+            target=lambda: loop_scheduler.run_in_loop(
+                lambda: done.set_result(threading.get_ident())
+            )
         )
         session.gateway._outside(thread.start)
         ident: int = await done
@@ -204,7 +206,7 @@ def test_a_loop_that_is_never_at_rest_is_served_and_flagged(
 ) -> None:
     async def main() -> int:
         turns = 0
-        given = asyncio.create_task(session.running_desk().hand_over(int))
+        given = asyncio.create_task(session.running_loop_scheduler().hand_over(int))
         while not given.done():
             turns += 1
             await asyncio.sleep(0)
@@ -224,9 +226,9 @@ def test_a_loop_that_stops_is_looked_at_when_it_runs_again(session: Session) -> 
         return True
 
     try:
-        desk = session.desk(loop)
+        loop_scheduler = session.loop_scheduler(loop)
         loop.call_soon(loop.stop)
-        desk.submit(given)
+        loop_scheduler.submit(given)
         loop.run_forever()
         assert done == []
         loop.run_until_complete(asyncio.sleep(0.001))
@@ -240,7 +242,7 @@ def test_there_is_no_rest_before_the_loop_has_looked_at_its_files(session: Sessi
     log: list[str] = []
 
     async def main() -> None:
-        loop, desk = asyncio.get_running_loop(), session.running_desk()
+        loop, loop_scheduler = asyncio.get_running_loop(), session.running_loop_scheduler()
         done: asyncio.Future[None] = loop.create_future()
         read, write = os.pipe()
         loop.add_reader(read, lambda: log.append(os.read(read, 100).decode()))
@@ -254,8 +256,8 @@ def test_there_is_no_rest_before_the_loop_has_looked_at_its_files(session: Sessi
             os.write(write, b"read")
 
         def put() -> None:
-            desk.put(say)
-            desk.run_in_loop(desk.submit, finish)
+            loop_scheduler.put(say)
+            loop_scheduler.run_in_loop(loop_scheduler.submit, finish)
 
         thread = threading.Thread(target=context_outside_sessions().run, args=(put,))
         thread.start()
