@@ -20,10 +20,10 @@ from reenact._system import start_clock
 from reenact.format.canonical import exact
 from reenact.policy.gate import Engine
 from reenact.policy.redaction import Profile
-from reenact.store.directory import DirectorySink
-from reenact.store.layout import EVENTS
-from reenact.store.log import Durability
-from reenact.store.packing import BLOB_THRESHOLD
+from reenact.store.directory.layout import EVENTS
+from reenact.store.directory.sink import DirectorySink
+from reenact.store.log.writer import Durability
+from reenact.store.payloads.encoder import BLOB_THRESHOLD
 from reenact.store.recording import make_seed
 from reenact.store.sink import Options
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from reenact.policy.redaction import Redactor
     from reenact.policy.rules import Ignore, Policy
     from reenact.scope import session
-    from reenact.store.reading import open_recording
+    from reenact.store.reader import open_recording
     from reenact.store.recording import Recording, start_recording
     from reenact.store.sink import Sink
     from reenact.store.source import Source
@@ -118,7 +118,7 @@ _HOME = {
     ),
     "reenact.policy.redaction": ("Redactor",),
     "reenact.policy.rules": ("Ignore", "Policy"),
-    "reenact.store.reading": ("open_recording",),
+    "reenact.store.reader": ("open_recording",),
     "reenact.store.recording": ("Recording", "start_recording"),
     "reenact.store.sink": ("Sink",),
     "reenact.store.source": ("Source",),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.cli.conftest import Run
 from tests.cli.samples import begin, flip, mutation, record, record_run
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import reenact
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.views.comparing import Comparison
 from reenact.views.page.compare import Bounds, compare_contents
 from tests.cli.conftest import Run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.verify import verify
 from tests.cli.conftest import Run, command
 from tests.cli.samples import begin, everything_in, fetched, flip, mutation, record, record_old

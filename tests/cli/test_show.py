@@ -16,7 +16,7 @@ import pytest
 
 from reenact.cli.summary import summary
 from reenact.format.event import TYPES
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.cli.conftest import Run, command
 from tests.cli.samples import HOSTILE, begin, fetched, flip, record, record_run
 from tests.unit.store.samples import draft

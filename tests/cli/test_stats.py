@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.cli.conftest import Run
 from tests.cli.samples import HOSTILE, everything_in, record, record_run
 from tests.unit.store.samples import draft, start_sink

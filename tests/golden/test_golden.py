@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from reenact.errors import RecordingOutdated
-from reenact.store.directory import DirectorySink
+from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import unpack
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.rewrite import migrate
 from reenact.store.seal import Seal
 from reenact.store.sign import check_signature

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import reenact
-from reenact.store.sealed import read_sealed
+from reenact.store.seal import read_sealed
 from tests.integration.running import Theatre
 
 EVERYTHING = """

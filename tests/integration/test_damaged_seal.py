@@ -13,11 +13,10 @@ from reenact import Draft, Redactor, open_recording, verify
 from reenact._system import start_clock
 from reenact.errors import RecordingDamaged
 from reenact.policy.redaction import PLACEHOLDER
-from reenact.store.directory import DirectorySink
+from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import make_seed
 from reenact.store.recover import recover
-from reenact.store.seal import Seal
-from reenact.store.sealed import read_sealed, restore
+from reenact.store.seal import Seal, read_sealed, restore
 from reenact.store.sink import Options
 from tests.integration.scenes import KEY, PASSWORDS
 

@@ -12,8 +12,7 @@ from reenact import open_recording, start_recording, verify
 from reenact._system import start_clock
 from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished
 from reenact.store.recover import recover
-from reenact.store.seal import Seal
-from reenact.store.sealed import read_sealed, restore
+from reenact.store.seal import Seal, read_sealed, restore
 from tests.integration.processes import run_program
 from tests.integration.scenes import KEY, OLD, PARTS, SECRET_ANSWER, TAPE_STORY
 from tests.integration.stories import brief_story, story_of

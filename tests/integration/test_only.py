@@ -15,7 +15,7 @@ from reenact.engine.session.settings import resolve_settings
 from reenact.errors import PolicyRefused
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.rules import CapabilityRule, Policy
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 KNOWN.register("weather.ask")
 ALLOWED = {"net.fetch": CapabilityRule(), "tool.call": CapabilityRule()}

@@ -12,7 +12,7 @@ from reenact.boundaries.table import PATCHES
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import resolve_settings
 from reenact.errors import DivergenceError
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.interop.serving import CLIENTS, serving
 
 

@@ -11,8 +11,8 @@ import pytest
 from reenact import start_recording, verify
 from reenact._system import start_clock
 from reenact.errors import RecordingExists, RecordingUnfinished, SinkError, WriterBusy
-from reenact.store.joining import join_directory
-from reenact.store.reading import open_recording
+from reenact.store.directory.segments import join_directory
+from reenact.store.reader import open_recording
 from reenact.store.recover import recover
 from reenact.store.sink import Options
 from tests.integration.processes import Acks, start_program

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.plugin.world import World
 
 __all__ = ["Project"]

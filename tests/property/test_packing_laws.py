@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from reenact.format.canonical import decode, exact, stored
 from reenact.format.event import TYPES, Draft
 from reenact.format.manifest import Flag
-from reenact.store.reading import open_recording
-from reenact.store.resolving import is_delta
+from reenact.store.payloads.decoder import is_delta
+from reenact.store.reader import open_recording
 from reenact.store.verify import verify
 from tests.property.values import DATA, NAMES, TEXTS
 from tests.unit.store.samples import PLAIN, contents, raw_lines, read_manifest, record

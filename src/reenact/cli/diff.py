@@ -18,7 +18,7 @@ from reenact.cli.render import count, escape_controls, json_line, size
 from reenact.policy.index import load_policy
 from reenact.policy.matching import Rules
 from reenact.policy.places import find_root
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
 from reenact.views.comparing import Comparison, LanePair
 from reenact.views.describing import KINDS, VERSION, as_json, counts

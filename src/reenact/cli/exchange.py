@@ -19,7 +19,7 @@ from reenact.cli.saved import save, to_search
 from reenact.cli.waiting import ask_for_replay, exit_code, wait_for
 from reenact.errors import UsageError
 from reenact.exchange.model import TERMINAL
-from reenact.store.file_access import write_private
+from reenact.store.files import write_private
 
 __all__ = ["cancel", "diff", "learn", "ls", "prove", "replays", "show"]
 

@@ -21,7 +21,7 @@ from reenact.interop.taking import policy_of
 from reenact.interop.trees import Moved, jobs, move
 from reenact.policy.places import find_root
 from reenact.store.files import replace_file
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["export", "import_"]
 

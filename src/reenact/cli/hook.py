@@ -22,7 +22,7 @@ from reenact.format.event import Event
 from reenact.format.manifest import Manifest
 from reenact.policy.places import find_root
 from reenact.policy.redaction import Profile, Redactor
-from reenact.store.tape import open_tape
+from reenact.store.tape.reader import open_tape
 
 __all__ = ["check"]
 

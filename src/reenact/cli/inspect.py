@@ -21,8 +21,8 @@ from reenact.errors import RecordingDamaged, UsageError, ValueRefused
 from reenact.format.canonical import decode
 from reenact.format.event import TYPES, Event, unknown_fields
 from reenact.policy.nearest import did_you_mean
-from reenact.store.layout import MANIFEST
-from reenact.store.reading import open_recording
+from reenact.store.directory.layout import MANIFEST
+from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
 
 __all__ = ["show"]
@@ -100,7 +100,7 @@ def _show_one(source: LogSource, args: argparse.Namespace) -> None:
 
 
 def _follow(path: Path, args: argparse.Namespace) -> int:
-    from reenact.store.follow import follow
+    from reenact.store.reader import follow
 
     with closing(follow(path)) as events:
         head = next(events, None)

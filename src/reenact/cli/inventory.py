@@ -14,7 +14,7 @@ from reenact.errors import RecordingError, RecordingOutdated, RecordingTooNew, R
 from reenact.format.manifest import Manifest
 from reenact.policy.places import FOLDER
 from reenact.runs.leftovers import counted
-from reenact.store.tape import open_tape, part_path, tape_blobs
+from reenact.store.tape.reader import open_tape, part_path, tape_blobs
 
 __all__ = ["Cassette", "Status", "files_of", "find_tapes", "leftovers", "look_at", "status_of"]
 

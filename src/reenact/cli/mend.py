@@ -14,12 +14,12 @@ from reenact.cli.render import count, escape_controls, json_line, rows
 from reenact.errors import RecordingDamaged, UsageError
 from reenact.format.manifest import Manifest
 from reenact.policy.redaction import Redactor
-from reenact.store.layout import MANIFEST
+from reenact.store.directory.layout import MANIFEST
 from reenact.store.recover import Recovery
 from reenact.store.recover import recover as close_unfinished
 from reenact.store.rewrite import Removed, redact_again
 from reenact.store.rewrite import migrate as rewrite_old
-from reenact.store.tape import part_path
+from reenact.store.tape.reader import part_path
 
 __all__ = ["migrate", "recover", "redact"]
 

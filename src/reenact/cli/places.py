@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from reenact.errors import UsageError
-from reenact.store.layout import EVENTS, MANIFEST
+from reenact.store.directory.layout import EVENTS, MANIFEST
 
 __all__ = ["LAST", "PACKED", "recording_at"]
 

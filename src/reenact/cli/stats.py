@@ -15,9 +15,9 @@ from reenact.cli.places import recording_at
 from reenact.cli.render import count, escape_controls, json_line, rows, share, size, span
 from reenact.format import lane as lanes
 from reenact.format.manifest import Manifest
-from reenact.store.layout import BLOBS, EVENTS, MANIFEST, SEALED, SIGNATURE, TORN
-from reenact.store.reading import open_recording
-from reenact.store.resolving import is_delta
+from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SEALED, SIGNATURE, TORN
+from reenact.store.payloads.decoder import is_delta
+from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
 
 __all__ = ["stats"]

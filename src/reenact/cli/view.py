@@ -10,7 +10,7 @@ from reenact.cli.pages import write_page
 from reenact.cli.places import recording_at
 from reenact.cli.render import escape_controls, json_line, size
 from reenact.cli.reports import divergences_in
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.views.page.contents import MOST_STEPS, Window, contents
 from reenact.views.page.run import left_out, run_page
 from reenact.views.steps import read_steps

@@ -13,9 +13,9 @@ import msgspec
 from reenact._system import entropy
 from reenact.exchange.link.ports import LinkStatus
 from reenact.exchange.model import Exchange
-from reenact.store.buffered import Contents
-from reenact.store.file_access import PRIVATE_FILE, create_private, make_private_folder
-from reenact.store.layout import EVENTS, MANIFEST
+from reenact.store.buffered_sink import Contents
+from reenact.store.directory.layout import EVENTS, MANIFEST
+from reenact.store.files import PRIVATE_FILE, create_private, make_private_folder
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Folder"]

@@ -27,7 +27,7 @@ from reenact.exchange.revision import Definition
 from reenact.exchange.tracing import correlation_of, follow, new_trace, outgoing, sampled_trace
 from reenact.policy.rules import Policy
 from reenact.scope import session
-from reenact.store.buffered import BufferedSink, Contents
+from reenact.store.buffered_sink import BufferedSink, Contents
 from reenact.store.files import size_of
 from reenact.store.warning import Heard, Warn
 

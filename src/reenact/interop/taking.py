@@ -31,7 +31,7 @@ from reenact.rr.entries import EVENT, Entry
 from reenact.rr.writing import check_key_is_left, entry_data
 from reenact.store.recording import make_seed
 from reenact.store.sink import Options
-from reenact.store.tape_sink import TapeSink
+from reenact.store.tape.sink import TapeSink
 from reenact.store.warning import Warn
 
 __all__ = ["Origin", "Taken", "policy_of", "take"]

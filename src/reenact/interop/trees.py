@@ -19,8 +19,8 @@ from reenact.interop.losses import Loss
 from reenact.interop.taking import Origin, take
 from reenact.policy.redaction import Profile
 from reenact.policy.rules import Pinned
-from reenact.store.file_access import read_regular
-from reenact.store.reading import unreadable
+from reenact.store.files import read_regular
+from reenact.store.reader import unreadable
 
 __all__ = ["TAPE", "Job", "Moved", "jobs", "move"]
 

@@ -24,11 +24,11 @@ from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft, Event
 from reenact.format.manifest import Manifest, Seed
 from reenact.policy.redaction import Profile, Redactor
-from reenact.store.copying import Copier
-from reenact.store.reading import open_recording
+from reenact.store.copy_sink import Copier
+from reenact.store.reader import open_recording
 from reenact.store.sink import Options
 from reenact.store.source import LogSource
-from reenact.store.tape_sink import TapeSink
+from reenact.store.tape.sink import TapeSink
 
 __all__ = ["Part"]
 

@@ -24,7 +24,7 @@ from reenact.interop.taking import Origin, policy_of, take
 from reenact.interop.trees import TAPE
 from reenact.policy.places import find_root
 from reenact.policy.rules import Pinned
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["Places", "empty_tape", "replayed_tape", "written_tape"]
 

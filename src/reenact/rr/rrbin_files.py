@@ -24,13 +24,12 @@ from reenact.rr.entries import EVENT
 from reenact.rr.numbers import OVER_CASSETTE_BYTES
 from reenact.rr.rrbin import decode, encode
 from reenact.rr.writing import entry_data
-from reenact.store.files import claimed, create_claimed, unwritable
-from reenact.store.log import sync_file
+from reenact.store.files import claimed, create_claimed, sync_file, unwritable
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
-from reenact.store.reading import unreadable
-from reenact.store.redact import prepare
+from reenact.store.reader import unreadable
+from reenact.store.redaction import prepare
 from reenact.store.sink import Options, Status
-from reenact.store.tape import part_path
+from reenact.store.tape.reader import part_path
 from reenact.store.warning import print_warning
 
 __all__ = ["RrbinSink", "open_rrbin"]

@@ -21,7 +21,7 @@ from reenact.rr.entries import EVENT, Entry
 from reenact.rr.meter import Meter
 from reenact.rr.numbers import ENTRY_INVALID, KIND_MISMATCH, MISS, OP_MISMATCH
 from reenact.rr.opening import Ready, failed
-from reenact.store.copying import LateSink
+from reenact.store.copy_sink import LateSink
 from reenact.store.source import SeekableSource
 
 __all__ = ["Serving"]

@@ -11,7 +11,7 @@ from reenact.rr.entries import EVENT, Entry
 from reenact.rr.meter import Meter
 from reenact.rr.numbers import ENTRY_INVALID, OPEN_FAILED
 from reenact.rr.opening import EntrySink, Ready
-from reenact.store.redact import prepare
+from reenact.store.redaction import prepare
 
 __all__ = ["Writing", "check_key_is_left", "entry_data"]
 

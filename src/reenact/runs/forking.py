@@ -35,9 +35,9 @@ from reenact.runs.problems import left_running, say_problem
 from reenact.runs.runner import perform
 from reenact.runs.surroundings import Changes, recorded_surroundings
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
+from reenact.store.directory.layout import new_place
 from reenact.store.files import unwritable
-from reenact.store.placing import new_place
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["ForkOptions", "fork"]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.errors import RecordingMissing, UsageError
 from reenact.policy.rules import SessionMode
-from reenact.store.placing import runs_folder
+from reenact.store.directory.layout import runs_folder
 
 __all__ = ["Job", "Options", "last_run"]
 

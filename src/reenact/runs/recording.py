@@ -31,12 +31,12 @@ from reenact.runs.surroundings import (
 )
 from reenact.runs.telling import Summary, check_report, say, say_error, write_report
 from reenact.runs.words import dump_words
-from reenact.store.directory import DirectorySink
+from reenact.store.directory.layout import new_place
+from reenact.store.directory.sink import DirectorySink
 from reenact.store.files import unwritable
-from reenact.store.placing import new_place
-from reenact.store.reading import open_recording
-from reenact.store.staging import drop_stage, stage, take_stage
-from reenact.store.tape import part_path
+from reenact.store.reader import open_recording
+from reenact.store.rewrite import drop_stage, stage, take_stage
+from reenact.store.tape.reader import part_path
 
 __all__ = ["Recording"]
 

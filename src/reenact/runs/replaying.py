@@ -24,7 +24,7 @@ from reenact.runs.telling import (
     say_error,
     write_report,
 )
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["Replaying"]
 

@@ -22,8 +22,8 @@ from reenact.runs.options import Options
 from reenact.runs.plan import Plan, write_plan
 from reenact.runs.process import exit_code, flush, run_program
 from reenact.runs.surroundings import Changes
+from reenact.store.directory.layout import runs_folder
 from reenact.store.files import unwritable
-from reenact.store.placing import runs_folder
 
 __all__ = ["Work", "perform", "run"]
 

@@ -23,9 +23,9 @@ from reenact.errors import RecordingExists, UsageError
 from reenact.policy.places import find_root
 from reenact.runs.forking import ForkOptions
 from reenact.runs.options import LAST, last_run
+from reenact.store.directory.layout import new_place
 from reenact.store.files import unwritable
-from reenact.store.placing import new_place
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["Step", "sweep"]
 

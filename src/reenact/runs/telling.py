@@ -14,7 +14,7 @@ import msgspec
 from reenact.engine.session.final_report import VERSION
 from reenact.errors import ReenactError, UsageError
 from reenact.runs.plan import Told
-from reenact.store.file_access import write_private
+from reenact.store.files import write_private
 
 __all__ = ["Summary", "check_report", "for_the_command", "say", "say_error", "write_report"]
 

@@ -11,13 +11,13 @@ import msgspec
 from reenact.errors import RecordingError
 from reenact.format.event import Event
 from reenact.format.manifest import Manifest, Seed
-from reenact.store.blobs import Blobs
-from reenact.store.file_access import open_regular
-from reenact.store.joining import read_open
-from reenact.store.layout import BLOBS, EVENTS, segment_files
-from reenact.store.lines import Lines
-from reenact.store.reading import open_recording
-from reenact.store.tape import first_line, read_header, tape_blobs, tape_lines
+from reenact.store.directory.layout import BLOBS, EVENTS, segment_files
+from reenact.store.directory.segments import read_open
+from reenact.store.files import open_regular
+from reenact.store.log.reader import Lines
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.reader import open_recording
+from reenact.store.tape.reader import first_line, read_header, tape_blobs, tape_lines
 
 __all__ = ["About", "about", "begun", "is_tape", "whole", "written"]
 

@@ -10,8 +10,8 @@ from typing import Literal
 import msgspec
 
 from reenact.errors import RecordingDamaged, RecordingMissing
-from reenact.store.file_access import open_regular
-from reenact.store.layout import EVENTS, MANIFEST, SEGMENTS
+from reenact.store.directory.layout import EVENTS, MANIFEST, SEGMENTS
+from reenact.store.files import open_regular
 
 __all__ = ["Form", "Found", "scan"]
 

@@ -16,7 +16,7 @@ from reenact.search.reading import About, about, begun, is_tape, whole, written
 from reenact.search.reports import read_report
 from reenact.search.scanning import Found
 from reenact.search.writing import Writer, remove
-from reenact.store.reading import unreadable
+from reenact.store.reader import unreadable
 
 __all__ = ["Updater"]
 

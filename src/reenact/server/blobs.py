@@ -13,7 +13,7 @@ from typing import Protocol
 
 from reenact.errors import RecordingDamaged, UsageError
 from reenact.server.problems import Problem
-from reenact.store import blobs
+from reenact.store.payloads import blobs
 
 __all__ = ["Blobs", "FolderBlobs", "check_tenant", "damaged", "gone", "open_blobs"]
 
@@ -72,7 +72,7 @@ def damaged(digest: str) -> Problem:
 
 
 class FolderBlobs:
-    """A folder with one of :class:`reenact.store.blobs.Blobs` per tenant. Several servers may share
+    """A folder with one of :class:`reenact.store.payloads.blobs.Blobs` per tenant. Several servers may share
     it."""
 
     def __init__(self, folder: Path) -> None:

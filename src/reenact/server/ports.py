@@ -14,7 +14,7 @@ from reenact.server.intake import Intake
 from reenact.server.metrics.meters import Meters
 from reenact.server.people.passwords import Passwords
 from reenact.server.streams import Streams
-from reenact.store.limits import ReadLimits
+from reenact.store.payloads.decoder import ReadLimits
 
 if TYPE_CHECKING:
     from reenact.audit.keys import Signer

@@ -23,7 +23,7 @@ from reenact.server.oidc.settings import OidcSettings
 from reenact.server.opening import OpenServer, World, open_server
 from reenact.server.ports import Limits
 from reenact.server.telemetry.targets import ExportTarget
-from reenact.store.limits import limits_from
+from reenact.store.payloads.decoder import limits_from
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -1,4 +1,11 @@
-"""Small files written whole or not at all, and claims on files that end with their process."""
+"""File access for recordings: opening, atomic replacement, locks and reserved descriptors.
+
+Only regular files are read, because opening a FIFO can block forever and opening a device can have
+side effects. Files and folders are created for their owner only, independent of the umask.
+
+A program that turns itself into a daemon closes all descriptors, and its own files then get the
+numbers of the recording's files. Sessions therefore protect the descriptors that are held here.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +13,145 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from reenact.errors import SinkUnwritable
-from reenact.store.file_access import PRIVATE_FILE, regular_descriptor
-from reenact.store.log import sync_file
+from reenact.errors import RecordingDamaged, SinkUnwritable
 
 __all__ = [
+    "PRIVATE_FILE",
+    "PRIVATE_FOLDER",
     "alone_in",
     "claim",
     "claimed",
+    "close_descriptor",
     "create_claimed",
+    "create_private",
+    "forget_descriptor",
+    "held_descriptors",
+    "hold_descriptor",
     "holding",
+    "is_held_descriptor",
+    "make_private_folder",
+    "open_regular",
+    "read_regular",
+    "regular_descriptor",
     "replace_file",
     "size_of",
+    "sync_file",
     "unwritable",
+    "write_private",
 ]
+
+_close = os.close  # before a session makes it the program's
+_held: set[int] = set()
+
+
+def hold_descriptor(fd: int) -> int:
+    """``fd`` is ours from now on. Returns it."""
+    _held.add(fd)
+    return fd
+
+
+def is_held_descriptor(fd: int) -> bool:
+    """Is ``fd`` one of ours?"""
+    return fd in _held
+
+
+def held_descriptors(low: int, high: int) -> list[int]:
+    """Those of ours from ``low`` to before ``high``, in order."""
+    return sorted(fd for fd in _held if low <= fd < high)
+
+
+def forget_descriptor(fd: int) -> None:
+    """``fd`` is about to be closed by its file object."""
+    _held.discard(fd)
+
+
+def close_descriptor(fd: int) -> None:
+    """Close ``fd``, which may be one of ours."""
+    _held.discard(fd)
+    _close(fd)
+
+
+PRIVATE_FILE: Final = 0o600
+PRIVATE_FOLDER: Final = 0o700
+
+_KINDS: Final = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def regular_descriptor(path: Path) -> int:
+    """Open a regular file for reading. A symbolic link is followed.
+
+    Raises OSError, and :class:`RecordingDamaged` for anything that is neither a file nor a folder.
+    """
+    _check(path, os.stat(path).st_mode)
+    # It can have been replaced since: opening it does not wait, and the descriptor is checked again.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _check(path, os.fstat(fd).st_mode)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_regular(path: Path, buffering: int = -1) -> BinaryIO:
+    """Open a regular file for reading. Raises as :func:`regular_descriptor`."""
+    fd = regular_descriptor(path)
+    try:
+        return open(fd, "rb", buffering=buffering)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file. Raises as :func:`regular_descriptor`."""
+    with open_regular(path, 0) as file:
+        return file.read()
+
+
+def _check(path: Path, mode: int) -> None:
+    for is_kind, name in _KINDS:
+        if is_kind(mode):
+            raise RecordingDamaged(
+                f"{path} is {name}, expected a regular file",
+                place=f"file {path.name}",
+                hint="do not trust this recording; get another copy",
+            )
+
+
+def create_private(path: Path | str, flags: int = os.O_TRUNC) -> int:
+    """Create a file that its owner alone can read, and return its descriptor for writing."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, PRIVATE_FILE)
+
+
+def write_private(path: Path | str, content: bytes) -> None:
+    """Write a file that its owner alone can read. A file that is already there keeps its mode."""
+    with open(create_private(path), "wb") as file:
+        file.write(content)
+
+
+def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
+    """Create a folder that its owner alone can enter. Missing parents get the usual mode."""
+    path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=exist_ok)
+
+
+def sync_file(path: Path) -> None:
+    """Make the contents of a file (on POSIX also: the entries of a folder) durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 _CREATE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -17,12 +17,11 @@ from reenact.format import lane as lanes
 from reenact.format.event import VERSION, Data, Draft, Event, Head, Prefix
 from reenact.format.manifest import FORMAT, BlobTotals, Flag, Manifest, Model, RedactionInfo, Seed
 from reenact.policy.redaction import Mark, Profile, Redactor
-from reenact.store.layout import EVENTS
-from reenact.store.redact import Prepared, prepare
-from reenact.store.seal import Seal
-from reenact.store.sealed import Restored, SealedLine, SealedValues, restore
+from reenact.store.directory.layout import EVENTS
+from reenact.store.log.integrity import Sums, close_manifest
+from reenact.store.redaction import Prepared, prepare
+from reenact.store.seal import Restored, Seal, SealedLine, SealedValues, restore
 from reenact.store.sink import Options, Status, values_to_seal, watch_forks
-from reenact.store.sums import Sums, close_manifest
 
 __all__ = ["MemorySink", "MemorySource", "memory_seed", "memory_source"]
 

@@ -20,13 +20,17 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, SinkError
-from reenact.store.file_access import create_private, make_private_folder, open_regular
-from reenact.store.files import unwritable
-from reenact.store.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
-from reenact.store.limits import ReadLimits
-from reenact.store.log import sync_file
+from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
+from reenact.store.files import (
+    create_private,
+    make_private_folder,
+    open_regular,
+    sync_file,
+    unwritable,
+)
+from reenact.store.payloads.decoder import ReadLimits
 from reenact.store.sign import signature_path
-from reenact.store.tape import tape_blobs
+from reenact.store.tape.reader import tape_blobs
 from reenact.store.verify import Report, verify
 
 __all__ = ["MOST", "pack", "pack_contents", "packed_members", "unpack"]

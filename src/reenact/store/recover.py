@@ -25,12 +25,7 @@ from reenact.format.canonical import stored
 from reenact.format.event import Envelope, TapePrefix
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
 from reenact.policy.redaction import Redactor
-from reenact.store.blobs import Blobs
-from reenact.store.directory import finish_swap
-from reenact.store.file_access import create_private, open_regular
-from reenact.store.files import alone_in, claimed, replace_file, unwritable
-from reenact.store.joining import read_open
-from reenact.store.layout import (
+from reenact.store.directory.layout import (
     BLOBS,
     EVENTS,
     MANIFEST,
@@ -40,15 +35,36 @@ from reenact.store.layout import (
     drop_marks,
     segment_files,
 )
-from reenact.store.lines import Lines
-from reenact.store.log import whole_lines, whole_size
-from reenact.store.reading import open_directory, open_recording
-from reenact.store.segments import finish_merge, merge
-from reenact.store.sums import blob_totals, close_manifest, encode_manifest
-from reenact.store.tape import drop_closing_line, part_path, read_header, scan_tape, tape_lines
-from reenact.store.tape_sink import gather_blobs, publish, tidy_tape
-from reenact.store.torn import set_orphans_aside, set_tail_aside
-from reenact.store.unfinished import add_unfinished, settle
+from reenact.store.directory.segments import finish_merge, merge, read_open
+from reenact.store.directory.sink import finish_swap
+from reenact.store.files import (
+    alone_in,
+    claimed,
+    create_private,
+    open_regular,
+    replace_file,
+    unwritable,
+)
+from reenact.store.log.integrity import (
+    blob_totals,
+    close_manifest,
+    encode_manifest,
+    set_orphans_aside,
+    set_tail_aside,
+)
+from reenact.store.log.journal import add_unfinished, settle
+from reenact.store.log.reader import Lines
+from reenact.store.log.writer import whole_lines, whole_size
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.reader import open_directory, open_recording
+from reenact.store.tape.reader import (
+    drop_closing_line,
+    part_path,
+    read_header,
+    scan_tape,
+    tape_lines,
+)
+from reenact.store.tape.sink import gather_blobs, publish, tidy_tape
 from reenact.store.verify import check_blob_sizes, check_event
 
 __all__ = ["Recovery", "recover"]

@@ -1,8 +1,9 @@
-"""Making a new recording out of an existing one: redacted further, or of a later format."""
+"""Creating a new recording from an existing one: redacted again, migrated, or edited on a copy."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,17 +26,26 @@ from reenact.format.event import Draft, decode_line, unknown_fields
 from reenact.format.manifest import MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
 from reenact.format.migrate import major_of, migrate_events, migrate_manifest
 from reenact.policy.redaction import Redactor
-from reenact.store.directory import DirectorySink
-from reenact.store.file_access import read_regular
-from reenact.store.layout import EVENTS, MANIFEST
-from reenact.store.log import whole_lines
-from reenact.store.reading import open_recording
+from reenact.store.directory.layout import EVENTS, MANIFEST
+from reenact.store.directory.sink import DirectorySink, swap
+from reenact.store.files import read_regular
+from reenact.store.log.writer import whole_lines
+from reenact.store.reader import open_recording
 from reenact.store.sink import Options, Sink, Status
 from reenact.store.source import LogSource
-from reenact.store.steady import as_before, header_of
-from reenact.store.tape_sink import TapeSink
+from reenact.store.tape.reader import open_tape, tape_blobs
+from reenact.store.tape.sink import TapeSink, tidy_tape
+from reenact.store.tape.stable import as_before, header_of
 
-__all__ = ["Removed", "migrate", "redact_again", "to_tape"]
+__all__ = [
+    "Removed",
+    "drop_stage",
+    "migrate",
+    "redact_again",
+    "stage",
+    "take_stage",
+    "to_tape",
+]
 
 _STATUS: dict[str, Status] = {"ok": "ok", "error": "error", "recovered": "recovered"}
 
@@ -227,3 +237,45 @@ def _old_draft(event: dict[str, Any]) -> Draft:
             f"event {event.get('seq')}: {type(error).__name__} {error}",
             place=f"event {event.get('seq')}",
         ) from None
+
+
+def stage(recording: Path) -> Path:
+    """A copy of ``recording``, a tape or a capture directory. One that was left over goes."""
+    copy = recording.with_name(f"{recording.name}.update")
+    drop_stage(copy)
+    if recording.is_dir():
+        shutil.copytree(recording, copy)
+        return copy
+    if tape_blobs(recording).folder.exists():
+        shutil.copytree(tape_blobs(recording).folder, tape_blobs(copy).folder)
+    shutil.copy2(recording, copy)
+    return copy
+
+
+def drop_stage(copy: Path) -> None:
+    """Remove a copy that was not needed."""
+    for path in (copy, tape_blobs(copy).folder):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def take_stage(copy: Path, recording: Path) -> None:
+    """``copy`` is what ``recording`` is from now on; in one step, but for the blobs of a tape, which
+    are there before."""
+    if recording.is_dir():
+        if read_regular(copy / MANIFEST) == read_regular(recording / MANIFEST):
+            drop_stage(copy)
+        else:
+            swap(copy, recording)
+        return
+    if read_regular(copy) == read_regular(recording):
+        drop_stage(copy)
+        return
+    if tape_blobs(copy).folder.exists():
+        shutil.copytree(tape_blobs(copy).folder, tape_blobs(recording).folder, dirs_exist_ok=True)
+    copy.replace(recording)
+    drop_stage(copy)
+    with open_tape(recording) as source:
+        tidy_tape(source)

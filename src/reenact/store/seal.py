@@ -1,8 +1,10 @@
-"""Sealed values: what redaction took out of an answer, readable by the owner of a key alone.
+"""Sealed values: redacted parts of results, encrypted for the owner of a key.
 
-The key is a file of 32 random bytes in the user's own configuration folder, never in a recording,
-a tape or an export. Each value is sealed by itself with AES-256-GCM; the place it belongs to is
-authenticated with it, so that a box cannot be moved. Plain text never touches the disk.
+The key is a file of 32 random bytes in the user's configuration folder, never in a recording, a tape
+or an export. Each value is encrypted separately with AES-256-GCM. Its location in the recording is
+authenticated too, so a sealed value cannot be moved. Plain text is never written to disk.
+
+The ``sealed`` file holds the values that a replay needs, one per line.
 """
 
 from __future__ import annotations
@@ -13,17 +15,38 @@ import os
 import stat
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from reenact._system import entropy
-from reenact.errors import ExtraMissing, RecordingDamaged, SinkUnwritable, UsageError
+from reenact.errors import ExtraMissing, RecordingDamaged, SinkUnwritable, UsageError, ValueRefused
+from reenact.format.canonical import decode, digest_bytes, exact, plain
+from reenact.format.event import Data, Draft, Event
+from reenact.format.paths import lookup, parse
+from reenact.store.files import close_descriptor, hold_descriptor
+from reenact.store.log.writer import whole_lines, write_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["KEY_SIZE", "Seal", "key_path", "load_key", "make_key", "own_seal"]
+    from reenact.policy.redaction import Mark
+
+__all__ = [
+    "KEY_SIZE",
+    "Restored",
+    "Seal",
+    "SealedLine",
+    "SealedValues",
+    "key_path",
+    "load_key",
+    "make_key",
+    "own_seal",
+    "read_sealed",
+    "restore",
+]
 
 KEY_SIZE = 32
 """Bytes of a key."""
@@ -205,3 +228,139 @@ def own_seal() -> Seal | None:
         return None
     path = key_path(dict(os.environ))
     return Seal(load_key(path) or make_key(path))
+
+
+class SealedLine(msgspec.Struct, frozen=True):
+    """``key`` is the id of the key, not the key. The box is bound to its capture, its path and the
+    lane, time and payload of the event it was taken out of, so it fits no other."""
+
+    seq: int
+    path: str
+    key: str
+    nonce: str
+    box: str
+
+
+_decode_line = msgspec.json.Decoder(SealedLine)
+
+
+class SealedValues:
+    """The writer's end. Created only when there is a first value to seal."""
+
+    def __init__(self, path: Path, seal: Seal, capture_id: str) -> None:
+        self._path = path
+        self._seal = seal
+        self._capture_id = capture_id
+        self._fd = -1
+        self.count = 0
+
+    @property
+    def key_id(self) -> str:
+        return self._seal.key_id
+
+    def add(self, seq: int, event: Draft, digest: bytes, marks: tuple[Mark, ...]) -> None:
+        """Seal what was taken out of ``event``, whose redacted payload has ``digest``."""
+        if self._fd < 0:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._fd = hold_descriptor(os.open(self._path, flags, 0o600))
+        of = (self._capture_id, event.lane, event.ts, f"sha256:{digest.hex()}")
+        lines = b"".join(self._line(seq, of, mark) for mark in marks)
+        write_whole(self._fd, lines, os.fstat(self._fd).st_size)
+        self.count += len(marks)
+
+    def _line(self, seq: int, of: _Of, mark: Mark) -> bytes:
+        box = self._seal.close(exact([mark.original]), _context(of, mark.path))
+        return msgspec.json.encode(SealedLine(seq, mark.path, self._seal.key_id, **box)) + b"\n"
+
+    def sync(self) -> None:
+        if self._fd >= 0:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            close_descriptor(self._fd)
+            self._fd = -1
+
+
+_Of = tuple[str, str, int, str]
+"""Capture, lane, time stamp, digest of the redacted payload: what a merge leaves of an event."""
+
+
+def _context(of: _Of, path: str) -> bytes:
+    return exact([*of, path])
+
+
+def read_sealed(path: Path, *, skip_damage: bool = False) -> Iterator[SealedLine]:
+    """The lines of a sealed file; a missing file has none.
+
+    With ``skip_damage`` what cannot be read is left out: it could not be opened, either.
+    """
+    if not path.exists():
+        return
+    for number, line in enumerate(whole_lines(path), 1):
+        try:
+            yield _decode_line.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            if skip_damage:
+                continue
+            raise RecordingDamaged(
+                f"{path.name} line {number}: {error}", place=f"{path.name} line {number}"
+            ) from None
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """The data of an event with its sealed values back in place.
+
+    ``absent`` are the paths where the placeholder had to stay, because the key (or the sealed
+    file) is not at hand.
+    """
+
+    data: Data
+    absent: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Restored(absent={self.absent!r})"
+
+
+def restore(event: Event, lines: Iterable[SealedLine], seal: Seal | None) -> Restored:
+    """Put back what redaction took out of what the program received.
+
+    Raises :class:`RecordingDamaged` when a box does not belong to this event.
+    """
+    marked = event.data.get("redacted")
+    if not isinstance(marked, list):
+        return Restored(event.data)
+    boxes = {line.path: line for line in lines if seal is not None and line.key == seal.key_id}
+    payload = event.payload
+    of = (event.capture_id, event.lane, event.ts, digest_bytes(payload))
+    data: Data = plain(decode(payload))  # a copy: the event keeps its placeholders
+    absent = []
+    for path in marked:
+        if seal is not None and path in boxes:
+            _put(data, path, _unseal(boxes[path], seal, of))
+        else:
+            absent.append(path)
+    return Restored(data, tuple(absent))
+
+
+def _put(data: Data, text: str, value: Any) -> None:
+    path = parse(text)
+    if path:
+        owner = lookup(data, path[:-1])
+        owner[path[-1]] = value
+    else:
+        data.clear()
+        data.update(value)
+
+
+def _unseal(line: SealedLine, seal: Seal, of: _Of) -> Any:
+    """The value that was taken out. Raises :class:`RecordingDamaged` when the box is not its own."""
+    opened = seal.open({"nonce": line.nonce, "box": line.box}, _context(of, line.path))
+    try:
+        [value] = plain(decode(opened))
+    except (ValueRefused, ValueError):
+        raise RecordingDamaged(
+            f"the sealed value of event {line.seq} at {line.path} is not a value",
+            place=f"sealed value of event {line.seq}",
+        ) from None
+    return value

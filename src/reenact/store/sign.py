@@ -17,9 +17,8 @@ from reenact.errors import ExtraMissing, SignatureInvalid, SinkError, UsageError
 from reenact.format.building import build
 from reenact.format.canonical import canonical
 from reenact.format.manifest import Manifest
-from reenact.store.file_access import read_regular
-from reenact.store.files import replace_file
-from reenact.store.layout import SIGNATURE
+from reenact.store.directory.layout import SIGNATURE
+from reenact.store.files import read_regular, replace_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

@@ -15,15 +15,15 @@ from reenact.errors import SinkError
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark, Redactor
-from reenact.store.blobs import Blobs
-from reenact.store.discarding import is_open_as
-from reenact.store.journal import Journal, Note, journal_path
-from reenact.store.log import Durability, Log, Syncer, sync_file
-from reenact.store.packing import BLOB_THRESHOLD, Packer
-from reenact.store.redact import Prepared, prepare
-from reenact.store.seal import Seal
-from reenact.store.sealed import SealedValues
-from reenact.store.sums import Sums
+from reenact.store.directory.layout import is_open_as
+from reenact.store.files import sync_file
+from reenact.store.log.integrity import Sums
+from reenact.store.log.journal import Journal, Note, journal_path
+from reenact.store.log.writer import Durability, Log, Syncer
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.encoder import BLOB_THRESHOLD, Packer
+from reenact.store.redaction import Prepared, prepare
+from reenact.store.seal import Seal, SealedValues
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["CopySink", "Options", "Sink", "Writer", "values_to_seal"]

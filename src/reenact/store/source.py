@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from reenact.errors import RecordingDamaged
 from reenact.format.event import Event, unknown_fields
 from reenact.format.manifest import Manifest
-from reenact.store.blobs import Blobs
-from reenact.store.file_access import open_regular
-from reenact.store.layout import SEALED
-from reenact.store.lines import Lines
-from reenact.store.log import Tally, whole_lines
-from reenact.store.sealed import Restored, SealedLine, read_sealed, restore
-from reenact.store.torn import referenced_blobs
+from reenact.store.directory.layout import SEALED
+from reenact.store.files import open_regular
+from reenact.store.log.integrity import referenced_blobs
+from reenact.store.log.reader import Lines
+from reenact.store.log.writer import Tally, whole_lines
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.seal import Restored, SealedLine, read_sealed, restore
 
 if TYPE_CHECKING:  # most recordings have nothing that a key opens
     from reenact.store.seal import Seal

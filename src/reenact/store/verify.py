@@ -18,11 +18,10 @@ from reenact.format.content import ContentHash
 from reenact.format.event import Data, Event, decode_line, parse
 from reenact.format.manifest import Manifest, Seed
 from reenact.format.payloads import PAYLOADS
-from reenact.store.blobs import Blobs
-from reenact.store.layout import MANIFEST, TORN, foreign_entries
-from reenact.store.limits import ReadLimits
-from reenact.store.reading import open_recording, unreadable
-from reenact.store.resolving import blob_references
+from reenact.store.directory.layout import MANIFEST, TORN, foreign_entries
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.decoder import ReadLimits, blob_references
+from reenact.store.reader import open_recording, unreadable
 from reenact.store.source import LogSource
 
 __all__ = ["Report", "check_blob_sizes", "check_event", "verify"]

@@ -25,7 +25,7 @@ from reenact.errors import UsageError
 from reenact.format.event import Event
 from reenact.policy.redaction import Profile, Redactor
 from reenact.policy.rules import DEFAULT, Ignore, Pinned, Policy, SessionMode
-from reenact.store.copying import LateSink
+from reenact.store.copy_sink import LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.sink import Options
 from reenact.store.warning import Warn

@@ -12,7 +12,7 @@ from reenact.exchange.comparison.calls import read_calls
 from reenact.exchange.comparison.comparing import compare
 from reenact.exchange.comparison.learning import learn
 from reenact.exchange.comparison.rules import NoiseRule
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.integration.exchange.apps import only, replay
 
 A, B, C = ["POST", "/a", {"n": 1}], ["POST", "/b", {"n": 2}], ["GET", "/c", None]

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from reenact.exchange import Message
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.integration.exchange.apps import check, only, replay
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from reenact import Redactor, start_recording
 from reenact.format.event import Draft
-from reenact.store.joining import join_directory
+from reenact.store.directory.segments import join_directory
 from reenact.store.sink import Options
 from tests.integration.programs.acknowledge import Acknowledge
 from tests.integration.stories import long_story

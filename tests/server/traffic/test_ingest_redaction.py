@@ -13,7 +13,7 @@ import reenact
 from reenact.exchange.model import Body, Change, ErrorFacts, Payload, Processor, Trace
 from reenact.format.event import Draft
 from reenact.format.manifest import Seed
-from reenact.store.directory import DirectorySink
+from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import unpack
 from tests.integration.small import write_small
 from tests.server.house import House

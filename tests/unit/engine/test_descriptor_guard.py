@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact.store.descriptors import held_between
+from reenact.store.files import held_descriptors
 
 
 def test_our_own_look_closed_to_the_program(tmp_path: Path) -> None:
     with reenact.session(capture=tmp_path / "c", mode="record") as session:
-        ours = held_between(0, 1 << 20)
+        ours = held_descriptors(0, 1 << 20)
         assert ours
         for fd in ours:
             with pytest.raises(OSError, match="descriptor") as refused:
@@ -36,13 +36,13 @@ def test_a_range_is_closed_around_them(tmp_path: Path) -> None:
 _AROUND = """\
 import errno, os, sys
 import reenact
-from reenact.store.descriptors import held_between
+from reenact.store.files import held_descriptors
 
 before = [os.open(os.devnull, os.O_RDONLY) for _ in range(2)]
 os.close(before[0])
 with reenact.session(capture=sys.argv[1], mode="record") as session:
     after = os.open(os.devnull, os.O_RDONLY)
-    [ours, *_] = held_between(0, after)
+    [ours, *_] = held_descriptors(0, after)
     assert ours < before[1] < after
     os.closerange(ours, after + 1)
     for fd in (before[1], after):
@@ -57,8 +57,8 @@ with reenact.session(capture=sys.argv[1], mode="record") as session:
 
 
 def test_afterwards_the_originals_are_back_and_nothing_is_held(tmp_path: Path) -> None:
-    before, held = (os.close, os.closerange), held_between(0, 1 << 20)
+    before, held = (os.close, os.closerange), held_descriptors(0, 1 << 20)
     with reenact.session(capture=tmp_path / "c", mode="record"):
         pass
     assert (os.close, os.closerange) == before
-    assert held_between(0, 1 << 20) == held
+    assert held_descriptors(0, 1 << 20) == held

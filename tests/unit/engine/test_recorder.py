@@ -15,7 +15,7 @@ from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.format.schedule import LONGEST_RUN
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import Budgets
-from reenact.store.copying import LateSink
+from reenact.store.copy_sink import LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
 from reenact.store.sink import Options
 

@@ -12,7 +12,7 @@ from reenact.errors import RecordingError
 from reenact.format.event import Event
 from reenact.interop.foreign import Exchange, Found
 from reenact.interop.taking import Origin, Taken, take
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["events_of", "exchange", "losses_of", "refused", "taken"]
 

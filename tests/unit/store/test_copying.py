@@ -19,9 +19,9 @@ from reenact.errors import SinkError, SinkUnwritable, UsageError
 from reenact.format.event import Draft
 from reenact.format.manifest import RedactionInfo
 from reenact.policy.redaction import PLACEHOLDER, Profile, Redactor
-from reenact.store.copying import Copier, LateSink
+from reenact.store.copy_sink import Copier, LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_source
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.seal import Seal
 from reenact.store.sink import Options
 from reenact.store.source import LogSource, SeekableSource

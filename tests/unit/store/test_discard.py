@@ -11,8 +11,8 @@ import pytest
 from reenact.errors import SinkError, SinkUnwritable, WriterBusy
 from reenact.format.canonical import digest_bytes
 from reenact.policy.redaction import Redactor
-from reenact.store.directory import DirectorySink
-from reenact.store.joining import join_directory
+from reenact.store.directory.segments import join_directory
+from reenact.store.directory.sink import DirectorySink
 from reenact.store.seal import Seal
 from reenact.store.sink import Options
 from reenact.store.verify import verify

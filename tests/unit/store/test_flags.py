@@ -10,9 +10,9 @@ import pytest
 from reenact.errors import SinkError, UsageError
 from reenact.format.manifest import Flag
 from reenact.policy.redaction import Redactor
-from reenact.store.copying import Copier, LateSink
+from reenact.store.copy_sink import Copier, LateSink
 from reenact.store.memory import MemorySink, memory_seed, memory_source
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.rewrite import redact_again
 from reenact.store.sink import Sink
 from tests.unit.store.samples import (

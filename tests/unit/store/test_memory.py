@@ -16,7 +16,7 @@ from reenact.errors import SinkError, UsageError, ValueRefused
 from reenact.format.event import Draft
 from reenact.policy.redaction import PLACEHOLDER, Redactor
 from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.seal import Seal
 from reenact.store.sink import CopySink, Options, Sink
 from reenact.store.source import SeekableSource, Source

@@ -14,10 +14,10 @@ from reenact.errors import RecordingDamaged
 from reenact.format.canonical import decode, exact
 from reenact.format.event import Draft
 from reenact.policy.redaction import Redactor
-from reenact.store.blobs import Blobs
-from reenact.store.packing import Packer
-from reenact.store.reading import open_recording
-from reenact.store.resolving import Resolver, blob_references, is_delta
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.decoder import Resolver, blob_references, is_delta
+from reenact.store.payloads.encoder import Packer
+from reenact.store.reader import open_recording
 from reenact.store.sink import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import PLAIN, datas, draft, raw_lines, read_manifest, record

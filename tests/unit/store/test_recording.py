@@ -11,7 +11,7 @@ from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.format.manifest import Model, Origin, PolicyRef
 from reenact.format.payloads import LlmRequest, RunEnd, RunStart, ToolCall, ToolResult
 from reenact.policy.redaction import PLACEHOLDER, Redactor
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.recording import Recording, start_recording
 from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.verify import verify

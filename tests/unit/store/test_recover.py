@@ -9,8 +9,8 @@ import pytest
 from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished, WriterBusy
 from reenact.format.manifest import Flag
 from reenact.policy.redaction import Redactor
-from reenact.store.joining import join_directory
-from reenact.store.reading import open_recording
+from reenact.store.directory.segments import join_directory
+from reenact.store.reader import open_recording
 from reenact.store.recover import recover
 from reenact.store.seal import Seal
 from reenact.store.sink import Options

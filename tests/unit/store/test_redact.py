@@ -8,7 +8,7 @@ import pytest
 from reenact.format.canonical import digest_bytes, exact
 from reenact.format.event import Draft
 from reenact.policy.redaction import PLACEHOLDER, Redactor
-from reenact.store.redact import prepare
+from reenact.store.redaction import prepare
 from reenact.store.sink import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import datas, draft, record

@@ -8,10 +8,9 @@ import pytest
 from reenact.errors import RecordingDamaged
 from reenact.format.manifest import Flag
 from reenact.policy.redaction import PLACEHOLDER, Redactor
-from reenact.store.joining import join_directory
-from reenact.store.reading import open_recording
-from reenact.store.seal import Seal
-from reenact.store.sealed import read_sealed
+from reenact.store.directory.segments import join_directory
+from reenact.store.reader import open_recording
+from reenact.store.seal import Seal, read_sealed
 from reenact.store.sink import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import NOW, draft, read_manifest, record, start_sink

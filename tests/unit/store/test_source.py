@@ -19,9 +19,9 @@ from reenact.errors import (
     RecordingUnfinished,
 )
 from reenact.format.event import Prefix
-from reenact.store.log import Tally
-from reenact.store.reading import open_recording
-from reenact.store.resolving import is_delta
+from reenact.store.log.writer import Tally
+from reenact.store.payloads.decoder import is_delta
+from reenact.store.reader import open_recording
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     PLAIN,

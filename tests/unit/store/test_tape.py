@@ -16,8 +16,8 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.format.manifest import Flag
-from reenact.store.reading import open_recording
-from reenact.store.tape_sink import TapeSink
+from reenact.store.reader import open_recording
+from reenact.store.tape.sink import TapeSink
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     CLOCK,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reenact.errors import RecordingDamaged
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     PLAIN,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reenact.format.event import Draft
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.views.bars import Bar, read_bars
 from reenact.views.steps import read_steps
 from tests.unit.store.samples import NOW, draft, start_sink

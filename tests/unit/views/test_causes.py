@@ -12,7 +12,7 @@ import pytest
 import reenact
 from reenact import DivergenceError, Policy
 from reenact.engine.divergence.model import Divergence
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.views.causes.case import SURE
 from reenact.views.causes.table import causes_of
 from reenact.views.explaining import Explanation, explain, told_in

@@ -15,7 +15,7 @@ from reenact.boundaries.files.roots import Watched
 from reenact.engine.session.session import Session
 from reenact.errors import RecordingError
 from reenact.format.event import Data
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["was_left_so", "was_made", "was_removed"]
 

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from reenact.engine.patches.patch import Patch
-from reenact.store.descriptors import held_between, is_held
+from reenact.store.files import held_descriptors, is_held_descriptor
 
 __all__ = ["descriptor_patches"]
 
@@ -25,7 +25,7 @@ def descriptor_patches() -> list[Patch]:
 def _close(original: Callable[[int], None]) -> Callable[[int], None]:
     @wraps(original)
     def close(fd: Any) -> None:
-        if isinstance(fd, int) and is_held(fd):
+        if isinstance(fd, int) and is_held_descriptor(fd):
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))  # as far as the program knows
         original(fd)
 
@@ -35,7 +35,7 @@ def _close(original: Callable[[int], None]) -> Callable[[int], None]:
 def _closerange(original: Callable[[int, int], None]) -> Callable[[int, int], None]:
     @wraps(original)
     def closerange(low: int, high: int) -> None:
-        for fd in held_between(low, high):
+        for fd in held_descriptors(low, high):
             original(low, fd)
             low = fd + 1
         original(low, high)

@@ -26,9 +26,8 @@ from reenact.policy.redaction import Redactor
 from reenact.policy.screen import Screen
 
 if TYPE_CHECKING:
-    from reenact.store.branching import BranchSink
-    from reenact.store.copying import LateSink
-    from reenact.store.journal import Note
+    from reenact.store.copy_sink import BranchSink, LateSink
+    from reenact.store.log.journal import Note
     from reenact.store.sink import Sink
 
 __all__ = ["InFlightCall", "Recorder"]

@@ -25,18 +25,17 @@ from reenact.format.event import Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.capabilities import KNOWN
 from reenact.policy.redaction import Redactor
-from reenact.store.branching import BranchSink
-from reenact.store.buffered import BufferedSink, Recurring
-from reenact.store.copying import Copier, LateSink
-from reenact.store.directory import DirectorySink
-from reenact.store.joining import GuestSink, read_open
-from reenact.store.layout import EVENTS
+from reenact.store.buffered_sink import BufferedSink, Recurring
+from reenact.store.copy_sink import BranchSink, Copier, LateSink
+from reenact.store.directory.layout import EVENTS
+from reenact.store.directory.segments import GuestSink, read_open
+from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import again, make_seed
 from reenact.store.seal import own_seal
 from reenact.store.sink import CopySink, Options
 from reenact.store.source import SeekableSource
-from reenact.store.steady import as_before, header_of
-from reenact.store.tape_sink import TapeSink
+from reenact.store.tape.sink import TapeSink
+from reenact.store.tape.stable import as_before, header_of
 
 __all__ = [
     "BufferedRecordings",

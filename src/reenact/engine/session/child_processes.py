@@ -32,7 +32,7 @@ from reenact.engine.session.context import current
 from reenact.engine.session.resources import make_script
 from reenact.engine.session.state import InFlightCalls
 from reenact.format.event import Event
-from reenact.store.log import forget_syncers, pause_syncers
+from reenact.store.log.writer import forget_syncers, pause_syncers
 
 if TYPE_CHECKING:
     from reenact.engine.session.session import Session

@@ -34,16 +34,15 @@ from reenact.policy.places import rrbin_of
 from reenact.policy.redaction import Redactor
 from reenact.policy.rules import DEFAULT
 from reenact.store.files import unwritable
-from reenact.store.reading import open_recording, unreadable
+from reenact.store.reader import open_recording, unreadable
 from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.source import LogSource, SeekableSource
-from reenact.store.tape import part_path
+from reenact.store.tape.reader import part_path
 
 if TYPE_CHECKING:
     from reenact.engine.divergence.diagnosis import Diagnosis
     from reenact.engine.fork.plan import ForkPlan
-    from reenact.store.branching import BranchSink
-    from reenact.store.copying import Copier, LateSink
+    from reenact.store.copy_sink import BranchSink, Copier, LateSink
     from reenact.store.sink import CopySink
 
 __all__ = [

@@ -38,7 +38,7 @@ from reenact.format.manifest import Manifest
 
 if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
-    from reenact.store.copying import LateSink
+    from reenact.store.copy_sink import LateSink
 
 __all__ = ["Session"]
 

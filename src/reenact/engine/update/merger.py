@@ -20,7 +20,7 @@ from reenact.format.event import Data, Event
 from reenact.policy.matching import Comparer
 
 if TYPE_CHECKING:
-    from reenact.store.copying import LateSink
+    from reenact.store.copy_sink import LateSink
 
 __all__ = ["RecordingMerger"]
 

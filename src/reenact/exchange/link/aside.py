@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from reenact._system import entropy
-from reenact.store.file_access import make_private_folder
-from reenact.store.files import replace_file
+from reenact.store.files import make_private_folder, replace_file
 
 __all__ = ["REASON", "Aside"]
 

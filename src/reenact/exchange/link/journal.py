@@ -16,7 +16,7 @@ import msgspec
 
 from reenact.exchange.link.limits import CLOCKS_DIFFER
 from reenact.store.files import replace_file
-from reenact.store.log import whole_lines, write_whole
+from reenact.store.log.writer import whole_lines, write_whole
 
 __all__ = ["Done", "Ended", "Journal", "Known"]
 

@@ -19,7 +19,7 @@ from reenact.exchange.link.ports import LinkStatus, Runner
 from reenact.exchange.link.works import Plan, Works
 from reenact.exchange.model import Exchange, Registration
 from reenact.format.building import build_structs
-from reenact.store.buffered import Contents
+from reenact.store.buffered_sink import Contents
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Link"]

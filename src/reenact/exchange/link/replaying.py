@@ -22,7 +22,7 @@ from reenact.exchange.link.ports import Finished, Refusal, ReplayCancelled, Repl
 from reenact.exchange.link.spool import Spool
 from reenact.exchange.link.transport import Transport
 from reenact.exchange.model import Command, ReplaySource
-from reenact.store.file_access import make_private_folder
+from reenact.store.files import make_private_folder
 
 __all__ = ["Order", "Replays"]
 

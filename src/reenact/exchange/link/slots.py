@@ -15,8 +15,7 @@ from pathlib import Path
 
 from reenact._system import entropy
 from reenact.exchange.model import MAX_ID
-from reenact.store.file_access import make_private_folder
-from reenact.store.files import claim, replace_file
+from reenact.store.files import claim, make_private_folder, replace_file
 
 __all__ = ["Slot", "claim_slot", "orphans"]
 

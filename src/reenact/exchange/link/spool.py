@@ -23,10 +23,9 @@ from reenact.exchange.link.aside import Aside
 from reenact.exchange.link.notices import Notices
 from reenact.exchange.link.spool_log import LogEntry, LogFile, Record, read_log
 from reenact.exchange.model import Exchange
-from reenact.store.buffered import Contents
-from reenact.store.file_access import make_private_folder
-from reenact.store.files import replace_file, size_of
-from reenact.store.layout import EVENTS, MANIFEST
+from reenact.store.buffered_sink import Contents
+from reenact.store.directory.layout import EVENTS, MANIFEST
+from reenact.store.files import make_private_folder, replace_file, size_of
 
 __all__ = ["CAPTURE", "EXCHANGE", "PACKED", "Entry", "FolderEntry", "LogEntry", "Spool"]
 

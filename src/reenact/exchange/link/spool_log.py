@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.exchange.model import Exchange
-from reenact.store.log import write_whole
+from reenact.store.log.writer import write_whole
 
 __all__ = ["LogEntry", "LogFile", "Record", "read_log"]
 

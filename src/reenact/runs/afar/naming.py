@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from reenact.store.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
+from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
 
 __all__ = ["PACKED", "TAPE", "Object", "capture_members", "grouped", "tape_members", "version_of"]
 

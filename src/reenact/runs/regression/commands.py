@@ -17,7 +17,7 @@ from reenact.errors import RecordingError, UsageError
 from reenact.runs.regression.child import kill_group, performed
 from reenact.runs.regression.outcome import Outcome, Status, diverged, name_of, unreadable
 from reenact.runs.words import load_words
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 
 __all__ = ["Commands", "read_marks"]
 

@@ -37,7 +37,7 @@ from reenact.format.canonical import digest_bytes, exact
 from reenact.policy.redaction import Redactor
 from reenact.server.ports import Limits
 from reenact.store.pack import pack, packed_members, unpack
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.rewrite import redact_again
 from reenact.store.source import LogSource
 

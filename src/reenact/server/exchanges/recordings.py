@@ -15,7 +15,7 @@ from reenact.exchange.model import Exchange
 from reenact.server.ports import Limits, Server
 from reenact.server.problems import Problem
 from reenact.store.pack import unpack
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from reenact.store.source import SeekableSource
 
 __all__ = ["calls_of", "check_calls", "recording_of", "with_recording"]

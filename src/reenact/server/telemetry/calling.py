@@ -19,9 +19,9 @@ from reenact.lenses.meaning import Answered
 from reenact.server.exchanges.recordings import recording_of
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
-from reenact.store.limits import ReadLimits
 from reenact.store.pack import unpack
-from reenact.store.reading import open_recording
+from reenact.store.payloads.decoder import ReadLimits
+from reenact.store.reader import open_recording
 from reenact.views.saying import meaning_of
 from reenact.views.steps import Step, read_steps
 

@@ -9,7 +9,7 @@ import msgspec
 from reenact.exchange.comparison.calls import Call, read_calls
 from reenact.exchange.comparison.comparing import compare
 from reenact.exchange.model import Processor
-from reenact.store.reading import open_recording
+from reenact.store.reader import open_recording
 from tests.cli.samples import record_run, record_timed
 from tests.unit.exchange.comparison.samples import exchange, step
 

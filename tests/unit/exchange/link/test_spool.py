@@ -15,7 +15,7 @@ from reenact.exchange.link.slots import claim_slot, orphans
 from reenact.exchange.link.spool import FolderEntry, Spool
 from reenact.exchange.model import Exchange
 from reenact.format.event import Draft
-from reenact.store.buffered import BufferedSink, Contents
+from reenact.store.buffered_sink import BufferedSink, Contents
 from reenact.store.memory import memory_seed
 from reenact.store.pack import unpack
 from reenact.store.sink import Options

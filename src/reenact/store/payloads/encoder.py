@@ -1,6 +1,6 @@
 """How one payload is stored: inline, as a delta on earlier payloads, or with blobs.
 
-What goes in here and what comes out of :mod:`reenact.store.resolving` are the same bytes: the
+What goes in here and what comes out of :mod:`reenact.store.payloads.decoder` are the same bytes: the
 exact encoding of the event's data.
 """
 
@@ -17,8 +17,8 @@ from reenact.format import delta
 from reenact.format.event import Draft
 from reenact.format.payloads import ON_EVERY_LINE
 from reenact.format.printed import printed
-from reenact.store.blobs import Blobs
-from reenact.store.resolving import BESIDE, body_text, short_digest
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.decoder import BESIDE, body_text, short_digest
 
 __all__ = ["BLOB_THRESHOLD", "Packer"]
 

@@ -1,21 +1,30 @@
-"""Opening a recording, wherever and whatever it is."""
+"""Opening a recording of any kind, and following a capture while it is written."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+from reenact._system import pause
 from reenact.errors import RecordingDamaged, RecordingError, RecordingMissing, RecordingUnfinished
+from reenact.format.event import Event
 from reenact.format.manifest import Manifest, parse
-from reenact.store.blobs import Blobs
-from reenact.store.file_access import read_regular
-from reenact.store.files import claimed
-from reenact.store.layout import BLOBS, EVENTS, MANIFEST, OPEN
-from reenact.store.limits import ReadLimits
-from reenact.store.lines import Lines
+from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, OPEN, segment_files
+from reenact.store.files import claimed, read_regular
+from reenact.store.log.reader import Lines
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.decoder import ReadLimits
 from reenact.store.source import LogSource, check_log
-from reenact.store.tape import open_tape
+from reenact.store.tape.reader import open_tape
 
-__all__ = ["open_directory", "open_recording", "read_manifest", "unreadable"]
+__all__ = [
+    "follow",
+    "open_directory",
+    "open_recording",
+    "read_manifest",
+    "unreadable",
+]
 
 
 def open_recording(path: str | Path, *, limits: ReadLimits | None = None) -> LogSource:
@@ -85,3 +94,62 @@ def _no_manifest(folder: Path) -> RecordingError:
         f"{folder} is a directory without a recording",
         hint="check the path; ls shows what is there",
     )
+
+
+def follow(
+    folder: Path, *, pause: Callable[[float], None] = pause, patience: int | None = None
+) -> Generator[Event, None, None]:
+    """Every event, those to come too, until the recording is finished or its writer is gone.
+
+    Events of other processes come with their segment's own numbers; finalising renumbers them.
+    ``patience`` ends the wait after so many looks that found nothing.
+    """
+    if (folder / MANIFEST).exists() or not folder.is_dir():
+        with open_recording(folder) as source:
+            yield from source
+        return
+    if not (folder / EVENTS).exists():
+        raise RecordingMissing(f"{folder} holds no events", hint="check the path")
+    seen: Counter[str] = Counter()
+    readers: dict[Path, tuple[Lines, int]] = {}
+    idle = 0
+    try:
+        while True:
+            ended = not claimed(folder / OPEN)  # asked first: what comes before is read below
+            found = False
+            for event in _new_events(folder, readers):
+                found = True
+                seen[event.lane] += 1
+                yield event
+            if ended or idle == patience:
+                break
+            idle = 0 if found else idle + 1
+            pause(0.1)
+    finally:
+        for lines, _ in readers.values():
+            lines.close()
+    if (folder / MANIFEST).exists():
+        yield from _unseen(folder, seen)
+
+
+def _unseen(folder: Path, seen: Counter[str]) -> Iterator[Event]:
+    """What was written and merged between two looks. The order inside a lane never changes."""
+    passed: Counter[str] = Counter()
+    with open_recording(folder) as source:
+        for event in source:
+            passed[event.lane] += 1
+            if passed[event.lane] > seen[event.lane]:
+                yield event
+
+
+def _new_events(folder: Path, readers: dict[Path, tuple[Lines, int]]) -> Iterator[Event]:
+    for log in (folder / EVENTS, *segment_files(folder)):
+        if log not in readers and log.exists():
+            readers[log] = Lines(log, Blobs(folder / BLOBS)), 0
+        if log not in readers:
+            continue
+        lines, seen = readers[log]
+        while (envelope := lines.envelope(seen + 1)) is not None:
+            seen += 1
+            readers[log] = lines, seen
+            yield lines.event(envelope)

@@ -15,14 +15,13 @@ import msgspec
 
 from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished
 from reenact.format.manifest import Manifest, Seed, check_version, parse
-from reenact.store.blobs import Blobs
-from reenact.store.file_access import open_regular
-from reenact.store.files import claimed
-from reenact.store.limits import ReadLimits
-from reenact.store.lines import Lines
-from reenact.store.log import whole_size
+from reenact.store.files import claimed, open_regular
+from reenact.store.log.integrity import Sums, scan
+from reenact.store.log.reader import Lines
+from reenact.store.log.writer import whole_size
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.decoder import ReadLimits
 from reenact.store.source import LogSource, check_log
-from reenact.store.sums import Sums, scan
 
 __all__ = [
     "drop_closing_line",
@@ -99,7 +98,7 @@ def read_header(line: bytes, name: str) -> Seed:
 
 
 def open_tape(path: Path, limits: ReadLimits | None = None) -> LogSource:
-    """Open a tape, verified. See :func:`reenact.store.reading.open_recording`."""
+    """Open a tape, verified. See :func:`reenact.store.reader.open_recording`."""
     name = path.name
     if not path.exists():
         raise _no_tape(path)

@@ -20,31 +20,42 @@ from reenact.errors import RecordingExists, SinkError, SinkUnwritable, UsageErro
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
-from reenact.store import descriptors
-from reenact.store.blobs import Blobs
-from reenact.store.discarding import drop_capture, is_open_as, not_removed
-from reenact.store.file_access import make_private_folder
-from reenact.store.files import claimed, create_claimed, holding, replace_file, unwritable
-from reenact.store.joining import GuestSink, Open, new_writer, read_open
-from reenact.store.journal import Note
-from reenact.store.layout import (
+from reenact.store.directory.layout import (
     BLOBS,
     CLOSING,
     EVENTS,
     MANIFEST,
     OPEN,
     SEGMENTS,
+    drop_capture,
     drop_empty_segments,
     drop_marks,
+    is_open_as,
     looks_recorded,
+    not_removed,
     segment_files,
 )
-from reenact.store.log import write_whole
-from reenact.store.segments import merge
+from reenact.store.directory.segments import GuestSink, Open, merge, new_writer, read_open
+from reenact.store.files import (
+    claimed,
+    close_descriptor,
+    create_claimed,
+    hold_descriptor,
+    holding,
+    make_private_folder,
+    replace_file,
+    unwritable,
+)
+from reenact.store.log.integrity import (
+    blob_totals,
+    close_manifest,
+    encode_manifest,
+    set_orphans_aside,
+)
+from reenact.store.log.journal import Note, settle
+from reenact.store.log.writer import write_whole
+from reenact.store.payloads.blobs import Blobs
 from reenact.store.sink import Options, Status, Writer, watch_forks
-from reenact.store.sums import blob_totals, close_manifest, encode_manifest
-from reenact.store.torn import set_orphans_aside
-from reenact.store.unfinished import settle
 
 __all__ = ["DirectorySink", "finish_swap", "swap"]
 
@@ -100,7 +111,7 @@ class DirectorySink:
     def _undo_open(self) -> None:
         """Leave nothing behind at a place that turned out not to be writable."""
         if self._lock_fd >= 0:
-            descriptors.close(self._lock_fd)
+            close_descriptor(self._lock_fd)
             self._lock_fd = -1
             for name in (EVENTS, OPEN):
                 (self._folder / name).unlink(missing_ok=True)
@@ -137,7 +148,7 @@ class DirectorySink:
             fd = create_claimed(folder / OPEN)
         except FileExistsError:
             raise _busy(folder) from None
-        self._lock_fd = descriptors.hold(fd)
+        self._lock_fd = hold_descriptor(fd)
         begun = Open(seed, os.getpid(), self._clock)
         write_whole(fd, msgspec.json.encode(begun) + b"\n", 0)
         self._writer = new_writer(folder / EVENTS, folder, seed, self._options)
@@ -174,7 +185,7 @@ class DirectorySink:
         self._writer.release()
         self._writer = None
         if self._lock_fd >= 0:
-            descriptors.close(self._lock_fd)
+            close_descriptor(self._lock_fd)
             self._lock_fd = -1
 
     def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
@@ -237,7 +248,7 @@ class DirectorySink:
         finally:
             if self._writer is not None:
                 self._writer.release()
-            descriptors.close(self._lock_fd)
+            close_descriptor(self._lock_fd)
             self._lock_fd = -1
 
     def _await_segments(self) -> None:
@@ -283,7 +294,7 @@ class DirectorySink:
         replace_file(self._folder / MANIFEST, encode_manifest(manifest), sync=sync)
         drop_marks(self._folder)
         writer.release()
-        descriptors.close(self._lock_fd)
+        close_descriptor(self._lock_fd)
         self._lock_fd = -1
         if self._folder != self.path:
             self._take_place(writer)

@@ -19,9 +19,9 @@ from reenact.format.canonical import decode, stored
 from reenact.format.content import settled
 from reenact.format.event import Draft, Event, TapePrefix
 from reenact.format.manifest import Manifest, Seed
-from reenact.store.file_access import create_private
+from reenact.store.files import create_private
 from reenact.store.source import LogSource
-from reenact.store.tape import first_line, open_tape, read_header, tape_blobs, tape_lines
+from reenact.store.tape.reader import first_line, open_tape, read_header, tape_blobs, tape_lines
 
 __all__ = ["VOLATILE_HEADERS", "as_before", "header_of", "keep_lines", "kept_path"]
 

@@ -13,11 +13,9 @@ import msgspec
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format import lane as lanes
 from reenact.format.event import VERSION, Envelope, Event, Head
-from reenact.store import descriptors
-from reenact.store.blobs import Blobs
-from reenact.store.file_access import open_regular
-from reenact.store.limits import ReadLimits, limits_from
-from reenact.store.resolving import Resolver
+from reenact.store.files import forget_descriptor, hold_descriptor, open_regular
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.decoder import ReadLimits, Resolver, limits_from
 
 __all__ = ["Lines"]
 
@@ -89,7 +87,7 @@ class Lines:
         self.blobs = blobs
         self._path = path
         self._file = open_regular(path, _BATCH)
-        descriptors.hold(self._file.fileno())
+        hold_descriptor(self._file.fileno())
         self._is = os.fstat(self._file.fileno())
         self._file.seek(start)
         self._ends = array("Q", [start])
@@ -105,7 +103,7 @@ class Lines:
 
     def close(self) -> None:
         if not self._file.closed:
-            descriptors.forget(self._file.fileno())
+            forget_descriptor(self._file.fileno())
         self._file.close()
 
     def reopen(self) -> Lines:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes
-from reenact.store.file_access import PRIVATE_FILE, make_private_folder, read_regular
-from reenact.store.log import write_whole
+from reenact.store.files import PRIVATE_FILE, make_private_folder, read_regular
+from reenact.store.log.writer import write_whole
 
 __all__ = ["Blobs"]
 

@@ -1,19 +1,27 @@
-"""The sums over a whole log, and the manifest that states them."""
+"""Checksums over a complete log, the manifest that states them, and removal of torn tails.
+
+Bytes that a kill left half-written are moved to ``torn/``, outside of the recording.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import orjson
 
+from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.content import ContentHash
 from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Model, Seed
-from reenact.store.blobs import Blobs
-from reenact.store.lines import Lines
-from reenact.store.log import Tally
-from reenact.store.resolving import is_delta
+from reenact.store.directory.layout import BLOBS, EVENTS, TORN
+from reenact.store.files import create_private, make_private_folder, open_regular
+from reenact.store.log.reader import Lines
+from reenact.store.log.writer import Tally, whole_size
+from reenact.store.payloads.blobs import Blobs
+from reenact.store.payloads.decoder import blob_references, is_delta
 
 __all__ = [
     "Sums",
@@ -22,9 +30,11 @@ __all__ = [
     "close_manifest_json",
     "encode_json",
     "encode_manifest",
+    "referenced_blobs",
     "scan",
+    "set_orphans_aside",
+    "set_tail_aside",
 ]
-
 
 _MOST_MODELS: Final = 100
 """Models that a manifest lists; a run that calls more of them is a benchmark of models."""
@@ -153,3 +163,62 @@ def encode_manifest(manifest: Manifest) -> bytes:
 def encode_json(raw: dict[str, Any]) -> bytes:
     """:func:`encode_manifest` for the JSON form of a manifest."""
     return orjson.dumps(raw, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def set_tail_aside(log: Path, folder: Path, *, keep: int | None = None) -> int:
+    """Move what stands behind the last whole line (or behind ``keep`` bytes) to ``torn/``.
+
+    Returns how many bytes that was. The copy is durable before the log is cut.
+    """
+    size = whole_size(log) if keep is None else keep
+    with open_regular(log) as file:
+        file.seek(size)
+        tail = file.read()
+    if tail:
+        aside = _free_name(folder, f"{log.name}.tail")
+        with open(create_private(aside), "wb") as file:
+            file.write(tail)
+            file.flush()
+            os.fsync(file.fileno())
+        os.truncate(log, size)
+    return len(tail)
+
+
+def set_orphans_aside(folder: Path) -> list[str]:
+    """Move blobs that no event refers to, and half-written ones, to ``torn/``. Returns names."""
+    blobs = Blobs(folder / BLOBS)
+    present = list(blobs.files())
+    if not present:
+        return []
+    lines = Lines(folder / EVENTS, blobs)
+    try:
+        known = {blobs.path(digest) for digest in referenced_blobs(lines, blobs)}
+    finally:
+        lines.close()
+    orphans = [file for file in present if file not in known]
+    for file in orphans:
+        file.replace(_free_name(folder, file.name))
+    return [file.name for file in orphans]
+
+
+def referenced_blobs(lines: Lines, blobs: Blobs) -> dict[str, int]:
+    """Every blob that the events of a log refer to: digest → size."""
+    found: dict[str, int] = {}
+    seq = 1
+    while (envelope := lines.envelope(seq)) is not None:
+        try:
+            found.update(blob_references(bytes(envelope.data), blobs))
+        except ValueRefused as error:
+            place = lines.place(seq)
+            raise RecordingDamaged(f"{place}: {error.message}", place=place) from None
+        seq += 1
+    return found
+
+
+def _free_name(folder: Path, name: str) -> Path:
+    torn = folder / TORN
+    make_private_folder(torn)
+    number = 0
+    while (path := torn / (f"{name}.{number}" if number else name)).exists():
+        number += 1
+    return path

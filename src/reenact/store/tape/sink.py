@@ -22,18 +22,31 @@ from reenact.format.canonical import stored
 from reenact.format.event import Draft, TapePrefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction import Mark
-from reenact.store.blobs import Blobs
-from reenact.store.discarding import drop_folder, not_removed
-from reenact.store.file_access import create_private, make_private_folder, open_regular
-from reenact.store.files import claimed, create_claimed, unwritable
-from reenact.store.journal import Note, journal_path
-from reenact.store.log import Log, sync_file
+from reenact.store.directory.layout import drop_folder, not_removed
+from reenact.store.files import (
+    claimed,
+    create_claimed,
+    create_private,
+    make_private_folder,
+    open_regular,
+    sync_file,
+    unwritable,
+)
+from reenact.store.log.integrity import Sums, close_manifest, referenced_blobs
+from reenact.store.log.journal import Note, journal_path
+from reenact.store.log.writer import Log
+from reenact.store.payloads.blobs import Blobs
 from reenact.store.sink import Options, Status, Writer, watch_forks
 from reenact.store.source import LogSource
-from reenact.store.steady import keep_lines, kept_path
-from reenact.store.sums import Sums, close_manifest
-from reenact.store.tape import first_line, open_tape, part_path, scan_tape, tape_blobs, tape_lines
-from reenact.store.torn import referenced_blobs
+from reenact.store.tape.reader import (
+    first_line,
+    open_tape,
+    part_path,
+    scan_tape,
+    tape_blobs,
+    tape_lines,
+)
+from reenact.store.tape.stable import keep_lines, kept_path
 
 __all__ = ["TapeSink", "gather_blobs", "publish", "tidy_tape"]
 
@@ -45,7 +58,7 @@ class TapeSink:
 
     With ``replace`` an existing tape is replaced by the finished new one, in one step; one that
     could not be written to its end replaces nothing and cannot be finalised. With ``keeps`` events
-    that say the same as before keep their lines (:mod:`reenact.store.steady`), and a tape in which
+    that say the same as before keep their lines (:mod:`reenact.store.tape.stable`), and a tape in which
     all do is not touched. A tape
     holds whole payloads (a delta would change with its neighbours, and so every later line of a
     diff) and is never sealed (it is made to be shared).

@@ -22,11 +22,11 @@ from reenact.errors import SinkError, UsageError
 from reenact.format.event import VERSION, Draft, Event, Head, Prefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction import Mark, Redactor
-from reenact.store.directory import DirectorySink
-from reenact.store.journal import Note
-from reenact.store.redact import Prepared, prepare
+from reenact.store.directory.sink import DirectorySink
+from reenact.store.log.integrity import Sums, close_manifest_json, encode_json
+from reenact.store.log.journal import Note
+from reenact.store.redaction import Prepared, prepare
 from reenact.store.sink import Options, Status, watch_forks
-from reenact.store.sums import Sums, close_manifest_json, encode_json
 
 __all__ = ["LARGEST", "BufferedSink", "Contents", "Recurring"]
 
@@ -77,7 +77,7 @@ class Recurring:
         self._known: dict[bytes, Prepared] = {}
 
     def prepare(self, event: Draft) -> Prepared:
-        """:func:`reenact.store.redact.prepare`, which depends on nothing but type and data."""
+        """:func:`reenact.store.redaction.prepare`, which depends on nothing but type and data."""
         if event.type != "state_mutation" or event.data.get("type") != "env_read":
             return prepare(event, self._redactor)
         try:

@@ -13,8 +13,12 @@ from typing import Literal
 from weakref import WeakSet
 
 from reenact.format.manifest import Checkpoints
-from reenact.store import descriptors
-from reenact.store.file_access import open_regular
+from reenact.store.files import (
+    close_descriptor,
+    hold_descriptor,
+    open_regular,
+    sync_file,
+)
 
 __all__ = [
     "Durability",
@@ -23,7 +27,6 @@ __all__ = [
     "Tally",
     "forget_syncers",
     "pause_syncers",
-    "sync_file",
     "whole_lines",
     "whole_size",
     "write_whole",
@@ -92,7 +95,7 @@ class Log:
     """
 
     def __init__(self, fd: int, path: Path) -> None:
-        self.fd = descriptors.hold(fd)
+        self.fd = hold_descriptor(fd)
         self.path = path
         self.tally = Tally()
 
@@ -106,7 +109,7 @@ class Log:
 
     def close(self) -> None:
         if self.fd >= 0:
-            descriptors.close(self.fd)
+            close_descriptor(self.fd)
             self.fd = -1
 
 
@@ -212,15 +215,6 @@ def pause_syncers() -> None:
 def forget_syncers() -> None:
     """In the child: whoever was about to write is not here, and may hold a lock for ever."""
     _syncers.clear()
-
-
-def sync_file(path: Path) -> None:
-    """Make the contents of a file (on POSIX also: the entries of a folder) durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def whole_size(path: Path) -> int:

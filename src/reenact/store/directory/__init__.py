@@ -1,0 +1,1 @@
+"""Capture directories: their layout, their writer, and the segments of further processes."""

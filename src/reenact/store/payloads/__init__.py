@@ -1,0 +1,1 @@
+"""Stored payloads: inline, as a delta on earlier payloads, or as blobs."""
