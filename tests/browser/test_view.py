@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact.cli.main import main
-from reenact.views.page.run import run_page
+from reenact.views.html.run_page import run_page
 from tests.browser.conftest import Page
 from tests.browser.recording import World, ask, record
 

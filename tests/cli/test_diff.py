@@ -14,8 +14,8 @@ import pytest
 
 import reenact
 from reenact.store.reader import open_recording
-from reenact.views.comparing import Comparison
-from reenact.views.page.compare import Bounds, compare_contents
+from reenact.views.compare.runs import Comparison
+from reenact.views.html.compare_page import Bounds, compare_contents
 from tests.cli.conftest import Run
 from tests.snapshots import Snapshot
 

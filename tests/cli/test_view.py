@@ -9,8 +9,8 @@ import pytest
 
 import reenact
 from reenact import open_recording
-from reenact.views.page.contents import Window, contents
-from reenact.views.steps import read_steps
+from reenact.views.calls import read_steps
+from reenact.views.html.run_page import Window, contents
 from tests.cli.conftest import Run
 
 

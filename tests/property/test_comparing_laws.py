@@ -19,9 +19,9 @@ from reenact.format.event import Event
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction import Redactor
 from reenact.store.memory import MemorySource, memory_source
-from reenact.views.comparing import Change, Comparison
-from reenact.views.saying import Speaker
-from reenact.views.steps import Step, read_steps
+from reenact.views.calls import Step, read_steps
+from reenact.views.compare.runs import Change, Comparison
+from reenact.views.content import Speaker
 
 RULES = Rules(ignore_paths=("$..at",))
 KINDS = ["get", "tool", "ask", "open", "state", "draw", "when", "late"]

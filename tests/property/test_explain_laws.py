@@ -13,7 +13,7 @@ from reenact.cli.explain_text import Printer
 from reenact.diff.terminal_text import escape_controls
 from reenact.engine.request import request_of
 from reenact.policy.matching import Rules
-from reenact.views.explaining import explain, told_in
+from reenact.views.explain.explanation import explain, told_in
 from tests.property.values import VALUES
 from tests.unit.engine.recorded import Desk, event
 

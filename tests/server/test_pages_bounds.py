@@ -11,10 +11,10 @@ import pytest
 from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.result import CallChange, Comparison
 from reenact.exchange.model import Processor
-from reenact.server.pages.comparison import comparison
-from reenact.server.pages.conversation import conversations
-from reenact.server.pages.lists import Part
-from reenact.server.pages.told import Told
+from reenact.server.web.components.tables import Part
+from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.exchanges.comparison import comparison
+from reenact.server.web.exchanges.conversation import conversations
 from tests.server.house import START, House
 from tests.server.test_page_names import HTML, agent_of
 from tests.server.traffic.puppet import exchange

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reenact.server.pages.calls import spoken
-from reenact.server.pages.values import value
+from reenact.server.web.components.values import value
+from reenact.server.web.exchanges.calls import spoken
 from tests.server.test_page_names import words
 
 

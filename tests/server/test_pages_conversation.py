@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from reenact.exchange.comparison.calls import Call
-from reenact.server.pages.conversation import conversations
-from reenact.server.pages.told import Told
+from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.exchanges.conversation import conversations
 
 
 def told(*said: dict[str, Any], model: str = "openai/small-1") -> Told:

@@ -12,7 +12,7 @@ import pytest
 from reenact.cli import waiting
 from reenact.exchange.model import Payload
 from reenact.server.access import Grant
-from reenact.server.pages.endings import WAYS_OUT
+from reenact.server.web.replays.replay import WAYS_OUT
 from tests.server.house import PASSWORD, START, House
 from tests.server.test_page_names import HTML, agent_of, words
 from tests.server.traffic.puppet import Puppet, ask_for, exchange

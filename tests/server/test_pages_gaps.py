@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reenact.exchange.model import Change
-from reenact.server.pages.gaps import changes
+from reenact.server.web.components.diff import changes
 from tests.browser.recording import HOSTILE
 
 BOTH = {"type": "ValueError", "message": "first\nsecond"}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from reenact.errors import UsageError
 from reenact.exchange.document import body_value
 from reenact.exchange.model import Body, Payload
-from reenact.server.pages.drafts import Draft, Mistake, payload_of
-from reenact.server.pages.mistakes import base64_slip, json_slip
+from reenact.server.web.replays.draft import Draft, Mistake, base64_slip, json_slip, payload_of
 
 PIECES = st.sampled_from(
     [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reenact.exchange.comparison.correlating import Edge, Graph, Node
-from reenact.server.pages.waterfall import waterfall
+from reenact.server.web.exchanges.related import waterfall
 
 HIGH = 46
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reenact.exchange.comparison.calls import Call
 from reenact.exchange.model import Processor
-from reenact.server.pages.timeline import entries
-from reenact.server.pages.told import Told
+from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.exchanges.timeline import entries
 from tests.server.house import START
 from tests.server.traffic.puppet import exchange
 

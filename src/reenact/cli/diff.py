@@ -20,8 +20,8 @@ from reenact.policy.matching import Rules
 from reenact.policy.places import find_root
 from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
-from reenact.views.comparing import Comparison, LanePair
-from reenact.views.describing import KINDS, VERSION, as_json, counts
+from reenact.views.compare.json_report import KINDS, VERSION, as_json, counts
+from reenact.views.compare.runs import Comparison, LanePair
 
 __all__ = ["diff"]
 
@@ -65,7 +65,7 @@ def _compare(comparison: Comparison, printer: Printer, args: argparse.Namespace)
 
 
 def _page(one: LogSource, other: LogSource, rules: Rules, args: argparse.Namespace) -> int:
-    from reenact.views.page.compare import (
+    from reenact.views.html.compare_page import (
         MOST_CHANGES,
         Bounds,
         compare_contents,

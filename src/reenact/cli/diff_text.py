@@ -13,7 +13,7 @@ from reenact.diff.sequences import WordChange, word_diff
 from reenact.diff.values import Difference
 from reenact.format.canonical import digest
 from reenact.format.paths import join
-from reenact.views.comparing import Change, LanePair
+from reenact.views.compare.runs import Change, LanePair
 
 __all__ = ["Printer", "in_words"]
 

@@ -21,7 +21,7 @@ from reenact.policy.places import find_root
 from reenact.runs.kept import kept_about, last_kept
 from reenact.runs.options import LAST
 from reenact.store.reader import open_recording
-from reenact.views.explaining import VERSION, Explanation, Told, explain, told_in
+from reenact.views.explain.explanation import VERSION, Explanation, Told, explain, told_in
 
 __all__ = ["explain_divergence"]
 

@@ -16,8 +16,8 @@ from reenact.cli.summary import summary
 from reenact.diff.terminal_text import cell_width
 from reenact.engine.divergence.model import Gap
 from reenact.engine.divergence.text_renderer import render_divergence
-from reenact.views.causes.case import Case, Cause, Near, Way
-from reenact.views.explaining import Explanation
+from reenact.views.explain.case import Case, Cause, Near, Way
+from reenact.views.explain.explanation import Explanation
 
 __all__ = ["Printer"]
 

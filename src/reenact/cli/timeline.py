@@ -20,9 +20,9 @@ from reenact.engine.divergence.model import Divergence
 from reenact.format import lane as lane_names
 from reenact.format.event import Event
 from reenact.store.source import LogSource
-from reenact.views.bars import Bar, read_bars
-from reenact.views.steps import MARKS, Step, Steps, read_steps
-from reenact.views.timeline import lay_out
+from reenact.views.calls import MARKS, Step, Steps, read_steps
+from reenact.views.timeline.calls import Bar, read_bars
+from reenact.views.timeline.layout import lay_out
 
 __all__ = ["timeline"]
 

@@ -9,9 +9,9 @@ import msgspec
 from reenact.cli.render import count, escape_controls, span
 from reenact.cli.screen import Screen
 from reenact.diff.terminal_text import cell_width
-from reenact.views.axis import Axis
-from reenact.views.bars import Bar, State
-from reenact.views.timeline import MOST_LANES, Piece, Row, Timeline
+from reenact.views.timeline.axis import Axis
+from reenact.views.timeline.calls import Bar, State
+from reenact.views.timeline.layout import MOST_LANES, Piece, Row, Timeline
 
 __all__ = ["Drawing"]
 

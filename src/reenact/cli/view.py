@@ -11,9 +11,8 @@ from reenact.cli.places import recording_at
 from reenact.cli.render import escape_controls, json_line, size
 from reenact.cli.reports import divergences_in
 from reenact.store.reader import open_recording
-from reenact.views.page.contents import MOST_STEPS, Window, contents
-from reenact.views.page.run import left_out, run_page
-from reenact.views.steps import read_steps
+from reenact.views.calls import read_steps
+from reenact.views.html.run_page import MOST_STEPS, Window, contents, left_out, run_page
 
 __all__ = ["view"]
 

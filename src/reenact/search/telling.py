@@ -18,7 +18,7 @@ from reenact.lenses.reading import read_event
 from reenact.lenses.table import messages
 from reenact.search.facts import CALL, Call, Said
 from reenact.search.flattening import flat
-from reenact.views.bodies import readable, undo
+from reenact.views.calls import readable, undo
 
 __all__ = ["close", "closes", "opened"]
 

@@ -26,14 +26,14 @@ from reenact.server.answering import answer_problem, to_response
 from reenact.server.asking import Ask, deny
 from reenact.server.audit import actor_of
 from reenact.server.edge import LOGGER, Edge, request_id_of, told_of
-from reenact.server.pages.forms import check_form
-from reenact.server.pages.refusing import answer_browser, answer_stray, is_browser, wants_page
 from reenact.server.people.authenticating import authenticate, check_origin
 from reenact.server.ports import Principal, Server
 from reenact.server.problems import Problem
 from reenact.server.rooms import BACKGROUND, ENDPOINTS
 from reenact.server.routing import Endpoint, Needs
 from reenact.server.storage.full import is_full, storage_full
+from reenact.server.web.components.forms import check_form
+from reenact.server.web.errors import answer_browser, answer_stray, is_browser, wants_page
 
 __all__ = ["make_app"]
 

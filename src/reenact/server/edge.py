@@ -18,9 +18,9 @@ from reenact.server.answering import answer_problem
 from reenact.server.connections import CROWDED
 from reenact.server.logs import FACTS
 from reenact.server.outgoing import Outgoing, ReaderTooSlow
-from reenact.server.pages.refusing import answer_anybody, wants_page
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
+from reenact.server.web.errors import answer_anybody, wants_page
 
 __all__ = ["LOGGER", "Edge", "request_id_of", "told_of"]
 

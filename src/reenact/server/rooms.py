@@ -17,7 +17,6 @@ from reenact.server.exchanges import endpoints as exchanges
 from reenact.server.metrics import endpoints as metrics
 from reenact.server.oidc import endpoints as oidc
 from reenact.server.openapi.endpoints import described
-from reenact.server.pages import endpoints as pages
 from reenact.server.people import endpoints as people
 from reenact.server.ports import Server
 from reenact.server.retention import endpoints as retention
@@ -25,6 +24,7 @@ from reenact.server.retention import sweeping
 from reenact.server.routing import Endpoint
 from reenact.server.telemetry import exporting, settling, taking
 from reenact.server.tenants import endpoints as tenants
+from reenact.server.web import routes as pages
 
 __all__ = ["BACKGROUND", "ENDPOINTS"]
 

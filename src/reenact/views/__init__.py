@@ -1,1 +1,1 @@
-"""Recordings, for people: the calls that they hold, what those say, and what two of them differ in."""
+"""Read-only views of recordings: calls, comparison, timeline, explanation and HTML pages."""

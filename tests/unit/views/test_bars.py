@@ -9,8 +9,8 @@ import pytest
 
 from reenact.format.event import Draft
 from reenact.store.reader import open_recording
-from reenact.views.bars import Bar, read_bars
-from reenact.views.steps import read_steps
+from reenact.views.calls import read_steps
+from reenact.views.timeline.calls import Bar, read_bars
 from tests.unit.store.samples import NOW, draft, start_sink
 
 

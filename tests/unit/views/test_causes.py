@@ -13,9 +13,8 @@ import reenact
 from reenact import DivergenceError, Policy
 from reenact.engine.divergence.model import Divergence
 from reenact.store.reader import open_recording
-from reenact.views.causes.case import SURE
-from reenact.views.causes.table import causes_of
-from reenact.views.explaining import Explanation, explain, told_in
+from reenact.views.explain.case import SURE
+from reenact.views.explain.explanation import Explanation, causes_of, explain, told_in
 from tests.unit.views.programs_changed import CASES, Changed, Program, World
 
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 import reenact
-from reenact.views.comparing import Comparison
-from reenact.views.page.compare import compare_contents, compare_page
-from reenact.views.page.conversations import message_pairs, without_messages
-from reenact.views.page.values import key_of, shown
+from reenact.views.compare.runs import Comparison
+from reenact.views.html.compare_page import compare_contents, compare_page
+from reenact.views.html.conversations import message_pairs, without_messages
+from reenact.views.html.values import key_of, shown
 
 PNG = b"\x89PNG\r\n\x1a\n and more"
 

@@ -14,8 +14,8 @@ import reenact
 from reenact.format.event import Event
 from reenact.policy.matching import Rules
 from reenact.store.memory import MemorySource, memory_source
-from reenact.views.comparing import Comparison, LanePair, Same
-from reenact.views.steps import Step
+from reenact.views.calls import Step
+from reenact.views.compare.runs import Comparison, LanePair, Same
 
 Program = Callable[[Any], None]
 Compared = Callable[..., list[LanePair]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reenact.views.causes.likeness import changing, rewritten
+from reenact.views.explain.value_causes import changing, rewritten
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from reenact.views.page.html import document
-from reenact.views.page.pictures import hang, pictures_in
-from reenact.views.page.showing import answer_body, request_body
-from reenact.views.page.table import Table
+from reenact.views.html.bodies import answer_body, hang, pictures_in, request_body
+from reenact.views.html.document import document
+from reenact.views.html.values import Table
 
 LONG = "a text that is long enough to stand in the table " * 3
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(60)

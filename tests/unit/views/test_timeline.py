@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from reenact.views.axis import make_axis, told
-from reenact.views.bars import Bar
-from reenact.views.timeline import Timeline, lay_out
+from reenact.views.timeline.axis import make_axis, told
+from reenact.views.timeline.calls import Bar
+from reenact.views.timeline.layout import Timeline, lay_out
 
 
 def _bar(start: int, end: int, lane: str = "0", **more: Any) -> Bar:

@@ -14,9 +14,9 @@ from reenact.exchange.comparison.operations import name_operation, request_in
 from reenact.exchange.model import Processor
 from reenact.format.canonical import digest
 from reenact.store.source import SeekableSource
-from reenact.views.saying import Speaker
-from reenact.views.skimming import Seen, Skimmer
-from reenact.views.steps import MARKS, Step
+from reenact.views.calls import MARKS, Step
+from reenact.views.compare.call_digests import Seen, Skimmer
+from reenact.views.content import Speaker
 
 __all__ = ["Call", "align_calls", "read_calls", "said_by"]
 

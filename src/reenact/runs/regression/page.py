@@ -16,7 +16,7 @@ from reenact.runs.regression.grouping import Group
 from reenact.runs.regression.job import Job
 from reenact.runs.regression.outcome import BAD, Outcome
 from reenact.runs.regression.tally import Tally
-from reenact.views.page.regress import regress_page
+from reenact.views.html.document import regress_page
 
 __all__ = ["contents", "page"]
 

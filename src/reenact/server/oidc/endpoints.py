@@ -12,13 +12,13 @@ from reenact.server.asking import Ask
 from reenact.server.oidc import attempt as attempts
 from reenact.server.oidc.provider import Metadata, Provider
 from reenact.server.oidc.signing_in import count_attempt, forgive_attempt, identify, sign_in_as
-from reenact.server.pages.markup import link, tag
-from reenact.server.pages.shell import alert, bare
 from reenact.server.people.accounts import address_here
 from reenact.server.people.sessions import set_cookie
 from reenact.server.problems import Problem
 from reenact.server.routing import Endpoint
 from reenact.server.storage import platform
+from reenact.server.web.components.html import link, tag
+from reenact.server.web.components.layout import alert, bare
 
 __all__ = ["ENDPOINTS"]
 

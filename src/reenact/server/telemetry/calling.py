@@ -22,8 +22,8 @@ from reenact.server.problems import Problem
 from reenact.store.pack import unpack
 from reenact.store.payloads.decoder import ReadLimits
 from reenact.store.reader import open_recording
-from reenact.views.saying import meaning_of
-from reenact.views.steps import Step, read_steps
+from reenact.views.calls import Step, read_steps
+from reenact.views.content import meaning_of
 
 __all__ = ["OutCall", "out_calls"]
 

@@ -1,0 +1,1 @@
+"""Administration pages: app agents, audit log, keys, people, environments and tenants."""

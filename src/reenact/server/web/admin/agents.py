@@ -1,0 +1,120 @@
+"""App agent page: state, health, drivers and routes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from starlette.responses import Response
+
+from reenact.exchange.model import Route
+from reenact.server.agents.listing import AgentView, read_agents
+from reenact.server.asking import Ask
+from reenact.server.web.admin.connect import connecting
+from reenact.server.web.components.formatting import badge, count, environment, stamp
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.layout import page
+from reenact.server.web.components.tables import pieces, table
+from reenact.server.web.components.values import folded
+from reenact.server.web.replays.containment import drivers_of
+
+__all__ = ["show_agents"]
+
+
+async def show_agents(ask: Ask) -> Response:
+    """``GET /agents``: the agents that one may see, the newest first."""
+    found = await read_agents(ask)
+    heads = (
+        "Agent",
+        "App",
+        "Environment",
+        "State",
+        "Last heard (UTC)",
+        "Health",
+        "Drivers",
+        "Routes",
+    )
+    lately = "" if ask.query("all") == "true" else " within a day"
+    none = f"No agent was heard of{lately}."
+    routes = cache(_routes)  # those of one app are alike
+    rows = (_row(one, routes(one.app, one.routes)) for one in found.items)
+    listed = table(heads, rows, none=none, caption="Agents")
+    app = ask.query("app")
+    title = f"Agents of {app}" if app else "Agents"
+    return page(
+        ask,
+        title,
+        listed,
+        _others(ask),
+        connecting(ask) if not found.items else None,
+        pieces(ask, found.next),
+        here="/agents",
+    )
+
+
+def _others(ask: Ask) -> Html:
+    """The way to those that are gone, or back; and to those of other apps."""
+    app = ask.query("app")
+    gone = ask.query("all") == "true"
+    said = "Only those that were heard within a day" if gone else "Also those not heard for a day"
+    return tag(
+        "p",
+        link(url("/agents", app=app, all="" if gone else "true"), said),
+        (" · ", link(url("/agents", all="true" if gone else ""), "Those of all apps"))
+        if app
+        else None,
+    )
+
+
+def _row(one: AgentView, routes: Html) -> tuple[Child, ...]:
+    return (
+        fragment(
+            tag("b", one.name or one.agent_id),
+            " ",
+            tag("span", one.version, class_="dim"),
+            tag("code", one.agent_id, class_="id") if one.name else None,
+        ),
+        link(url("/exchanges", app=one.app), one.app, class_="whole"),
+        environment(one.environment, one.environment_kind),
+        badge(one.state),
+        stamp(one.last_seen_at),
+        _health(one),
+        drivers_of(one.containment),
+        routes,
+    )
+
+
+def _health(one: AgentView) -> Html:
+    return tag(
+        "div",
+        badge(f"{one.dropped:,} lost", tone="bad", title="exchanges that found no room")
+        if one.dropped
+        else None,
+        badge(f"{one.spooled:,} waiting", tone="warn", title="exchanges that were not sent yet")
+        if one.spooled
+        else None,
+        *(
+            link(url("/replays/{}", replay), badge("replaying", tone="busy"))
+            for replay in one.running
+        ),
+        None if one.dropped or one.spooled or one.running else badge("fine", tone="good"),
+        class_="notes",
+    )
+
+
+def _routes(app: str, routes: tuple[Route, ...]) -> Html:
+    items = (
+        tag(
+            "li",
+            link(url("/exchanges", app=app, route=route.route_id), route.route_id),
+            " ",
+            tag(
+                "span",
+                count(len(route.processors), "step") if route.processors else "",
+                class_="dim",
+            ),
+        )
+        for route in routes[:200]
+    )
+    if not routes:
+        return tag("span", "none yet", class_="dim")
+    return folded(count(len(routes), "route"), tag("ul", *items, class_="plain"))

@@ -1,0 +1,272 @@
+"""Audit log pages: records, proofs and export."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from reenact.audit.actions import ACTIONS, OUTCOMES
+from reenact.audit.checkpoint import open_head
+from reenact.audit.proof import check_proof
+from reenact.errors import AuditInvalid
+from reenact.server.access import has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.auditing.endpoints import list_records, names_by_id, show_head, show_proof
+from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import badge, count, stamp
+from reenact.server.web.components.forms import Filled
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.layout import page
+from reenact.server.web.components.lookups import Known, known_to
+from reenact.server.web.components.tables import (
+    choice,
+    field,
+    filters,
+    pieces,
+    since_until,
+    table,
+    when,
+)
+from reenact.server.web.components.values import block, facts, pretty
+
+__all__ = ["show_audit", "show_record"]
+
+_NAMES: Final = (
+    *("actor", "action", "exchange", "replay", "environment", "outcome", "cursor", "limit"),
+)
+
+
+async def show_audit(ask: Ask) -> Response:
+    """``GET /audit``: the records that the filters find, and how the log is."""
+    query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
+    found = await list_records(Filled(ask, query={**query, **since_until(ask)}))
+    records = [(one.seq, msgspec.json.decode(one.record)) for one in found.items]
+    names = await _names(ask, [record for _, record in records])
+    rows = [_row(seq, record, names) for seq, record in records]
+    heads = ("№", "At (UTC)", "Who", "Did", "About", "Where", "Outcome")
+    listed = table(
+        heads,
+        rows,
+        none="No record is like this. Fewer filters find more.",
+        caption="Audit records, newest first",
+        brief=True,
+    )
+    return page(
+        ask,
+        "Audit",
+        await _status(ask),
+        _filters(ask, await known_to(ask)),
+        listed,
+        pieces(ask, found.next),
+        here="/audit",
+        heading=_exports(ask),
+    )
+
+
+def _filters(ask: Ask, known: Known) -> Html:
+    return filters(
+        ask,
+        "/audit",
+        choice(ask, "action", "Action", [("", "all"), *((one, one) for one in sorted(ACTIONS))]),
+        choice(
+            ask,
+            "outcome",
+            "Outcome",
+            [("", "all"), *((one, one) for one in sorted(OUTCOMES) if one)],
+        ),
+        field(ask, "actor", "Who", hint="e-mail, key or id"),
+        field(ask, "environment", "Environment", known=known.environments),
+        when(ask),
+        more=(
+            field(ask, "exchange", "Exchange"),
+            field(ask, "replay", "Replay"),
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=any(ask.query(name) for name in ("exchange", "replay", "from", "to")),
+    )
+
+
+def _exports(ask: Ask) -> Html | None:
+    if not has_anywhere(ask.principal.grants, "audit:export", ask.server.now()):
+        return None
+    ways = (("tar", "Export with proofs"), ("csv", "CSV"), ("jsonl", "JSON lines"))
+    return tag(
+        "div",
+        *(
+            link(url("/api/v1/audit/export", format=form), said, class_="button", download=True)
+            for form, said in ways
+        ),
+        class_="actions",
+    )
+
+
+async def _status(ask: Ask) -> Html:
+    """What the newest head says, and whether the signature under it holds."""
+    key = ask.server.auditor.key(ask.tenant)
+    try:
+        answer = await show_head(ask)
+        head = open_head(bytes(answer.body), [key])
+    except AuditInvalid as error:
+        return tag("div", tag("p", error.message), class_="alert", role="alert")
+    said = fragment(
+        badge("signed", tone="good"),
+        f" {count(head.size, 'record')}, root ",
+        tag("code", b64encode(head.root).decode()),
+        " ",
+        link("/api/v1/audit/head", "head"),
+        " ",
+        link("/api/v1/audit/key", "key"),
+    )
+    return tag("p", said, class_="proof")
+
+
+async def _names(ask: Ask, records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What those are called whom ``records`` name by their ids."""
+    ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
+    async with ask.server.database.reading(ask.tenant) as scope:
+        return await names_by_id(scope, ids)
+
+
+def _id(part: Any) -> str:
+    return str(part.get("id", "")) if isinstance(part, dict) else ""
+
+
+def _row(seq: int, record: dict[str, Any], names: dict[str, str]) -> tuple[Child, ...]:
+    return (
+        tag("span", f"{seq:,}", class_="dim"),
+        stamp(int(record.get("at", 0))),
+        _who(record.get("actor") or {}, names),
+        link(url("/audit/{}", str(seq)), str(record.get("action", "")), class_="route"),
+        _about(record, names),
+        _where(record),
+        _outcome(record),
+    )
+
+
+def _outcome(record: dict[str, Any]) -> Html:
+    """Render the outcome, the code and the verdict. A record does not contain the ending of the
+    replayed exchange, so ``identical`` and ``equivalent`` have no colour."""
+    summary = record.get("diffSummary")
+    verdict = str(summary.get("verdict", "")) if isinstance(summary, dict) else ""
+    tone = "plain" if verdict in ("identical", "equivalent") else ""
+    ran = "plain" if verdict and record.get("outcome") == "ok" else ""
+    return fragment(
+        badge(str(record["outcome"]), tone=ran) if record.get("outcome") else None,
+        tag("span", f" {record['code']}", class_="dim") if record.get("code") else None,
+        (" ", badge(verdict, tone=tone)) if verdict else None,
+    )
+
+
+def _who(actor: dict[str, Any], names: dict[str, str]) -> Html:
+    """By name where there is one; the id, and where it came from, are told as well."""
+    id, kind = str(actor.get("id", "")), str(actor.get("type", ""))
+    title = " from ".join(filter(None, (id, str(actor.get("ip", "")))))
+    way = link(url("/audit", actor=id), names.get(id) or f"{kind} {id}", title=title or None)
+    return fragment(way, tag("span", f" {kind}", class_="dim") if names.get(id) else None)
+
+
+def _where(record: dict[str, Any]) -> Html:
+    """The environment, and the app where one is named."""
+    target = record.get("target") or {}
+    app = str(target.get("app", ""))
+    return fragment(
+        str(record.get("env", "")), tag("span", f" {app}", class_="dim") if app else None
+    )
+
+
+def _named(subject: dict[str, Any], names: dict[str, str]) -> Html:
+    id, kind = str(subject.get("id", "")), str(subject.get("type", ""))
+    if kind == "batch":
+        return link(url("/batches/{}", id), kind, title=id)
+    return tag("span", f"{kind} {names.get(id) or id}", title=id)
+
+
+def _about(record: dict[str, Any], names: dict[str, str]) -> Html:
+    source, subject = record.get("source") or {}, record.get("subject") or {}
+    replay, exchange = str(record.get("replayId", "")), str(source.get("exchangeId", ""))
+    return fragment(
+        link(url("/replays/{}", replay), "replay") if replay else None,
+        " of " if replay and exchange else None,
+        link(url("/exchanges/{}", exchange), str(source.get("routeId") or "exchange"))
+        if exchange
+        else None,
+        _named(subject, names) if subject else None,
+        tag("span", f" “{record['reason']}”", class_="dim") if record.get("reason") else None,
+    )
+
+
+async def show_record(ask: Ask) -> Response:
+    """``GET /audit/{seq}``: a record, with its proof. Raises ``damaged`` when that is not good."""
+    answer = await show_proof(ask)
+    key = ask.server.auditor.key(ask.tenant)
+    seq = ask.path("seq")
+    try:
+        proof, _ = check_proof(bytes(answer.body), [key])
+    except AuditInvalid as error:
+        raise Problem("damaged", error.message, hint="export the log and verify it") from None
+    record = msgspec.json.decode(proof.leaf)
+    names = await _names(ask, [record])
+    verify = f"reenact audit verify {seq}.tlog-proof --key key.pub"
+    return page(
+        ask,
+        f"Record {seq}",
+        facts(
+            (
+                ("At (UTC)", stamp(int(record.get("at", 0)))),
+                ("Who", _who(record.get("actor") or {}, names)),
+                ("Action", str(record.get("action", ""))),
+                ("About", _about(record, names)),
+                ("Where", _where(record)),
+                ("Outcome", _outcome(record)),
+            )
+        ),
+        tag(
+            "section",
+            tag("h2", "Proof"),
+            tag(
+                "p",
+                badge("verified", tone="good"),
+                f" The log of {count(proof.head.size, 'record')}, signed by this server, has this "
+                f"record: {count(len(proof.path), 'node')} lead from it to the root.",
+            ),
+            facts(
+                (
+                    ("Root", tag("code", b64encode(proof.head.root).decode())),
+                    ("Key", tag("code", key.to_text())),
+                )
+            ),
+            tag(
+                "p",
+                "This server has checked its own log. To check it yourself, download the ",
+                link(url("/api/v1/audit/proof/{}", seq), "proof", download=f"{seq}.tlog-proof"),
+                " and the ",
+                link("/api/v1/audit/key", "key", download="key.pub"),
+                " (once, and from another source if you can), and run:",
+            ),
+            tag("pre", verify, tabindex=0),
+        ),
+        tag("section", tag("h2", "Record"), block(pretty(record))),
+        here="/audit",
+        heading=_ways(int(seq), proof.head.size, record),
+    )
+
+
+def _ways(seq: int, size: int, record: dict[str, Any]) -> Html:
+    """To the records beside it, and to all of the same replay."""
+    replay = str(record.get("replayId", ""))
+    return tag(
+        "div",
+        link(url("/audit", replay=replay), "All of this replay", class_="button")
+        if replay
+        else None,
+        link(url("/audit/{}", str(seq - 1)), "Older", rel="prev", class_="button") if seq else None,
+        link(url("/audit/{}", str(seq + 1)), "Newer", rel="next", class_="button")
+        if seq + 1 < size
+        else None,
+        class_="actions",
+    )

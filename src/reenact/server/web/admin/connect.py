@@ -1,0 +1,83 @@
+"""Instructions for connecting an app."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from reenact.server.access import has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.people.accounts import address_here
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.values import copyable
+
+__all__ = ["connecting", "with_key"]
+
+_SOMEWHERE: Final = "https://reenact.example"
+"""Stands for a server that was not asked by its name."""
+_LINES: Final = """\
+import os
+from reenact.exchange import Agent
+
+agent = Agent({server}, key=os.environ["REENACT_AGENT_KEY"], app={app}, environment={environment})
+app.add_middleware(agent.asgi)  # Flask: app.wsgi_app = agent.wsgi(app.wsgi_app)
+"""
+
+
+def connecting(ask: Ask) -> Html:
+    """From nothing to the first exchange."""
+    return tag(
+        "section",
+        tag("h2", "Connect an app"),
+        tag(
+            "ol",
+            tag("li", _key(ask)),
+            tag("li", *_install()),
+            tag("li", "Tell the app, as it starts:", copyable(_lines(ask, "shop", "staging"))),
+            tag(
+                "li", "Send it a request. What came in is in the history then, and can be replayed."
+            ),
+            class_="steps",
+        ),
+        tag(
+            "p",
+            "Or look around first: ",
+            tag("code", "reenact serve --demo"),
+            " starts a server with a small shop in it.",
+            class_="dim",
+        ),
+        class_="connecting",
+    )
+
+
+def _key(ask: Ask) -> Child:
+    if has_anywhere(ask.principal.grants, "tenant:admin", ask.server.now()):
+        return fragment(link("/keys", "Make a key for its agent"), ".")
+    return "Ask an administrator of this tenant for the key of an agent."
+
+
+def _install() -> tuple[Child, ...]:
+    return ("Install what it needs:", copyable("pip install 'reenact[agent]'"))
+
+
+def _lines(ask: Ask, app: str, environment: str) -> str:
+    server = address_here(ask.server, ask.request) or _SOMEWHERE
+    return _LINES.format(
+        server=json.dumps(server), app=json.dumps(app), environment=json.dumps(environment)
+    )
+
+
+def with_key(ask: Ask, app: str, environment: str, *, listed: bool) -> Html:
+    """What is done with the key of an agent. ``listed``: it was said of what kind ``environment``
+    is."""
+    kinds = fragment(
+        tag("b", environment),
+        " counts as production until ",
+        link(url("/environments", name=environment), "it is said what it is"),
+        ".",
+    )
+    return fragment(
+        tag("p", "The app gets it as REENACT_AGENT_KEY, and is told where this server is:"),
+        copyable(_lines(ask, app, environment)),
+        None if listed else tag("p", kinds),
+    )

@@ -1,0 +1,138 @@
+"""API key page."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.asking import Ask
+from reenact.server.people import keys
+from reenact.server.people.shapes import KeyMade, KeyShown
+from reenact.server.problems import Problem
+from reenact.server.storage.people_rows import names_of
+from reenact.server.web.admin.connect import with_key
+from reenact.server.web.admin.people import ROLE_WORDS, grants_of
+from reenact.server.web.components.formatting import stamp
+from reenact.server.web.components.forms import (
+    Filled,
+    confirmed,
+    form,
+    labelled,
+    options,
+    read_form,
+    secret_once,
+)
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.layout import alert, page
+from reenact.server.web.components.lookups import kinds_of
+from reenact.server.web.components.tables import pieces, table
+
+__all__ = ["do_add_key", "do_revoke_key", "show_keys"]
+
+_ONCE: Final = "It is shown now and never again."
+
+
+async def show_keys(ask: Ask) -> Response:
+    """``GET /keys``: those that are not revoked, the newest first, and a form for another."""
+    return await _keys(ask)
+
+
+async def _keys(ask: Ask, *told: Child, problem: Problem | None = None) -> Response:
+    cursor = ask.query("cursor") if ask.request.method == "GET" else ""
+    found = await keys.list_keys(Filled(ask, query={"cursor": cursor}))
+    heads = ("Name", "Kind", "For", "Made (UTC)", "Last used (UTC)", "Expires (UTC)", "")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        names = await names_of(scope, sorted({one.owner for one in found.items} - {""}))
+    rows = [_row(ask, one, names.get(one.owner, one.owner)) for one in found.items]
+    return page(
+        ask,
+        "Keys",
+        alert(problem) if problem is not None else None,
+        *told,
+        table(heads, rows, none="There are no keys.", caption="Keys"),
+        pieces(ask, found.next) if ask.request.method == "GET" else None,
+        tag("section", tag("h2", "A key for an agent"), _for_agent(ask)),
+        tag(
+            "section",
+            tag("h2", "A key for a program"),
+            _for_program(ask),
+            tag("p", "What programs can do with it: ", link("/api/docs", "the API"), class_="dim"),
+        ),
+        here="/keys",
+        status=200 if problem is None else problem.status,
+    )
+
+
+def _row(ask: Ask, one: KeyShown, owner: str) -> tuple[Child, ...]:
+    place = " in ".join(filter(None, (one.app, one.environment)))
+    warning = "Whoever uses it is cut off at once."
+    return (
+        tag("b", one.name),
+        one.kind,
+        place or (f"as {owner}" if owner else grants_of(one.grants)),
+        stamp(one.created_at),
+        stamp(one.last_used_at, none="never"),
+        stamp(one.expires_at, none="never"),
+        confirmed(ask, url("/keys/{}/revoke", one.id), "Revoke", warning),
+    )
+
+
+def _for_agent(ask: Ask) -> Html:
+    return form(
+        ask,
+        "/keys",
+        tag("input", type="hidden", name="kind", value="agent"),
+        labelled("Name", "name", required=True),
+        labelled("App", "app", required=True),
+        labelled("Environment", "environment", required=True),
+        button="Make a key",
+    )
+
+
+def _for_program(ask: Ask) -> Html:
+    return form(
+        ask,
+        "/keys",
+        tag("input", type="hidden", name="kind", value="user"),
+        labelled("Name", "name", required=True),
+        options("Role or permission", "role", ROLE_WORDS),
+        labelled("Only in environment", "limit-environment"),
+        labelled("Only for app", "limit-app"),
+        button="Make a key",
+    )
+
+
+async def do_add_key(ask: Ask) -> Response:
+    """``POST /keys``: the keys, and once the new one itself; else the keys, and why not."""
+    sent = await read_form(ask)
+    asked: dict[str, Any] = {"kind": sent.one("kind"), "name": sent.one("name").strip()}
+    if asked["kind"] == "agent":
+        asked |= {name: sent.one(name).strip() for name in ("app", "environment")}
+    else:
+        grant = {"role": sent.one("role")}
+        grant |= {name: sent.one(f"limit-{name}").strip() for name in ("environment", "app")}
+        asked["grants"] = [grant]
+    try:
+        answer = await keys.add_key(Filled(ask, asked))
+    except Problem as problem:
+        if problem.status == 403:
+            raise
+        return await _keys(ask, problem=problem)
+    made = msgspec.json.decode(answer.body, type=KeyMade)
+    return await _keys(ask, secret_once(f"The key {made.name}", made.key, await _use_of(ask, made)))
+
+
+async def _use_of(ask: Ask, made: KeyMade) -> Html:
+    once = tag("p", _ONCE)
+    if made.kind != "agent":
+        return fragment(once, tag("p", "Commands and programs take it from REENACT_API_KEY."))
+    listed = made.environment in await kinds_of(ask)
+    return fragment(once, with_key(ask, made.app, made.environment, listed=listed))
+
+
+async def do_revoke_key(ask: Ask) -> Response:
+    """``POST /keys/{id}/revoke``: revokes it at once and leads back to ``/keys``."""
+    await keys.revoke_key(ask)
+    return RedirectResponse("/keys", 303)

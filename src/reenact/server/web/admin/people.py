@@ -1,0 +1,197 @@
+"""People page: users, invitations and grants."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.access import PERMISSIONS, ROLES, is_grantable
+from reenact.server.asking import Ask
+from reenact.server.people import endpoints as people
+from reenact.server.people.shapes import GrantShown, Invited, UserShown
+from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import badge, clock, stamp, whole
+from reenact.server.web.components.forms import (
+    Filled,
+    confirmed,
+    form,
+    labelled,
+    options,
+    read_form,
+    secret_once,
+)
+from reenact.server.web.components.html import Child, Html, fragment, tag, url
+from reenact.server.web.components.layout import alert, page
+from reenact.server.web.components.tables import pieces, table
+from reenact.server.web.components.values import folded
+
+__all__ = [
+    "ROLE_WORDS",
+    "do_add_user",
+    "do_grant",
+    "do_invite_again",
+    "do_remove_user",
+    "do_revoke",
+    "grants_of",
+    "show_people",
+]
+
+ROLE_WORDS: Final[tuple[str, ...]] = (*ROLES, *(one for one in PERMISSIONS if is_grantable(one)))
+
+
+async def show_people(ask: Ask) -> Response:
+    """``GET /people``: who is there and what they may, the newest first."""
+    return await _people(ask)
+
+
+async def _people(ask: Ask, *told: Child, problem: Problem | None = None) -> Response:
+    cursor = ask.query("cursor") if ask.request.method == "GET" else ""
+    found = await people.list_users(Filled(ask, query={"cursor": cursor}))
+    rows: list[tuple[Child, ...]] = [
+        (
+            tag("b", whole(one.email)),
+            badge(one.state),
+            _grants(ask, one),
+            stamp(one.created_at),
+            _more(ask, one),
+        )
+        for one in found.items
+    ]
+    heads = ("Who", "State", "May", "Since (UTC)", "")
+    who = ask.principal.tenant
+    tier = f"{who.tier}, {'dedicated' if who.dedicated else 'shared'} infrastructure"
+    return page(
+        ask,
+        "People",
+        alert(problem) if problem is not None else None,
+        *told,
+        tag("p", f"Tenant {who.name}: tier {tier}.", class_="dim"),
+        table(heads, rows, none="Nobody is here.", caption="People and their grants"),
+        pieces(ask, found.next) if ask.request.method == "GET" else None,
+        tag(
+            "section",
+            tag("h2", "Invite somebody"),
+            form(
+                ask,
+                "/people",
+                labelled("E-mail address", "email", kind="email", required=True),
+                button="Invite",
+            ),
+        ),
+        here="/people",
+        status=200 if problem is None else problem.status,
+    )
+
+
+def grants_of(grants: list[GrantShown]) -> Html:
+    """Grants as a list of words, with their limits."""
+    return tag("ul", *(tag("li", _words(one)) for one in grants), class_="plain")
+
+
+def _words(one: GrantShown) -> str:
+    limits = "".join(f" in {place}" for place in (one.environment, one.app) if place)
+    until = f" until {clock(one.expires_at)}" if one.expires_at else ""
+    return f"{one.role}{limits}{until}"
+
+
+def _grants(ask: Ask, user: UserShown) -> Html | None:
+    if not user.grants:
+        return None
+    items = (
+        tag(
+            "li",
+            _words(one),
+            " ",
+            confirmed(
+                ask,
+                url("/people/{}/grants/{}/revoke", user.id, one.id),
+                "Revoke",
+                "It holds no longer, at once.",
+            ),
+        )
+        for one in user.grants
+    )
+    return tag("ul", *items, class_="plain")
+
+
+def _more(ask: Ask, user: UserShown) -> Html:
+    add = form(
+        ask,
+        url("/people/{}/grants", user.id),
+        options("Role or permission", "role", ROLE_WORDS),
+        labelled("Only in environment", "environment"),
+        labelled("Only for app", "app"),
+        button="Grant",
+    )
+    again = "The password so far and all sessions end; there is a new link."
+    gone = "Their grants, sessions and keys end with them."
+    return fragment(
+        folded("Grant …", add),
+        confirmed(ask, url("/people/{}/invite", user.id), "Invite again", again),
+        confirmed(ask, url("/people/{}/remove", user.id), "Remove", gone),
+    )
+
+
+def _invited(answer: Response) -> Html:
+    made = msgspec.json.decode(answer.body, type=Invited)
+    until = f"It is for {made.email}, works once, until {clock(made.expires_at)} UTC."
+    return secret_once("Give them this link", made.link, tag("p", until, class_="dim"))
+
+
+async def do_add_user(ask: Ask) -> Response:
+    """``POST /people``: the people, and once the link for the new one; else why not."""
+    sent = await read_form(ask)
+    try:
+        answer = await people.add_user(Filled(ask, {"email": sent.one("email")}))
+    except Problem as problem:
+        return await _refused(ask, problem)
+    return await _people(ask, _invited(answer))
+
+
+async def do_invite_again(ask: Ask) -> Response:
+    """``POST /people/{id}/invite``: the people, and once another link; else why not."""
+    try:
+        answer = await people.invite_again(ask)
+    except Problem as problem:
+        return await _refused(ask, problem)
+    return await _people(ask, _invited(answer))
+
+
+async def do_grant(ask: Ask) -> Response:
+    """``POST /people/{id}/grants``: leads back to ``/people``; else the people, and why not."""
+    sent = await read_form(ask)
+    asked: dict[str, Any] = {
+        name: sent.one(name).strip() for name in ("role", "environment", "app")
+    }
+    try:
+        await people.add_grant(Filled(ask, asked))
+    except Problem as problem:
+        return await _refused(ask, problem)
+    return RedirectResponse("/people", 303)
+
+
+async def do_revoke(ask: Ask) -> Response:
+    """``POST …/grants/{grant}/revoke``: leads back to ``/people``; else the people, and why not."""
+    try:
+        await people.remove_grant(ask)
+    except Problem as problem:
+        return await _refused(ask, problem)
+    return RedirectResponse("/people", 303)
+
+
+async def do_remove_user(ask: Ask) -> Response:
+    """``POST /people/{id}/remove``: leads back to ``/people``; else the people, and why not."""
+    try:
+        await people.remove_user(ask)
+    except Problem as problem:
+        return await _refused(ask, problem)
+    return RedirectResponse("/people", 303)
+
+
+async def _refused(ask: Ask, problem: Problem) -> Response:
+    """The page again, with what was wrong. Denials are for the app, which records them."""
+    if problem.status in (403, 404):
+        raise problem
+    return await _people(ask, problem=problem)

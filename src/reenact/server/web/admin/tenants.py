@@ -1,0 +1,190 @@
+"""Environment and tenant pages."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.access import Tier, has_anywhere
+from reenact.server.agents.listing import read_agents
+from reenact.server.asking import Ask
+from reenact.server.ports import TenantFacts
+from reenact.server.problems import Problem
+from reenact.server.tenants import endpoints as tenants
+from reenact.server.web.components.formatting import clock, environment
+from reenact.server.web.components.forms import (
+    Filled,
+    confirmed,
+    form,
+    labelled,
+    options,
+    read_form,
+    secret_once,
+)
+from reenact.server.web.components.html import Child, Html, link, tag, url
+from reenact.server.web.components.layout import alert, page
+from reenact.server.web.components.tables import table
+
+__all__ = [
+    "do_add_tenant",
+    "do_change_tenant",
+    "do_set_environment",
+    "show_environments",
+    "show_tenants",
+]
+
+_KINDS: Final = ("non-production", "production")
+_MEANING: Final = {
+    "production": "Replays there need replay:execute:production, and a reason.",
+    "non-production": "Replays there need only replay:execute, and no reason.",
+}
+_TIERS: Final[tuple[str, ...]] = get_args(Tier)
+
+
+async def show_environments(ask: Ask) -> Response:
+    """``GET /environments``: all of the tenant, with their kinds."""
+    return await _environments(ask)
+
+
+async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
+    found = await tenants.list_environments(ask)
+    said = {one.name: one.kind for one in found.items}
+    unsaid = sorted(await _with_agents(ask) - {*said})
+    may = has_anywhere(ask.principal.grants, "tenant:admin", ask.server.now())
+    rows = [_row(ask, name, kind, kind, may) for name, kind in said.items()]
+    rows += [_row(ask, name, "production", "not said: production", may) for name in unsaid]
+    change = form(
+        ask,
+        "/environments",
+        labelled("Name", "name", required=True, value=ask.query("name")),
+        options("Kind", "kind", _KINDS),
+        button="Set",
+    )
+    return page(
+        ask,
+        "Environments",
+        alert(problem) if problem is not None else None,
+        tag("p", "What is not listed counts as production.", class_="dim"),
+        table(
+            ("Name", "Kind", "Look at", ""),
+            rows,
+            none="None is listed: all are production.",
+            caption="Environments",
+        ),
+        tag("section", tag("h2", "Say what an environment is"), change) if may else None,
+        here="/environments",
+        status=200 if problem is None else problem.status,
+    )
+
+
+async def _with_agents(ask: Ask) -> set[str]:
+    """Environments that agents have named, as far as the one who asks may see them."""
+    found = await read_agents(Filled(ask, query={"limit": "500"}))
+    return {one.environment for one in found.items}
+
+
+def _row(ask: Ask, name: str, kind: str, said: str, may: bool) -> tuple[Child, ...]:
+    other = next(one for one in _KINDS if one != kind)
+    change = confirmed(
+        ask,
+        "/environments",
+        f"Make it {other}",
+        _MEANING[other],
+        tag("input", type="hidden", name="name", value=name),
+        tag("input", type="hidden", name="kind", value=other),
+    )
+    return (
+        environment(name, kind),
+        said,
+        link(url("/exchanges", environment=name), "exchanges"),
+        change if may else "",
+    )
+
+
+async def do_set_environment(ask: Ask) -> Response:
+    """``POST /environments``: leads back to them; else the environments, and why not."""
+    sent = await read_form(ask)
+    filled = Filled(ask, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()})
+    try:
+        await tenants.set_environment(filled)
+    except Problem as problem:
+        if problem.status == 403:
+            raise
+        return await _environments(ask, problem)
+    return RedirectResponse("/environments", 303)
+
+
+async def show_tenants(ask: Ask) -> Response:
+    """``GET /tenants``: all there are, and a form for another."""
+    return await _tenants(ask)
+
+
+async def _tenants(ask: Ask, *told: Child, problem: Problem | None = None) -> Response:
+    found = await tenants.list_tenants(ask)
+    rows: list[tuple[Child, ...]] = [
+        (tag("b", one.name), tag("code", one.id), one.tier, _yes(one.dedicated), _change(ask, one))
+        for one in found.items
+    ]
+    add = form(
+        ask,
+        "/tenants",
+        labelled("Name", "name", required=True),
+        labelled("First administrator", "admin", kind="email", required=True),
+        options("Tier", "tier", _TIERS),
+        options("Dedicated infrastructure", "dedicated", ("no", "yes")),
+        button="Add",
+    )
+    return page(
+        ask,
+        "Tenants",
+        alert(problem) if problem is not None else None,
+        *told,
+        table(("Name", "Id", "Tier", "Dedicated", ""), rows, none="None.", caption="Tenants"),
+        tag("section", tag("h2", "Another tenant"), add),
+        here="/tenants",
+        status=200 if problem is None else problem.status,
+    )
+
+
+def _yes(so: bool) -> str:
+    return "yes" if so else "no"
+
+
+def _change(ask: Ask, one: TenantFacts) -> Html:
+    return form(
+        ask,
+        url("/tenants/{}", one.id),
+        options("Tier", "tier", _TIERS, one.tier),
+        options("Dedicated", "dedicated", ("no", "yes"), _yes(one.dedicated)),
+        button="Change",
+    )
+
+
+async def do_add_tenant(ask: Ask) -> Response:
+    """``POST /tenants``: the tenants, and once the link for its administrator; else why not."""
+    sent = await read_form(ask)
+    asked = {name: sent.one(name).strip() for name in ("name", "tier", "admin")}
+    try:
+        answer = await tenants.add_tenant(
+            Filled(ask, {**asked, "dedicated": sent.one("dedicated") == "yes"})
+        )
+    except Problem as problem:
+        if problem.status == 403:
+            raise
+        return await _tenants(ask, problem=problem)
+    invited = msgspec.json.decode(answer.body, type=tenants.TenantMade).admin
+    if invited is None:
+        return RedirectResponse("/tenants", 303)
+    until = f"It is for {invited.email}, works once, until {clock(invited.expires_at)} UTC."
+    told = secret_once("Give them this link", invited.link, tag("p", until, class_="dim"))
+    return await _tenants(ask, told)
+
+
+async def do_change_tenant(ask: Ask) -> Response:
+    """``POST /tenants/{id}``: changes tier and infrastructure and leads back to ``/tenants``."""
+    sent = await read_form(ask)
+    change = {"tier": sent.one("tier"), "dedicated": sent.one("dedicated") == "yes"}
+    await tenants.change_tenant(Filled(ask, change))
+    return RedirectResponse("/tenants", 303)

@@ -1,0 +1,1 @@
+"""Building blocks of pages: HTML, layout, forms, tables and values."""

@@ -1,0 +1,170 @@
+"""Times, durations, sizes and states as text and badges."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from reenact.server.web.components.html import Html, fragment, tag
+
+__all__ = [
+    "badge",
+    "clock",
+    "count",
+    "duration",
+    "ending_class",
+    "environment",
+    "exchange_status",
+    "http_status",
+    "judged",
+    "replay_state",
+    "revision",
+    "size",
+    "stamp",
+    "verdict_tone",
+    "whole",
+]
+
+_REFUSED: Final = 400
+_FAILED: Final = 500
+_LATEST: Final = 253_402_300_799_000
+_TONES: Final = {
+    "completed": "good",
+    "identical": "good",
+    "equivalent": "good",
+    "fixed": "good",
+    "online": "good",
+    "active": "good",
+    "ok": "good",
+    "failed": "bad",
+    "regressed": "bad",
+    "refused": "bad",
+    "denied": "bad",
+    "expired": "bad",
+    "diverged": "warn",
+    "handled": "warn",
+    "cancelled": "warn",
+    "invited": "warn",
+    "requested": "busy",
+    "delivered": "busy",
+    "running": "busy",
+}
+
+
+def badge(word: str, *, tone: str = "", title: str = "") -> Html:
+    """A state in its colour; the word says it, too."""
+    kind = tone or _TONES.get(word, "plain")
+    return tag("span", word, class_=f"badge {kind}", title=title or None)
+
+
+def http_status(status: int) -> Html | None:
+    """An HTTP status in its colour; None for 0."""
+    if not status:
+        return None
+    if status < _REFUSED:
+        return tag("span", str(status), class_="dim number")
+    return badge(str(status), tone=_tone_of(status), title=f"HTTP {status}")
+
+
+def exchange_status(status: str, http: int) -> Html:
+    """Render the status of an exchange. A response of 400 or more is never shown in green."""
+    tone = "" if status == "failed" or http < _REFUSED else _tone_of(http)
+    shown = http_status(http)
+    return fragment(badge(status, tone=tone), (" ", shown) if shown is not None else None)
+
+
+def _tone_of(http: int) -> str:
+    return "warn" if http < _FAILED else "bad"
+
+
+def ending_class(status: str, http: int) -> str:
+    """The CSS class of an exchange in a drawing, by how it ended."""
+    if status == "failed" or http >= _FAILED:
+        return "failed"
+    return "refused" if http >= _REFUSED else "went"
+
+
+def verdict_tone(verdict: str, ending: str) -> str:
+    """The colour of a verdict. A replay that failed is not a success, however much it is like its
+    source."""
+    tone = _TONES.get(verdict, "plain")
+    return "plain" if ending == "failed" and tone == "good" else tone
+
+
+def replay_state(state: str, verdict: str, ending: str) -> Html:
+    """The state of a replay. A completed one has the colour of what came of it."""
+    completed = state == "completed" and bool(verdict)
+    return badge(state, tone=verdict_tone(verdict, ending) if completed else "")
+
+
+def judged(verdict: str, cause: str, ending: str = "", http: int = 0) -> Html:
+    """The verdict on a replay, how its exchange ended unless well, and the first difference."""
+    ended: Html | None = None
+    if http >= _REFUSED:
+        ended = http_status(http)
+    elif ending == "failed":
+        ended = badge("failed")
+    return fragment(
+        badge(verdict, tone=verdict_tone(verdict, ending)) if verdict else None,
+        (" ", ended) if ended is not None else None,
+        tag("span", f" {cause}", class_="dim cause") if cause else None,
+    )
+
+
+def environment(name: str, kind: str) -> Html:
+    """An environment in its colour. ``kind`` is ``production``, ``non-production``, or empty where
+    it is not known."""
+    tone = {"production": "production", "non-production": "safe"}.get(kind, "plain")
+    return tag("span", name, class_=f"badge {tone}", title=kind or None)
+
+
+def revision(name: str) -> Html:
+    """Of a route: enough of it to tell it from others."""
+    return tag("code", name.removeprefix("sha256:")[:12], title=name)
+
+
+def whole(name: str) -> Html:
+    """A short name in a table, which is not broken as long as there is room for it."""
+    return tag("span", name, class_="whole")
+
+
+def clock(at: int) -> str:
+    """Milliseconds since the epoch as text; empty for 0."""
+    if not 0 < at < _LATEST:
+        return ""
+    return datetime.fromtimestamp(at // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def stamp(at: int, *, none: str = "–") -> Html:
+    """A time, in UTC."""
+    text = clock(at)
+    if not text:
+        return tag("span", none, class_="dim")
+    machine = f"{text.replace(' ', 'T')}.{at % 1000:03d}Z"
+    return tag("time", text, datetime=machine, title=f"{text}.{at % 1000:03d} UTC")
+
+
+def duration(milliseconds: float | None) -> str:
+    """Milliseconds for people; a dash for None."""
+    if milliseconds is None:
+        return "–"
+    if milliseconds < 10:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1_000:.2f} s"
+    return f"{milliseconds // 60_000:.0f} min {milliseconds % 60_000 / 1_000:.0f} s"
+
+
+def size(number: int) -> str:
+    """A number of bytes for people, in units of 1024."""
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if number >= factor:
+            return f"{number / factor:.1f} {unit}"
+    return count(number, "byte")
+
+
+def count(number: int, noun: str) -> str:
+    """``3 calls``, ``1 call``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

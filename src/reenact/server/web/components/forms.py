@@ -1,0 +1,280 @@
+"""Forms: parsing, form fields, confirmation buttons, and protection against double submission.
+
+The address of a replay form contains its key, so going back in the browser leads to the same form. A second
+submission redirects to the replay that the first one created.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from shlex import quote
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from reenact.server.access import Permission, Place, has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.people.csrf import check_site, check_token
+from reenact.server.problems import Problem
+from reenact.server.storage.exchange_replays import find_request
+from reenact.server.web.components.html import Child, Html, link, tag, url
+from reenact.server.web.components.layout import csrf
+from reenact.server.web.components.values import copyable, folded
+
+__all__ = [
+    "Filled",
+    "Form",
+    "check_form",
+    "confirmed",
+    "denial",
+    "form",
+    "is_key",
+    "labelled",
+    "may_replay",
+    "missing",
+    "new_key",
+    "options",
+    "read_form",
+    "replay_of",
+    "secret_once",
+    "was_sent",
+]
+
+T = TypeVar("T")
+_FORM: Final = "application/x-www-form-urlencoded"
+_FIELDS: Final = 2_000
+_KNOWN: Final = "reenact.form"
+
+
+class Form:
+    """Fields in their order, repeated ones too."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        self._fields = fields
+
+    def one(self, name: str, default: str = "") -> str:
+        """The last one of this name."""
+        return next((value for key, value in reversed(self._fields) if key == name), default)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """All of them."""
+        return tuple(self._fields)
+
+    def many(self, name: str) -> list[str]:
+        return [value for key, value in self._fields if key == name]
+
+
+async def read_form(ask: Ask, most: int | None = None) -> Form:
+    """What was sent, however often one asks. Raises :class:`Problem`. ``most`` is in bytes."""
+    known = ask.request.scope.get(_KNOWN)
+    if isinstance(known, Form):
+        return known
+    content = ask.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != _FORM:
+        raise Problem("unsupported", f"the body has to be {_FORM}")
+    data = await ask.body(most)
+    try:
+        fields = parse_qsl(
+            data.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
+        )
+    except ValueError:
+        raise Problem("malformed", "this is not a form") from None
+    ask.request.scope[_KNOWN] = form = Form(fields)
+    return form
+
+
+async def check_form(ask: Ask) -> None:
+    """Raises :class:`Problem` unless what a browser sends with its cookie is a form of ours: from
+    this site, and with the token of the session."""
+    check_site(ask.request)
+    form = await read_form(ask, 4 * ask.server.limits.payload)
+    if ask.principal.auth == "session":
+        check_token(form.one("csrf"), ask.principal.csrf)
+
+
+class Filled(Ask):
+    """An ask by the same one, with a body that was made from a form."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        body: Any = None,
+        *,
+        path: dict[str, str] | None = None,
+        query: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(ask.request, ask.server, ask.principal)
+        self._body = body
+        self._path = path or {}
+        self._query = query
+        self._headers = headers or {}
+
+    def path(self, name: str) -> str:
+        return self._path[name] if name in self._path else super().path(name)
+
+    def query(self, name: str, default: str = "") -> str:
+        return (
+            super().query(name, default) if self._query is None else self._query.get(name, default)
+        )
+
+    def header(self, name: str) -> str:
+        return self._headers.get(name, "") or super().header(name)
+
+    async def json(self, kind: type[T], most: int | None = None) -> T:
+        data = msgspec.json.encode(self._body)
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.ValidationError as error:
+            raise Problem("invalid", f"this does not fit: {error}") from None
+
+
+_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
+
+
+def may_replay(ask: Ask) -> bool:
+    """May the one who asks replay something, somewhere?"""
+    now = ask.server.now()
+    return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
+
+
+def missing(ask: Ask, permissions: Iterable[Permission], place: Place) -> list[Permission]:
+    """Return the subset of ``permissions`` that the user lacks there."""
+    return [one for one in permissions if not ask.may(one, place).allowed]
+
+
+def denial(ask: Ask, permissions: Sequence[Permission], place: Place) -> Html:
+    """Explain which permissions the user lacks, and who can grant them."""
+    names: list[Child] = []
+    for one in permissions:
+        names += (" and " if names else "", tag("code", one))
+    where = "".join(
+        f"{word} {name}"
+        for word, name in ((" in", place.environment), (" for the app", place.app))
+        if name
+    )
+    limits = "".join(
+        f" --{option} {quote(name)}"
+        for option, name in (("environment", place.environment), ("app", place.app))
+        if name
+    )
+    user = quote(ask.principal.name or ask.principal.id)
+    grants = "\n".join(f"reenact user grant {user} {one}{limits}" for one in permissions)
+    noun = "the permission " if len(permissions) == 1 else "the permissions "
+    it = "it" if len(permissions) == 1 else "them"
+    way = f"A tenant admin can grant {it} on the People page or with this command:"
+    if ask.principal.type != "user":
+        way, grants = f"A tenant admin can make a key that has {it}.", ""
+    return tag(
+        "div",
+        tag("p", tag("strong", "You do not have ", noun, *names, where, ".")),
+        tag("p", way),
+        tag("pre", grants, tabindex=0) if grants else None,
+        role="alert",
+        class_="alert denied",
+    )
+
+
+def form(
+    ask: Ask,
+    action: str,
+    *inside: Child,
+    button: str,
+    class_: str = "fields",
+    main: bool = False,
+    disabled: bool = False,
+) -> Html:
+    """A form with the token of the session. ``main`` marks the main action of the page;
+    ``disabled`` marks an action that would be refused, which the page explains."""
+    return tag(
+        "form",
+        csrf(ask),
+        *inside,
+        tag("button", button, class_="main" if main else None, disabled=disabled),
+        method="post",
+        action=action,
+        class_=class_,
+    )
+
+
+def confirmed(ask: Ask, action: str, word: str, warning: str, *inside: Child) -> Html:
+    """A button behind a fold that says what it does; ``inside`` goes along."""
+    sent = form(ask, action, *inside, button=f"Yes, {word.lower()}")
+    return folded(word, tag("p", warning), sent, class_="confirm")
+
+
+def labelled(
+    label: str,
+    name: str,
+    *,
+    kind: str = "text",
+    required: bool = False,
+    wide: bool = False,
+    hint: str = "",
+    value: str = "",
+) -> Html:
+    """A field with its label. ``kind`` is the type of an ``input``; ``wide`` is for sentences;
+    ``hint`` says what an empty one means."""
+    box = tag(
+        "input",
+        name=name,
+        type=kind,
+        required=required,
+        placeholder=hint or None,
+        value=value or None,
+    )
+    return tag("label", tag("span", label), box, class_="wide" if wide else None)
+
+
+def options(label: str, name: str, words: tuple[str, ...], now: str = "") -> Html:
+    """A choice of ``words`` with its label; ``now`` is the one that is chosen."""
+    shown = (tag("option", word, value=word, selected=word == now) for word in words)
+    return tag("label", tag("span", label), tag("select", *shown, name=name))
+
+
+def secret_once(what: str, text: str, *more: Child) -> Html:
+    """Something that is shown now and never again."""
+    return tag(
+        "div",
+        tag("p", tag("strong", what)),
+        copyable(text),
+        *more,
+        class_="once",
+        role="status",
+    )
+
+
+_KEY: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def is_key(text: str) -> bool:
+    """Is it one of :func:`new_key`?"""
+    return _KEY.fullmatch(text) is not None
+
+
+def new_key(ask: Ask) -> str:
+    """The key of a form, as the ``Idempotency-Key`` has it."""
+    return ask.server.secret(16).hex()
+
+
+async def replay_of(ask: Ask, key: str) -> str:
+    """The replay that the form ``key`` of the one who asks has led to; empty for none."""
+    async with ask.server.database.reading(ask.tenant) as scope:
+        found = await find_request(scope, f"{ask.principal.type}:{ask.principal.id}", key)
+    return "" if found is None else str(found.replay_id)
+
+
+def was_sent(exchange_id: str, words: str, replay_id: str = "") -> Html:
+    """That it was sent already, and the ways on. ``replay_id`` is left out where it is shown."""
+    there = link(url("/replays/{}", replay_id), "Look at the replay", class_="button")
+    new = link(url("/exchanges/{}/replay", exchange_id), "Make a new replay", class_="button")
+    return tag(
+        "div",
+        tag("p", tag("strong", "This form was already sent."), " ", words),
+        tag("p", there if replay_id else None, " ", new, class_="actions"),
+        class_="once sent",
+        role="status",
+    )

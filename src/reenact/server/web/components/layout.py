@@ -1,0 +1,137 @@
+"""Page layout: document head, content security policy, navigation and alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.responses import Response
+
+from reenact.server.access import Permission, has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.problems import Problem
+from reenact.server.web.assets import address
+from reenact.server.web.components.html import Child, Html, fragment, link, tag
+
+__all__ = ["POLICY", "alert", "bare", "csrf", "page", "send"]
+
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_PLACES: Final[tuple[tuple[str, str, Permission], ...]] = (
+    ("/exchanges", "History", "exchange:read"),
+    ("/replays", "Replays", "exchange:read"),
+    ("/batches", "Batches", "exchange:read"),
+    ("/agents", "Agents", "agent:read"),
+    ("/recordings", "Recordings", "capture:read"),
+    ("/audit", "Audit", "audit:read"),
+    ("/people", "People", "tenant:admin"),
+    ("/keys", "Keys", "tenant:admin"),
+    ("/environments", "Environments", "agent:read"),
+    ("/tenants", "Tenants", "platform:admin"),
+)
+
+
+def page(
+    ask: Ask,
+    title: str,
+    *body: Child,
+    here: str = "",
+    status: int = 200,
+    heading: Child = None,
+    head: Sequence[Html] = (),
+) -> Response:
+    """A page for somebody who is known. ``here`` is the place of the navigation that it belongs to;
+    ``heading`` is what stands beside the title."""
+    top = tag("div", tag("h1", title), heading, class_="title")
+    inside = fragment(
+        link("#main", "Skip to the content", class_="skip"),
+        _header(ask, here),
+        tag("main", top, *body, id="main", tabindex="-1"),
+    )
+    return send(title, inside, status=status, head=head)
+
+
+def bare(
+    title: str, *body: Child, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """A page for somebody who is not known yet."""
+    inside = tag("main", tag("p", "Reenact", class_="brand"), tag("h1", title), *body, id="main")
+    return send(title, inside, status=status, kind="narrow", headers=headers)
+
+
+def send(
+    title: str,
+    inside: Html,
+    *,
+    status: int = 200,
+    head: Sequence[Html] = (),
+    kind: str = "wide",
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """A whole document."""
+    html = tag(
+        "html",
+        tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("title", f"{title} – Reenact"),
+            tag("link", rel="icon", href=address("icon.svg"), type="image/svg+xml"),
+            tag("link", rel="stylesheet", href=address("page.css")),
+            tag("link", rel="stylesheet", href=address("exchange.css")),
+            tag("script", type="module", src=address("page.js")),
+            *head,
+        ),
+        tag("body", inside, class_=kind),
+        lang="en",
+    )
+    data = f"<!doctype html>\n{html}".encode("utf-8", "replace")
+    sent = {"Content-Security-Policy": POLICY, **(headers or {})}
+    return Response(data, status, sent, "text/html; charset=utf-8")
+
+
+def _header(ask: Ask, here: str) -> Html:
+    who, now = ask.principal, ask.server.now()
+    places = [
+        tag("li", link(path, label, aria_current="page" if path == here else None))
+        for path, label, permission in _PLACES
+        if has_anywhere(who.grants, permission, now)
+    ]
+    return tag(
+        "header",
+        link("/", "Reenact", class_="brand"),
+        tag("nav", tag("ul", *places), aria_label="Sections"),
+        tag(
+            "div",
+            tag("span", who.name, class_="who", title=who.name),
+            tag("span", who.tenant.name, class_="dim"),
+            tag(
+                "form",
+                csrf(ask),
+                tag("button", "Sign out", class_="quiet"),
+                method="post",
+                action="/signout",
+            ),
+            class_="me",
+        ),
+    )
+
+
+def csrf(ask: Ask) -> Html:
+    """The token of the session, for a form."""
+    return tag("input", type="hidden", name="csrf", value=ask.principal.csrf)
+
+
+def alert(problem: Problem, *, hint: Child = None) -> Html:
+    """What went wrong, and a way out: ``hint``, or what the problem says itself."""
+    way = hint or problem.hint
+    return tag(
+        "div",
+        tag("p", tag("strong", problem.message), " ", tag("code", problem.code, class_="dim")),
+        tag("p", way) if way else None,
+        role="alert",
+        class_="alert",
+    )

@@ -1,0 +1,141 @@
+"""Error pages: problems rendered for browsers, and redirects to the sign-in page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.asking import Ask
+from reenact.server.people.authenticating import authenticate
+from reenact.server.people.csrf import SAFE
+from reenact.server.ports import Principal, Server
+from reenact.server.problems import Problem
+from reenact.server.web.components.html import Child, Html, link, tag, url
+from reenact.server.web.components.layout import alert, bare, page
+from reenact.server.web.expired_session import Kept, form_again, keep, shown, sign_in_again
+
+__all__ = ["answer_anybody", "answer_browser", "answer_stray", "is_browser", "wants_page"]
+
+
+_PROGRAMS: Final = ("/api/", "/v1/")
+"""Below these a browser gets what programs get."""
+
+
+def is_browser(request: Request) -> bool:
+    """Does it ask for a page? Programs get problems as JSON, here as anywhere."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def path_of(request: Request) -> str:
+    """The path as it was sent. (``request.url`` is made of the ``Host`` header as well.)"""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return raw.decode("latin-1")
+
+
+def query_of(request: Request) -> str:
+    """The query string as it was sent."""
+    raw: bytes = request.scope["query_string"]
+    return raw.decode("latin-1")
+
+
+def wants_page(request: Request) -> bool:
+    """The same, where no route says whom it is for."""
+    return is_browser(request) and not path_of(request).startswith(_PROGRAMS)
+
+
+def answer_anybody(problem: Problem, request_id: str) -> Response:
+    """A page for whoever asked; nothing is looked up."""
+    return bare(
+        _title(problem),
+        alert(problem),
+        tag("p", link("/", "To the start"), class_="ways"),
+        tag("p", f"Request {request_id}", class_="dim"),
+        status=problem.status,
+    )
+
+
+async def answer_browser(
+    server: Server, request: Request, principal: Principal | None, problem: Problem, request_id: str
+) -> Response:
+    """``principal`` is None for somebody who is not known."""
+    if problem.status == 401:
+        return await _unknown(server, request, problem)
+    if principal is None:
+        return answer_anybody(problem, request_id)
+    ask = Ask(request, server, principal)
+    old = await keep(server, request) if problem.code == "csrf_failed" else None
+    return page(
+        ask,
+        _title(problem),
+        alert(problem),
+        tag("p", *_ways(request, problem), class_="ways"),
+        _of_another_session(ask, old) if old is not None else None,
+        tag("p", f"Request {request_id}", class_="dim"),
+        status=problem.status,
+    )
+
+
+def _ways(request: Request, problem: Problem) -> tuple[Child, ...]:
+    """Out of it; from an address that asks for what cannot be, also to the page itself."""
+    start, path = link("/", "To the start"), path_of(request)
+    asks = request.method in SAFE and query_of(request) and problem.status in _MISTAKES
+    if not asks or path.startswith("//"):  # which would lead to another host
+        return (start,)
+    return link(path, "Show it without these filters"), " · ", start
+
+
+_MISTAKES: Final = (400, 422)
+_TITLES: Final = {
+    403: "Not allowed",
+    404: "Not found",
+    410: "Not any more",
+    429: "Too much at once",
+    500: "Something broke",
+    503: "Not now",
+    507: "There is no room left",
+}
+
+
+def _title(problem: Problem) -> str:
+    return _TITLES.get(problem.status, "Not like this")
+
+
+async def answer_stray(
+    server: Server, request: Request, problem: Problem, request_id: str
+) -> Response:
+    """Somebody followed a link that leads nowhere; it does not matter who."""
+    try:
+        principal = await authenticate(server, request)
+    except Problem:
+        principal = None
+    return await answer_browser(server, request, principal, problem, request_id)
+
+
+def _of_another_session(ask: Ask, kept: Kept) -> Html:
+    """Signed in again elsewhere, and then sent: the token is the old one, the form is one's own."""
+    return tag(
+        "section",
+        tag("p", "If it is a form of yours from before you signed in, it can be sent once more."),
+        form_again(ask, kept, "Send it once more"),
+        shown(kept),
+    )
+
+
+async def _unknown(server: Server, request: Request, problem: Problem) -> Response:
+    if request.method in SAFE:
+        query = f"?{query_of(request)}" if query_of(request) else ""
+        return RedirectResponse(url("/signin", next=f"{path_of(request)}{query}"), 303)
+    ask, kept = Ask(request, server, None), await keep(server, request)
+    if kept is not None:
+        return sign_in_again(ask, kept)
+    return bare(
+        "Your session has ended",
+        alert(problem),
+        tag(
+            "p", "Nothing was done. What was sent is too large to be kept, or no form of this page."
+        ),
+        tag("p", link("/signin", "Sign in", class_="button main")),
+        status=401,
+    )

@@ -1,0 +1,1 @@
+"""Pages about exchanges: history, details, comparison, noise rules and saved searches."""

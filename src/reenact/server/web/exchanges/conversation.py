@@ -1,0 +1,128 @@
+"""Conversations with models as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from reenact.server.web.components.formatting import count
+from reenact.server.web.components.html import Child, Html, breakable, fragment, tag
+from reenact.server.web.components.values import LONGEST, block, folded, pretty, value
+from reenact.server.web.exchanges.calls import Told
+
+__all__ = ["called", "conversations"]
+
+Said = dict[str, Any]
+_SIZE: Final = 4 << 20
+Shown = dict[tuple[int, str], int]
+"""A tree of messages: from the number of one, and what follows it, to the number of that."""
+_SHORT: Final = 200
+
+
+def conversations(found: Sequence[Told]) -> list[Html]:
+    """Model calls as their messages, up to about 4 MiB of HTML. Messages that an earlier call has
+    shown already are folded: an agent sends everything again each time."""
+    shown: Shown = {}
+    articles: list[Html] = []
+    left = _SIZE
+    for told in found:
+        if left <= 0:
+            calls = count(len(found) - len(articles), "more model call")
+            said = f"The messages of {calls} are too long for this page. The rows above have them."
+            articles.append(tag("p", said, class_="dim"))
+            break
+        articles.append(_article(told, told.talk or [], _known(shown, told.talk or []), left))
+        left -= len(articles[-1])
+    return articles
+
+
+def _article(told: Told, said: Sequence[Said], known: int, left: int) -> Html:
+    before = count(known, "message")
+    new, left = _messages(said[known:], left)
+    old, left = _messages(said[:known], left)
+    return tag(
+        "article",
+        tag("h3", called(told)),
+        folded(f"{before} as above", *old) if known else None,
+        *new,
+        class_="talk",
+    )
+
+
+def _messages(said: Sequence[Said], left: int) -> tuple[list[Html], int]:
+    """Return the messages that fit into ``left`` characters, and the rest of these."""
+    shown: list[Html] = []
+    for one in said:
+        if left <= 0:
+            more = count(len(said) - len(shown), "more message")
+            shown.append(tag("p", f"{more}, too long for this page", class_="dim"))
+            break
+        shown.append(_message(one))
+        left -= len(shown[-1])
+    return shown, left
+
+
+def _known(shown: Shown, said: Sequence[Said]) -> int:
+    """How many messages ``said`` begins with that were shown, one after the other, before; its own
+    answer, the last, is none of them. From now on all of it was."""
+    known = at = 0
+    for number, one in enumerate(said):
+        step = at, _content(one)
+        if step in shown and known == number < len(said) - 1:
+            known += 1
+        at = shown.setdefault(step, len(shown) + 1)
+    return known
+
+
+def _content(said: Said) -> str:
+    """An answer is what the assistant has said; what it cost was not said."""
+    role = "assistant" if said.get("role") == "answer" else said.get("role")
+    kept = ("text", "calls", "results", "attached", "refusal")
+    return pretty([role, {name: said[name] for name in kept if said.get(name)}])
+
+
+def called(told: Told) -> Html:
+    """What was called: a model, and where it was asked; or whatever else it was."""
+    operation = breakable(told.call.operation)
+    if not told.model or told.model == told.call.operation:
+        return tag("b", operation)
+    return fragment(tag("b", breakable(told.model)), " ", tag("span", operation, class_="dim"))
+
+
+def _message(said: Said) -> Html:
+    role = str(said.get("role", ""))
+    known = role if role in ("user", "assistant", "system", "tool", "answer") else "other"
+    return tag("div", tag("p", role, class_="role"), *_parts(said), class_=f"said {known}")
+
+
+def _parts(said: Said) -> Iterator[Child]:
+    if said.get("reasoning"):
+        yield folded("Reasoning", block(str(said["reasoning"])))
+    if said.get("text"):
+        text = str(said["text"])
+        yield tag("div", text, class_="text") if len(text) <= LONGEST else block(text)
+    for name, arguments in said.get("calls", ()):
+        yield tag("div", tag("b", f"calls {name}"), " ", value(arguments))
+    for name, result in said.get("results", ()):
+        yield tag("div", tag("b", f"{name or 'a tool'} gave"), " ", _given(result))
+    for one in said.get("attached", ()):
+        yield tag("div", value(one))
+    for name in ("refusal", "error", "stopped", "usage"):
+        if said.get(name):
+            yield tag("div", f"{name}: ", _plainly(said[name]), class_="dim")
+
+
+def _given(result: Any) -> Html:
+    """A text as it is: it is often JSON, which would be escaped once more."""
+    if not isinstance(result, str):
+        return value(result)
+    return tag("code", result, class_="value") if len(result) <= _SHORT else block(result)
+
+
+def _plainly(item: Any) -> Child:
+    """Words and counted things without the marks of JSON."""
+    if isinstance(item, str):
+        return item
+    if isinstance(item, dict) and all(type(number) is int for number in item.values()):
+        return ", ".join(f"{number:,} {name}" for name, number in item.items())
+    return value(item)

@@ -1,0 +1,246 @@
+"""History pages: lists of exchanges and replays with filters in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.responses import Response
+
+from reenact.exchange.model import STATES, VERDICTS
+from reenact.server.asking import Ask
+from reenact.server.exchanges.history import read_exchanges
+from reenact.server.exchanges.replays import read_replays
+from reenact.server.exchanges.shapes import ExchangeBrief, ReplayView
+from reenact.server.web.admin.connect import connecting
+from reenact.server.web.components.formatting import (
+    badge,
+    duration,
+    environment,
+    exchange_status,
+    judged,
+    replay_state,
+    stamp,
+    whole,
+)
+from reenact.server.web.components.forms import Filled, may_replay
+from reenact.server.web.components.html import Child, Html, link, tag, url
+from reenact.server.web.components.layout import page
+from reenact.server.web.components.lookups import Known, known_to
+from reenact.server.web.components.tables import (
+    choice,
+    field,
+    filters,
+    pieces,
+    since_until,
+    table,
+    when,
+)
+from reenact.server.web.exchanges.search_query import kept_query
+
+__all__ = ["show_history", "show_replays"]
+
+_NAMES: Final = (
+    *("app", "environment", "route", "status", "replay", "replayable", "traceId"),
+    *("correlationId", "text", "cursor", "limit", "exchange", "state", "verdict", "by"),
+)
+_SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
+
+
+def _asked(ask: Ask) -> Filled:
+    query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
+    return Filled(ask, query={**query, **since_until(ask)})
+
+
+async def show_history(ask: Ask) -> Response:
+    """``GET /exchanges``: what the filters in the address find, the newest first."""
+    found = await read_exchanges(_asked(ask))
+    known = await known_to(ask)
+    heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
+    other = ask.query("compare")
+    kinds = known.kinds
+    rows = (_row(one, kinds.get(one.environment, "production"), other) for one in found.items)
+    none = "No exchange matches these filters."
+    if not found.items and not ask.request.query_params:
+        return page(ask, "History", _nothing(), connecting(ask), here="/exchanges")
+    return page(
+        ask,
+        "History",
+        _comparing(other) if other else None,
+        _filters(ask, found.items, known),
+        table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
+        _hidden(ask) if not found.items else None,
+        pieces(ask, found.next),
+        here="/exchanges",
+        heading=_ways(ask, bool(found.items)),
+    )
+
+
+def _nothing() -> Html:
+    """Nobody has sent anything, or not to where one may look."""
+    return tag("p", "There are no exchanges yet that you may read.", class_="none")
+
+
+def _hidden(ask: Ask) -> Html | None:
+    """The way to the replays that match, where these are hidden."""
+    if ask.query("replay") not in ("", "false"):
+        return None
+    query = {**dict(ask.request.query_params), "replay": "any", "cursor": ""}
+    way = link(url("/exchanges", **query), "Show replays, too")
+    return tag("p", "Replays are hidden. ", way, ".")
+
+
+def _comparing(other: str) -> Html:
+    """That one is looked for to be compared with ``other``."""
+    it = link(url("/exchanges/{}", other), tag("code", other))
+    words = ("Choose what to compare ", it, " with.")
+    return tag("p", *words, class_="choosing")
+
+
+def _ways(ask: Ask, found: bool) -> Html:
+    """To the saved searches, to saving this one, and for those who may replay, to replaying all that
+    it has found."""
+    kept = kept_query(ask)
+    save = link(url("/searches/new", **kept), "Save this search …", class_="button")
+    all_of_it = link(url("/batches/new", **kept), "Replay all of these …", class_="button")
+    return tag(
+        "div",
+        link("/searches", "Saved searches", class_="button"),
+        save if kept else None,
+        all_of_it if found and may_replay(ask) else None,
+        class_="actions",
+    )
+
+
+def _filters(ask: Ask, found: Sequence[ExchangeBrief], known: Known) -> Html:
+    """What agents have named is offered, and what was found last."""
+    apps = known.apps.union(one.app for one in found)
+    environments = known.environments.union(one.environment for one in found)
+    routes = {one.route_id for one in found}
+    return filters(
+        ask,
+        "/exchanges",
+        field(ask, "text", "Search", kind="search", hint="id, route, error, correlation"),
+        field(ask, "app", "App", known=apps),
+        field(ask, "environment", "Environment", known=environments),
+        choice(ask, "status", "Status", _options("completed", "failed")),
+        choice(ask, "replay", "Replays", (("", "hidden"), ("any", "shown"), ("true", "only"))),
+        when(ask),
+        _kept(ask, "compare"),
+        more=(
+            field(ask, "route", "Route", known=routes),
+            choice(
+                ask, "replayable", "Replayable", (("", "all"), ("true", "yes"), ("false", "no"))
+            ),
+            field(ask, "correlationId", "Correlation id"),
+            field(ask, "traceId", "Trace id"),
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=any(ask.query(name) for name in _SELDOM),
+    )
+
+
+def _kept(ask: Ask, name: str) -> Html:
+    """What the address says, for the next one."""
+    value = ask.query(name)
+    return tag("input", type="hidden", name=name, value=value) if value else Html()
+
+
+def _options(*words: str) -> list[tuple[str, str]]:
+    return [("", "all"), *((word, word) for word in words)]
+
+
+def _row(one: ExchangeBrief, kind: str, other: str) -> tuple[Child, ...]:
+    """With the way to the comparison with ``other``, where there is one."""
+    return (
+        stamp(one.started_at),
+        link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
+        whole(one.app),
+        environment(one.environment, kind),
+        exchange_status(one.status, one.http_status),
+        tag("span", duration(one.duration), class_="number"),
+        _notes(one, other),
+    )
+
+
+def _notes(one: ExchangeBrief, other: str) -> Html:
+    error = one.error_message or one.error_type
+    return tag(
+        "div",
+        link(url("/exchanges/{}/compare/{}", other, one.exchange_id), "side by side")
+        if other not in ("", one.exchange_id)
+        else None,
+        badge("replay", tone="busy") if one.replay_id else None,
+        badge("not replayable", title=one.not_replayable) if one.not_replayable else None,
+        tag("span", error[:120], class_="wrong", title=one.error_type) if error else None,
+        _correlated(one.correlation_id) if one.correlation_id else None,
+        class_="notes",
+    )
+
+
+def _correlated(name: str) -> Html:
+    """The way to what has the same correlation id."""
+    there = url("/exchanges", correlationId=name)
+    return link(there, name, class_="dim", title="all with this correlation id")
+
+
+async def show_replays(ask: Ask) -> Response:
+    """``GET /replays``: what the filters in the address find, the newest first."""
+    found = await read_replays(_asked(ask))
+    known = await known_to(ask)
+    kinds = known.kinds
+    heads = (
+        *("Requested (UTC)", "Replay of", "App", "Environment", "State", "Verdict", "By", "Reason"),
+    )
+    rows = (_replay(one, kinds.get(one.environment, "production")) for one in found.items)
+    none = "There are no such replays. Choose an exchange in the history, and replay it."
+    listed = table(heads, rows, none=none, caption="Replays, newest first", brief=True)
+    return page(
+        ask,
+        "Replays",
+        _replay_filters(ask, found.items, known),
+        listed,
+        pieces(ask, found.next),
+        here="/replays",
+        heading=tag("div", link("/noise", "Noise rules", class_="button"), class_="actions"),
+    )
+
+
+def _replay_filters(ask: Ask, found: Sequence[ReplayView], known: Known) -> Html:
+    """What agents have named is offered, and what was found last."""
+    apps = known.apps.union(one.app for one in found)
+    environments = known.environments.union(one.environment for one in found)
+    routes, people = (
+        {getattr(one, name) for one in found} for name in ("route_id", "requested_by")
+    )
+    return filters(
+        ask,
+        "/replays",
+        field(ask, "exchange", "Exchange", hint="original's id"),
+        field(ask, "app", "App", known=apps),
+        field(ask, "environment", "Environment", known=environments),
+        choice(ask, "state", "State", _options(*STATES)),
+        choice(ask, "verdict", "Verdict", _options(*VERDICTS)),
+        when(ask),
+        more=(
+            field(ask, "route", "Route", known=routes),
+            field(ask, "by", "By", known=people, hint="who asked"),
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=any(ask.query(name) for name in ("route", "by", "from", "to")),
+    )
+
+
+def _replay(one: ReplayView, kind: str) -> tuple[Child, ...]:
+    return (
+        stamp(one.requested_at),
+        link(url("/replays/{}", one.replay_id), one.route_id, class_="route"),
+        whole(one.app),
+        environment(one.environment, kind),
+        replay_state(one.state, one.verdict, one.ending),
+        judged(one.verdict, one.cause, one.ending, one.http_status),
+        whole(one.requested_by),
+        one.reason,
+    )

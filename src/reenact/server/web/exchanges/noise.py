@@ -1,0 +1,403 @@
+"""Noise pages: the rules of a route, learning from replays, and hiding a single difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+from starlette.responses import RedirectResponse, Response
+
+from reenact.exchange.comparison.changes import Changed
+from reenact.exchange.comparison.learning import propose
+from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.comparison.rules import NoiseRule, merged
+from reenact.exchange.pointer import parse_pointer, spell_pointer
+from reenact.server.access import Place
+from reenact.server.asking import Ask
+from reenact.server.exchanges.comparing import RouteRules, change_noise, learn_noise, read_noise
+from reenact.server.exchanges.completing import with_rules
+from reenact.server.exchanges.documents import exchange_of, loose
+from reenact.server.exchanges.history import get_exchange, places_of
+from reenact.server.problems import Problem
+from reenact.server.storage.exchange_paging import Page
+from reenact.server.storage.exchange_replays import ReplayFilters, list_replays
+from reenact.server.web.components.diff import Gap, changes
+from reenact.server.web.components.formatting import badge, clock, count
+from reenact.server.web.components.forms import Filled, Form, form, labelled, options, read_form
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.layout import alert, page
+from reenact.server.web.components.tables import table
+from reenact.server.web.components.values import folded
+from reenact.server.web.exchanges.comparison import Beside
+
+__all__ = [
+    "Pair",
+    "do_add_rule",
+    "do_learn_rules",
+    "do_remove_rule",
+    "hiding",
+    "may_change",
+    "noise_way",
+    "pairs_of",
+    "rules_at",
+    "said",
+    "show_hiding",
+    "show_noise",
+]
+
+_KINDS: Final = ("ignore", "present", "regex", "tolerance", "unordered")
+_WORDS: Final = (
+    ("ignore", "whatever stands there, or does not"),
+    ("present", "both have something there"),
+    ("regex", "both match the pattern as a whole"),
+    (
+        "tolerance",
+        "numbers that are near each other: at most absolute apart, or relative times the "
+        "larger one",
+    ),
+    ("unordered", "lists with the same items, in any order"),
+)
+
+
+def rules_at(app: str, route: str) -> str:
+    """The page of a route's rules."""
+    return url("/noise", app=app, route=route)
+
+
+def may_change(ask: Ask, app: str) -> bool:
+    """May the one who asks change the rules of ``app``?"""
+    return ask.may("replay:execute", Place(None, app)).allowed
+
+
+async def show_noise(ask: Ask) -> Response:
+    """``GET /noise``: all routes that have rules; with ``app`` and ``route`` those of one."""
+    app, route = ask.query("app"), ask.query("route")
+    return await _rules(ask, app, route) if app and route else await _routes(ask)
+
+
+async def _routes(ask: Ask) -> Response:
+    found = await read_noise(ask)
+    rows: list[tuple[Child, ...]] = [
+        (
+            link(rules_at(one.app, one.route), one.route, class_="route"),
+            one.app,
+            count(len(one.rules), "rule"),
+        )
+        for one in found.items
+        if one.rules
+    ]
+    none = "No route has rules. Hide a difference where a replay is compared with its original."
+    return page(
+        ask,
+        "Noise",
+        tag("p", "What differs in every run, such as ids and times, and does not count."),
+        table(("Route", "App", "Rules"), rows, none=none, caption="Routes with noise rules"),
+        here="/replays",
+    )
+
+
+async def _rules(ask: Ask, app: str, route: str, problem: Problem | None = None) -> Response:
+    found = await read_noise(Filled(ask, query={"app": app, "route": route}))
+    known = found.items[0] if found.items else RouteRules(app, route, [])
+    may = may_change(ask, app)
+    heads = ("Where", "What may differ", "Note", "")
+    rows = [_row(ask, known, number, one, may) for number, one in enumerate(known.rules)]
+    return page(
+        ask,
+        "Noise rules",
+        tag("p", link("/noise", "Noise"), " of ", tag("b", route), f" in {app}"),
+        alert(problem) if problem is not None else None,
+        table(heads, rows, none="There are none.", caption=f"Noise rules of {route}"),
+        _learn(ask, app, route, await pairs_of(ask, app, route)) if may else None,
+        _add(ask, app, route) if may else None,
+        tag(
+            "p",
+            "Verdicts that were given stay; what is compared from now on is compared by these "
+            "rules, also on pages.",
+            class_="dim",
+        ),
+        here="/replays",
+        status=200 if problem is None else problem.status,
+    )
+
+
+def _row(
+    ask: Ask, known: RouteRules, number: int, one: dict[str, Any], may: bool
+) -> tuple[Child, ...]:
+    remove = form(
+        ask,
+        "/noise/remove",
+        *_named(known.app, known.route),
+        tag("input", type="hidden", name="rule", value=msgspec.json.encode(one).decode()),
+        button="Remove",
+        class_="inline",
+    )
+    return (tag("code", one["path"]), said(one), one.get("note", ""), remove if may else "")
+
+
+def said(one: dict[str, Any]) -> Html:
+    """A rule in words."""
+    more = [one["pattern"]] if one.get("pattern") else []
+    more += [f"{name} {one[name]:g}" for name in ("absolute", "relative") if one.get(name)]
+    return fragment(one.get("kind", "ignore"), " ", tag("code", ", ".join(more)) if more else None)
+
+
+def _named(app: str, route: str) -> tuple[Html, Html]:
+    return (
+        tag("input", type="hidden", name="app", value=app),
+        tag("input", type="hidden", name="route", value=route),
+    )
+
+
+def _learn(ask: Ask, app: str, route: str, pairs: list[Pair]) -> Html:
+    words = "What differs between two replays in which nothing was changed is noise."
+    none = "There are no two completed replays of one exchange of this route without an edit."
+    choices = [
+        tag(
+            "option",
+            f"{clock(one.first_at)} and {clock(one.second_at)} UTC, of {one.exchange_id}",
+            value=f"{one.first} {one.second}",
+        )
+        for one in pairs
+    ]
+    chosen = tag("label", tag("span", "Two replays"), tag("select", *choices, name="replays"))
+    learn = form(ask, "/noise/learn", *_named(app, route), chosen, button="Learn from them")
+    return tag(
+        "section",
+        tag("h2", "Learn"),
+        tag("p", words),
+        learn if pairs else tag("p", none, class_="dim"),
+    )
+
+
+def _add(ask: Ask, app: str, route: str) -> Html:
+    kinds = tag("dl", *(fragment(tag("dt", name), tag("dd", words)) for name, words in _WORDS))
+    return tag(
+        "section",
+        tag("h2", "Write one"),
+        form(
+            ask,
+            "/noise",
+            *_named(app, route),
+            labelled("Where, such as /result/body/id", "path", required=True, wide=True),
+            options("What may differ", "kind", _KINDS),
+            labelled("Pattern (regex)", "pattern"),
+            labelled("Absolute (tolerance)", "absolute"),
+            labelled("Relative (tolerance)", "relative"),
+            labelled("Note", "note"),
+            button="Add it",
+        ),
+        folded(
+            "What the kinds mean",
+            kinds,
+            tag(
+                "p",
+                "Places begin with /result, /processors/NAME, /calls/OPERATION or /start; * stands "
+                "for one step, ** for any number of them.",
+            ),
+        ),
+    )
+
+
+async def do_add_rule(ask: Ask) -> Response:
+    """``POST /noise``: adds a rule, and leads to ``back`` or the rules; else the rules, and why not."""
+    sent = await read_form(ask)
+    return await _changed(ask, sent, lambda old: merged(old, (_rule(sent),)))
+
+
+async def do_remove_rule(ask: Ask) -> Response:
+    """``POST /noise/remove``: and back to the rules. One that is gone already is gone."""
+    sent = await read_form(ask)
+    try:
+        gone = msgspec.json.decode(sent.one("rule"), type=NoiseRule)
+    except msgspec.DecodeError:
+        raise Problem("invalid", "this is no rule", field="rule") from None
+    return await _changed(ask, sent, lambda old: tuple(one for one in old if one != gone))
+
+
+async def do_learn_rules(ask: Ask) -> Response:
+    """``POST /noise/learn``: what the API learns from two replays."""
+    sent = await read_form(ask)
+    try:
+        await learn_noise(Filled(ask, {"replays": sent.one("replays").split()}))
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return await _rules(ask, sent.one("app"), sent.one("route"), problem)
+    return RedirectResponse(rules_at(sent.one("app"), sent.one("route")), 303)
+
+
+async def _changed(ask: Ask, sent: Form, change: Any) -> Response:
+    app, route = sent.one("app"), sent.one("route")
+    try:
+        await change_noise(ask, app, route, change)
+    except Problem as problem:
+        if problem.status == 403:
+            raise
+        return await _rules(ask, app, route, problem)
+    one, other = sent.one("a"), sent.one("b")
+    there = url("/exchanges/{}/compare/{}", one, other) if one and other else rules_at(app, route)
+    replay = sent.one("replay")
+    return RedirectResponse(url("/replays/{}", replay) if replay else there, 303)
+
+
+def _rule(sent: Form) -> NoiseRule:
+    try:
+        sizes = {name: float(sent.one(name) or 0) for name in ("absolute", "relative")}
+        words = {name: sent.one(name) for name in ("path", "kind", "pattern", "note")}
+        return msgspec.convert({**words, **sizes}, NoiseRule)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise Problem("invalid", f"this is no rule: {error}") from None
+
+
+_LOOKED_AT: Final = 200
+_SHOWN: Final = 10
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two replays of one exchange, the older one first; times are in milliseconds."""
+
+    exchange_id: str
+    first: str
+    first_at: int
+    second: str
+    second_at: int
+
+
+async def pairs_of(ask: Ask, app: str, route: str) -> list[Pair]:
+    """Completed replays without an edit: the two newest of each exchange, among the newest."""
+    wanted = ReplayFilters(state="completed")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        rows = await list_replays(scope, wanted, places_of(ask, "exchange:read"), Page(_LOOKED_AT))
+    found: dict[str, list[Row[Any]]] = {}
+    for row in rows:
+        if (row.app, row.route_id) == (app, route) and not loose(row.patch, list):
+            found.setdefault(row.source_exchange_id, []).append(row)
+    pairs = [
+        Pair(source, old.replay_id, old.requested_at, new.replay_id, new.requested_at)
+        for source, (new, old, *_) in ((s, r) for s, r in found.items() if len(r) > 1)
+    ]
+    return pairs[:_SHOWN]
+
+
+_NOTE = "hidden by hand"
+
+
+def noise_way(app: str, route: str) -> Html:
+    """To the rules of a route."""
+    return tag("p", link(rules_at(app, route), "Noise rules of this route"), class_="ways")
+
+
+def hiding(ask: Ask, app: str, one: str, other: str, replay: str = "") -> Beside:
+    """Links beside the differences of two exchanges, for those who may hide them."""
+    if not may_change(ask, app):
+        return lambda root, gap: None
+
+    def way(root: tuple[str, ...], gap: Gap | None) -> Html:
+        place = spell_pointer((*root, *(parse_pointer(gap.path) if gap is not None else ())))
+        there = url("/noise/hide", a=one, b=other, path=place, replay=replay)
+        return link(there, "hide …", class_="hide", aria_label=f"hide {place} from now on")
+
+    return way
+
+
+async def show_hiding(ask: Ask) -> Response:
+    """``GET /noise/hide``: the rules that would hide the difference at ``path`` between ``a`` and
+    ``b``, each with what it would do."""
+    one, other = [await get_exchange(ask, ask.query(name)) for name in ("a", "b")]
+    before, after = exchange_of(one), exchange_of(other)
+    async with ask.server.intake.readers.turn(ask.tenant):
+        [now] = await with_rules(ask.server, ask.tenant, one.app, before, after, [()])
+    root, change = _found(now, ask.query("path"))
+    rules = propose(root, change) if change is not None else (NoiseRule(spell_pointer(root)),)
+    noted = [msgspec.structs.replace(rule, note=_NOTE) for rule in rules]
+    async with ask.server.intake.readers.turn(ask.tenant):
+        then = await with_rules(
+            ask.server, ask.tenant, one.app, before, after, [(rule,) for rule in noted]
+        )
+    return page(
+        ask,
+        "Hide a difference",
+        tag("p", _back(ask), " of ", tag("b", one.route_id), f" in {one.app}"),
+        changes([change]) if change is not None else tag("p", tag("code", ask.query("path"))),
+        tag("p", "It is now ", badge(now.verdict), f", {_left(now)}."),
+        *(
+            _choice(ask, one.app, one.route_id, rule, found, now)
+            for rule, found in zip(noted, then, strict=True)
+        ),
+        tag(
+            "p",
+            "A rule holds for every comparison of this route, wherever the app runs. ",
+            link(rules_at(one.app, one.route_id), "All rules of the route"),
+            class_="dim",
+        ),
+        here="/replays",
+    )
+
+
+def _back(ask: Ask) -> Html:
+    """To where the difference was seen."""
+    pair = url("/exchanges/{}/compare/{}", ask.query("a"), ask.query("b"))
+    replay = ask.query("replay")
+    return link(url("/replays/{}", replay) if replay else pair, "Comparison")
+
+
+def _choice(
+    ask: Ask, app: str, route: str, rule: NoiseRule, then: Comparison, now: Comparison
+) -> Html:
+    hidden = _count(now) - _count(then)
+    fields = {
+        "app": app,
+        "route": route,
+        **{name: ask.query(name) for name in ("a", "b", "replay")},
+        **{name: str(value) for name, value in msgspec.to_builtins(rule).items()},
+        "kind": rule.kind,
+    }
+    return tag(
+        "section",
+        tag("h2", said(msgspec.to_builtins(rule))),
+        tag("p", tag("code", rule.path)),
+        tag("p", "It would be ", badge(then.verdict), f": {hidden} hidden, {_left(then)}."),
+        form(
+            ask,
+            "/noise",
+            *(tag("input", type="hidden", name=name, value=text) for name, text in fields.items()),
+            button="Hide it from now on",
+        ),
+    )
+
+
+def _count(found: Comparison) -> int:
+    counts = found.counts
+    return counts.changed + counts.added + counts.removed
+
+
+def _left(found: Comparison) -> str:
+    number = _count(found)
+    return f"{number:,} {'difference counts' if number == 1 else 'differences count'}"
+
+
+def _found(now: Comparison, path: str) -> tuple[tuple[str, ...], Changed | None]:
+    """Where ``path`` is, and what differs there; all of a processor or a call without that. Raises
+    :class:`Problem` when nothing differs there any more."""
+    for root, change in _differences(now):
+        place = (*root, *parse_pointer(change.path)) if change is not None else root
+        if spell_pointer(place) == path:
+            return root, change
+    raise Problem("not_found", "nothing differs there any more", hint="it may be hidden already")
+
+
+def _differences(now: Comparison) -> Iterator[tuple[tuple[str, ...], Changed | None]]:
+    yield from ((("result",), one) for one in now.result if not one.noise)
+    for processor in now.processors:
+        root = ("processors", processor.processor_id)
+        yield from ((root, one) for one in processor.changes if not one.noise)
+        if processor.state in ("added", "removed") and not processor.noise:
+            yield root, None
+    for call in now.calls:
+        root = ("calls", call.operation)
+        yield from ((root, one) for one in call.changes if not one.noise)
+        if call.state in ("added", "removed") and not call.noise:
+            yield root, None

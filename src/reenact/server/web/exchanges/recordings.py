@@ -1,0 +1,120 @@
+"""Recording pages: captures and recordings of exchanges as rendered by ``reenact view``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from reenact.server.asking import Ask
+from reenact.server.captures.endpoints import CaptureView, find, read_captures
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.history import get_exchange
+from reenact.server.exchanges.recordings import with_recording
+from reenact.server.ports import Server
+from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import size, stamp
+from reenact.server.web.components.forms import Filled
+from reenact.server.web.components.html import Child, fragment, link, tag, url
+from reenact.server.web.components.layout import page
+from reenact.server.web.components.tables import field, filters, pieces, since_until, table, when
+from reenact.store.source import SeekableSource
+from reenact.views.calls import read_steps
+from reenact.views.html.run_page import Window, contents, left_out, run_page, run_policy
+
+__all__ = ["show_recordings", "view_capture", "view_exchange"]
+
+_STEPS: Final = 2_000
+_SIZE: Final = 8 << 20
+
+
+async def show_recordings(ask: Ask) -> Response:
+    """``GET /recordings``: the captures that the filters find, the newest first."""
+    names = ("text", "cursor", "limit")
+    query = {name: ask.query(name) for name in names if ask.query(name)}
+    found = await read_captures(Filled(ask, query={**query, **since_until(ask)}))
+    form = filters(
+        ask,
+        "/recordings",
+        field(ask, "text", "Search", kind="search", hint="name of the run"),
+        when(ask),
+        more=(
+            field(ask, "from", "From (UTC)", kind="datetime-local"),
+            field(ask, "to", "To (UTC)", kind="datetime-local"),
+        ),
+        open_=bool(ask.query("from") or ask.query("to")),
+    )
+    heads = ("Pushed (UTC)", "Run", "Events", "Size", "By", "")
+    none = "No run was pushed like this. Push one: reenact push RUN"
+    listed = table(heads, map(_row, found.items), none=none, caption="Recordings, newest first")
+    return page(ask, "Recordings", form, listed, pieces(ask, found.next), here="/recordings")
+
+
+def _row(one: CaptureView) -> tuple[Child, ...]:
+    return (
+        stamp(one.created_at),
+        link(url("/recordings/{}/view", one.capture_id), one.name or one.capture_id),
+        f"{one.events:,}",
+        size(one.size),
+        one.created_by,
+        fragment(
+            link(
+                url("/api/v1/captures/{}", one.capture_id),
+                "Download",
+                download=f"{one.capture_id}.reenact",
+            ),
+            " ",
+            tag("code", one.content_hash[:18], class_="dim", title=one.content_hash),
+        ),
+    )
+
+
+async def view_capture(ask: Ask) -> Response:
+    """``GET /recordings/{id}/view``: the run of a capture, on a page of its own."""
+    row = await find(ask, ask.path("id"))
+    here, back = url("/recordings/{}/view", row.capture_id), ("/recordings", "Recordings")
+    return await _view(ask, row.digest, row.name or row.capture_id, back, here)
+
+
+async def view_exchange(ask: Ask) -> Response:
+    """``GET /exchanges/{id}/view``: its recording on a page of its own; 404 where it has none."""
+    exchange = exchange_of(await get_exchange(ask, ask.path("id")))
+    if exchange.recording is None:
+        raise Problem("not_found", "this exchange has no recording")
+    back = url("/exchanges/{}", exchange.exchange_id), "Exchange"
+    here = url("/exchanges/{}/view", exchange.exchange_id)
+    return await _view(ask, exchange.recording.digest, exchange.route_id, back, here)
+
+
+async def _view(ask: Ask, digest: str, name: str, back: tuple[str, str], here: str) -> Response:
+    """A page of its own, with its own policy: everything is inside, and nothing is loaded."""
+    first = ask.number("from", 1, least=1)
+    html = await _run_view(ask.server, ask.tenant, digest, name, back=back, here=here, first=first)
+    headers = {"Content-Security-Policy": f"{run_policy()}; frame-ancestors 'none'"}
+    return Response(html.encode("utf-8", "replace"), 200, headers, "text/html; charset=utf-8")
+
+
+async def _run_view(
+    server: Server,
+    tenant: str,
+    digest: str,
+    name: str,
+    *,
+    back: tuple[str, str],
+    here: str,
+    first: int = 1,
+) -> str:
+    """The page that ``reenact view`` makes of a recording, with a way ``back``. A long recording has
+    several, which begin with the event ``first``; ``here`` is the address without that. Raises
+    :class:`Problem`."""
+
+    def read(source: SeekableSource) -> str:
+        window = Window(first=first, steps=_STEPS, size=_SIZE)
+        made = contents(name, source.manifest(), read_steps(source), window=window)
+        links = [(here, "First steps")] if made["left"]["before"] else []
+        if made["left"]["next"] is not None:
+            links.append((f"{here}?from={made['left']['next']}", "Next steps"))
+        return run_page(name, made, back=back, note=left_out(made), links=links)
+
+    async with server.intake.readers.turn(tenant):
+        return await with_recording(server, tenant, digest, read)

@@ -1,0 +1,128 @@
+"""Search filters as page addresses, API bodies and text."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from reenact.server.asking import Ask
+from reenact.server.batches.shapes import Search
+from reenact.server.exchanges.paging import with_replays, yes_or_no
+from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import clock, count, duration
+from reenact.server.web.components.html import url
+from reenact.server.web.components.tables import times_of
+
+__all__ = [
+    "as_search",
+    "filters_said",
+    "from_text",
+    "kept_query",
+    "place_of",
+    "search_in",
+    "search_said",
+    "to_text",
+]
+
+_WORDS: Final = ("app", "environment", "route", "status", "traceId", "correlationId", "text")
+_FLAGS: Final = ("replay", "replayable")
+_CHOSEN: Final[dict[str, dict[Any, str]]] = {
+    "replay": {True: "replays only", False: "originals only", "any": "originals and replays"},
+    "replayable": {True: "replayable only", False: "not replayable only"},
+}
+"""Descriptions of the values of a flag."""
+_SAID: Final = {
+    "replay": "which",
+    "replayable": "which",
+    "traceId": "trace",
+    "correlationId": "correlation",
+    "since": "from",
+    "until": "to",
+    "within": "the last",
+}
+
+
+def search_in(ask: Ask) -> dict[str, Any]:
+    """The search in the address of a page, as the API takes it. Raises :class:`Problem`."""
+    found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
+    flags = {"replay": with_replays(ask), "replayable": yes_or_no(ask, "replayable")}
+    found |= {name: value for name, value in flags.items() if value is not None}
+    return found | times_of(ask)
+
+
+def as_search(found: dict[str, Any]) -> Search:
+    """``found`` as the API reads it. Raises :class:`Problem`."""
+    try:
+        return msgspec.convert(found, Search)
+    except msgspec.ValidationError as error:
+        raise Problem("invalid", f"this is no search: {error}") from None
+
+
+def to_text(search: dict[str, Any]) -> str:
+    """A search for a hidden field."""
+    return msgspec.json.encode(search).decode()
+
+
+def from_text(text: str) -> dict[str, Any]:
+    """What :func:`to_text` made. Raises :class:`Problem`."""
+    try:
+        found = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise Problem("invalid", "this is no search", field="search") from None
+    as_search(found)
+    return found
+
+
+def kept_query(ask: Ask) -> dict[str, str]:
+    """The filters in the address, for another address."""
+    names = (*_WORDS, *_FLAGS, "from", "to", "within")
+    return {name: ask.query(name) for name in names if ask.query(name)}
+
+
+def place_of(search: Search) -> str:
+    """Where the history shows what ``search`` finds."""
+    found: dict[str, Any] = msgspec.to_builtins(search)
+    query = {name: str(found[name]) for name in _WORDS if found.get(name)}
+    query |= {name: _flag(found[name]) for name in _FLAGS if name in found}
+    times = {"from": search.since, "to": search.until}
+    query |= {name: clock(at).replace(" ", "T") for name, at in times.items() if at}
+    return url("/exchanges", **query, within=search.within or "")
+
+
+def _flag(value: bool | str) -> str:
+    """A flag as an address has it."""
+    return value if isinstance(value, str) else "true" if value else "false"
+
+
+def filters_said(search: Search) -> list[tuple[str, str]]:
+    """What it looks for, each with its name."""
+    found: dict[str, Any] = msgspec.to_builtins(search)
+    return [(_SAID.get(name, name), _said(name, value)) for name, value in found.items()]
+
+
+def search_said(search: Search) -> str:
+    """The same in a line."""
+    found: dict[str, Any] = msgspec.to_builtins(search)
+    words = (
+        _said(name, value) if name in _FLAGS else f"{_SAID.get(name, name)} {_said(name, value)}"
+        for name, value in found.items()
+    )
+    return ", ".join(words)
+
+
+def _said(name: str, value: Any) -> str:
+    if name in _CHOSEN:
+        return _CHOSEN[name][value]
+    if name in ("since", "until"):
+        return f"{clock(value)} UTC"
+    if name == "within":
+        return _span(value)
+    return str(value)
+
+
+def _span(milliseconds: int) -> str:
+    for word, length in (("day", 86_400_000), ("hour", 3_600_000)):
+        if milliseconds % length == 0:
+            return count(milliseconds // length, word)
+    return duration(milliseconds)

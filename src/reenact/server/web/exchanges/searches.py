@@ -1,0 +1,175 @@
+"""Saved-search pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.asking import Ask
+from reenact.server.batches import searches
+from reenact.server.batches.shapes import SavedSearch
+from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import stamp
+from reenact.server.web.components.forms import (
+    Filled,
+    confirmed,
+    form,
+    labelled,
+    may_replay,
+    read_form,
+)
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.layout import alert, page
+from reenact.server.web.components.tables import choice, pieces, spans, table
+from reenact.server.web.components.values import facts, folded
+from reenact.server.web.exchanges.search_query import (
+    as_search,
+    filters_said,
+    from_text,
+    place_of,
+    search_in,
+    search_said,
+    to_text,
+)
+
+__all__ = ["do_remove_search", "do_rename_search", "do_save_search", "edit_search", "show_searches"]
+
+
+async def show_searches(ask: Ask) -> Response:
+    """``GET /searches``: by name."""
+    return await _list(ask)
+
+
+async def _list(ask: Ask, problem: Problem | None = None) -> Response:
+    query = {"cursor": ask.query("cursor")} if ask.request.method == "GET" else {}
+    found = await searches.read_searches(Filled(ask, query=query))
+    heads = ("Name", "Finds", "By", "Saved (UTC)", "")
+    none = "There are no saved searches. Search in the history, and save what you looked for."
+    rows = (_row(ask, one) for one in found.items)
+    return page(
+        ask,
+        "Saved searches",
+        alert(problem) if problem is not None else None,
+        table(heads, rows, none=none, caption="Saved searches, by name"),
+        pieces(ask, found.next, ("First", "Next")),
+        here="/exchanges",
+        heading=tag("div", link("/exchanges", "History", class_="button"), class_="actions"),
+        status=200 if problem is None else problem.status,
+    )
+
+
+def _row(ask: Ask, one: SavedSearch) -> tuple[Child, ...]:
+    said = search_said(one.filters)
+    place = place_of(one.filters)
+    return (
+        link(place, one.name, class_="route"),
+        said or "every exchange except replays",
+        one.changed_by,
+        stamp(one.changed_at),
+        _actions(ask, one),
+    )
+
+
+def _actions(ask: Ask, one: SavedSearch) -> Html:
+    replay = link(url("/batches/new", saved=one.name), "Replay all …", class_="button")
+    return tag(
+        "div",
+        replay if may_replay(ask) else None,
+        _changes(ask, one) if _is_own(ask, one) else None,
+        class_="actions",
+    )
+
+
+def _is_own(ask: Ask, one: SavedSearch) -> bool:
+    mine = one.changed_by == (ask.principal.name or ask.principal.id)
+    return mine or ask.may("tenant:admin").allowed
+
+
+def _changes(ask: Ask, one: SavedSearch) -> Html:
+    return fragment(
+        folded(
+            "Rename",
+            form(
+                ask,
+                url("/searches/{}/rename", one.name),
+                labelled("New name", "name", required=True),
+                button="Rename it",
+            ),
+            class_="confirm",
+        ),
+        confirmed(
+            ask, url("/searches/{}/remove", one.name), "Delete", "The exchanges stay as they are."
+        ),
+    )
+
+
+async def edit_search(ask: Ask) -> Response:
+    """``GET /searches/new``: the form to save the search that the address holds."""
+    return _form(ask, search_in(ask))
+
+
+def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> Response:
+    from_address = {name: value for name, value in search.items() if name != "within"}
+    said = filters_said(as_search(from_address))
+    return page(
+        ask,
+        "Save a search",
+        alert(problem) if problem is not None else None,
+        facts(said) if said else tag("p", "Every exchange.", class_="dim"),
+        form(
+            ask,
+            "/searches",
+            tag("input", type="hidden", name="search", value=to_text(from_address)),
+            labelled("Name", "name", required=True),
+            choice(ask, "within", "Exchanges of", spans(ask)),
+            button="Save it",
+            main=True,
+        ),
+        tag(
+            "p",
+            "Everybody in this tenant sees it, and finds what they may read. The last hour, day or "
+            "week is counted back from when it is used.",
+            class_="dim",
+        ),
+        here="/exchanges",
+        status=200 if problem is None else problem.status,
+    )
+
+
+async def do_save_search(ask: Ask) -> Response:
+    """``POST /searches``: saves it and leads to the list; else the form, and why not."""
+    sent = await read_form(ask)
+    search, within = from_text(sent.one("search")), sent.one("within")
+    if within.isascii() and within.isdigit():
+        search["within"] = int(within)
+    try:
+        await searches.put_search(Filled(ask, search, path={"name": sent.one("name")}))
+    except Problem as problem:
+        if problem.status == 403:
+            raise
+        return _form(ask, search, problem)
+    return RedirectResponse("/searches", 303)
+
+
+async def do_rename_search(ask: Ask) -> Response:
+    """``POST /searches/{name}/rename``: and back to the list."""
+    name = (await read_form(ask)).one("name")
+    try:
+        await searches.rename(ask, name)
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return await _list(ask, problem)
+    return RedirectResponse("/searches", 303)
+
+
+async def do_remove_search(ask: Ask) -> Response:
+    """``POST /searches/{name}/remove``: and back to the list."""
+    try:
+        await searches.remove(ask)
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return await _list(ask, problem)
+    return RedirectResponse("/searches", 303)

@@ -1,0 +1,270 @@
+"""Timeline of an exchange as HTML: one row per step or call, with its details."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from reenact.errors import ReenactError
+from reenact.exchange.document import to_document
+from reenact.exchange.model import Change, Exchange, Processor
+from reenact.exchange.patch import Op, apply
+from reenact.server.exchanges.shapes import ExchangeView
+from reenact.server.web.components.diff import changes, side_by_side
+from reenact.server.web.components.formatting import badge, count, duration
+from reenact.server.web.components.html import Child, Html, fragment, tag
+from reenact.server.web.components.tables import Part
+from reenact.server.web.components.values import folded, value, wrong
+from reenact.server.web.exchanges.calls import Told, spoken
+from reenact.server.web.exchanges.conversation import called
+
+__all__ = [
+    "Entry",
+    "Passage",
+    "bar",
+    "entries",
+    "happening",
+    "passages",
+]
+
+
+def happening(found: ExchangeView, told: Sequence[Told], part: Part) -> tuple[Html, list[Told]]:
+    """Return a part of the timeline, and the calls in it."""
+    rows = [*entries(found, told)]
+    if not rows:
+        return tag("p", "It has no steps, and made no calls.", class_="dim"), []
+    shown, drawn = part.of(rows, partial(_row, found=found, documents=passages(found)))
+    timeline = fragment(
+        tag("p", _counted(found, told), class_="dim"),
+        tag("div", *drawn, class_="timeline", id=part.name) if drawn else None,
+        part.links(len(drawn), len(rows), "row"),
+    )
+    return timeline, [one.told for one in shown if one.told is not None]
+
+
+def _counted(found: ExchangeView, told: Sequence[Told]) -> str:
+    counts = ((len(found.processors), "step"), (len(told), "outbound call"))
+    return ", ".join(count(number, noun) for number, noun in counts if number)
+
+
+def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Html:
+    if entry.processor is not None:
+        one = entry.processor
+        name = fragment(tag("b", one.processor_id), " ", tag("span", _kind(one), class_="dim"))
+        state = badge(one.status) if one.status != "completed" else None
+        inside, tone = [*_step(entry, documents)], str(one.status)
+    else:
+        assert entry.told is not None  # a row is one or the other
+        call = entry.told.call
+        name = fragment(tag("span", call.type, class_="dim"), " ", called(entry.told))
+        state = _state(entry.told)
+        inside, tone = [*_call(entry.told)], f"call {_known(call.type)}"
+    head = fragment(
+        tag("span", name, " ", state, class_="name"),
+        bar(entry, found.duration, tone),
+        tag("span", _length(entry), class_="number"),
+    )
+    return folded(head, *inside, class_=f"row depth-{entry.depth}")
+
+
+def _state(told: Told) -> Html | None:
+    call = told.call
+    if call.refused is True:
+        return badge("refused")
+    if call.error:
+        return badge("failed")
+    return badge("asked otherwise", tone="warn") if call.asked is not msgspec.UNSET else None
+
+
+def _length(entry: Entry) -> str:
+    """Calls are timed in whole milliseconds, processors more closely."""
+    if entry.told is not None and entry.told.served:
+        return "recorded"
+    if entry.processor is None and entry.length < 1:
+        return "< 1 ms" if entry.start is not None else ""
+    return duration(entry.length)
+
+
+def _known(kind: str) -> str:
+    return kind if kind in ("llm", "tool", "network", "process", "mcp") else "other"
+
+
+def _kind(one: Any) -> str:
+    said = [] if one.kind == "step" else [one.kind]
+    if one.iteration is not None:
+        said.append(f"round {one.iteration + 1}")
+    if one.branch:
+        said.append(f"→ {one.branch}")
+    return " ".join(said)
+
+
+def _label(words: str) -> Html:
+    return tag("h3", words, class_="label")
+
+
+def _step(entry: Entry, documents: dict[int, Passage]) -> Iterator[Child]:
+    one = entry.processor
+    if one is None:
+        return
+    yield wrong(one.error)
+    if one.changes:
+        yield _label(f"Changed {count(len(one.changes), 'place')}")
+        yield changes(one.changes)
+    if one.seq in documents:
+        passage = documents[one.seq]
+        both = side_by_side(passage.before, passage.after, caption="Payload before and after")
+        yield folded("Payload before and after", both)
+    for name, item in (("Given", one.input), ("Gave", one.output)):
+        if item is not msgspec.UNSET:
+            yield _label(name)
+            yield value(item)
+    if not one.changes and one.input is msgspec.UNSET and one.output is msgspec.UNSET:
+        yield tag("p", "It changed nothing.", class_="dim")
+
+
+def _call(told: Told) -> Iterator[Child]:
+    call = told.call
+    otherwise = call.asked is not msgspec.UNSET
+    if call.refused is True:
+        yield tag("p", "It is not in the recording, and got no answer.", class_="wrong")
+    elif told.served:
+        yield tag("p", _from_recording(told), class_="dim")
+    if otherwise:
+        yield _label("Asked in this replay")
+        yield spoken(call.asked)
+    request = "Recorded request that was answered" if otherwise else "Request"
+    for name, item in ((request, call.request), ("Answer", call.response), ("Error", call.error)):
+        if item is not None:
+            yield _label(name)
+            yield spoken(item)
+
+
+def _from_recording(told: Told) -> str:
+    by = told.call.answered_by
+    which = f", of event {by}" if by is not msgspec.UNSET else ""
+    took = duration(told.ended - told.began)
+    return f"It was served from the recording{which}; there it took {took}."
+
+
+_DEEPEST: Final = 8
+_WIDE: Final = 1_000
+_SLACK: Final = 5.0
+"""Milliseconds: clocks of steps and calls are rounded."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One row: a processor, or a call. ``start`` and ``length`` are in milliseconds from the start of
+    the exchange; ``start`` is None where nobody knows."""
+
+    depth: int
+    processor: Processor | None
+    told: Told | None
+    start: float | None
+    length: float
+
+
+def entries(exchange: Exchange, calls: Sequence[Told]) -> Iterator[Entry]:
+    """From the outside in: a processor, its calls and the processors in it as they began, and what
+    follows."""
+    owned: dict[int, list[Told]] = {}
+    for told in calls:
+        owned.setdefault(told.call.processor_seq, []).append(told)
+    inside: dict[int, list[Processor]] = {}
+    known = {one.seq for one in exchange.processors}
+    for processor in exchange.processors:
+        parent = processor.parent_seq if processor.parent_seq in known else 0
+        inside.setdefault(parent, []).append(processor)
+    waiting: list[tuple[int, Processor | Told]] = _next(0, 0, inside, owned)
+    seen: set[int] = set()
+    while waiting:
+        depth, one = waiting.pop()
+        yield _entry(exchange, depth, one)
+        if isinstance(one, Processor) and one.seq not in seen:
+            seen.add(one.seq)
+            waiting += _next(one.seq, depth + 1, inside, owned)
+
+
+def _next(
+    seq: int, depth: int, inside: dict[int, list[Processor]], owned: dict[int, list[Told]]
+) -> list[tuple[int, Processor | Told]]:
+    """What is in a processor, the last first."""
+    found: list[Processor | Told] = [*inside.pop(seq, ()), *owned.pop(seq, ())]
+    served = any(isinstance(one, Told) and one.served for one in found)
+    found.sort(key=_place if served else _moment, reverse=True)
+    return [(min(depth, _DEEPEST), one) for one in found]
+
+
+def _place(one: Processor | Told) -> tuple[int, int]:
+    """By calls, where they have no time: a processor stands where the first of its calls would."""
+    if isinstance(one, Processor):
+        return one.first_call, one.seq
+    return one.call.position, sys.maxsize
+
+
+def _moment(one: Processor | Told) -> tuple[int, int]:
+    """What has no time, such as a call that was refused, comes last."""
+    if isinstance(one, Processor):
+        return one.started_at or sys.maxsize, one.seq
+    return one.began or sys.maxsize, one.call.seq
+
+
+def _entry(exchange: Exchange, depth: int, one: Processor | Told) -> Entry:
+    if isinstance(one, Processor):
+        start = float(one.started_at - exchange.started_at) if one.started_at else None
+        return Entry(depth, one, None, start, one.duration)
+    if one.served or not one.began:  # it took no time of its own, or nobody knows
+        return Entry(depth, None, one, None, 0.0)
+    start = float(one.began - exchange.started_at)
+    return Entry(depth, None, one, start, float(one.ended - one.began))
+
+
+def bar(entry: Entry, whole: float, tone: str) -> Html:
+    """Its place in the whole, drawn. What lies outside of it is left out."""
+    inside: Html | None = None
+    if entry.start is not None and whole > 0 and entry.start <= whole + _SLACK:
+        start = max(0.0, min(entry.start / whole, 1.0))
+        length = max(0.004, min(entry.length / whole, 1.0 - start))
+        x, width = min(start, 0.996) * _WIDE, length * _WIDE
+        inside = tag("rect", x=f"{x:.1f}", y=0, width=f"{width:.1f}", height=10, rx=2, class_=tone)
+    return tag(
+        "svg",
+        inside,
+        viewBox=f"0 0 {_WIDE} 10",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+        class_="bar",
+    )
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """The documents before and after a processor."""
+
+    before: Any
+    after: Any
+
+
+def passages(exchange: Exchange) -> dict[int, Passage]:
+    """By the seq of the processor, for those that changed the payload. What does not fit what was
+    there before is left out, and so is all that follows: it would be a guess."""
+    around = {one.parent_seq for one in exchange.processors}
+    found: dict[int, Passage] = {}
+    try:
+        document = to_document(exchange.start)
+        for one in exchange.processors:
+            if one.changes and one.seq not in around:
+                after = apply(document, [_op(change) for change in one.changes])
+                found[one.seq] = Passage(document, after)
+                document = after
+    except ReenactError:
+        return found
+    return found
+
+
+def _op(change: Change) -> Op:
+    if change.op == "remove":
+        return Op(op="remove", path=change.path)
+    return Op(op=change.op, path=change.path, value=change.after)

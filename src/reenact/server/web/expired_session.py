@@ -1,0 +1,204 @@
+"""Sign-in after a session has expired, without losing a submitted form.
+
+The sign-in page carries the fields of the form. After sign-in the user gets them back and can submit them
+again; Reenact never submits them automatically. A form from a different site is discarded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from reenact.server.asking import Ask
+from reenact.server.people.authenticating import authenticate, by_session
+from reenact.server.people.csrf import check_site
+from reenact.server.people.sessions import set_cookie
+from reenact.server.people.signing_in import sign_in
+from reenact.server.ports import Server
+from reenact.server.problems import Problem
+from reenact.server.web.components.forms import Form, read_form
+from reenact.server.web.components.html import Child, Html, fragment, link, tag
+from reenact.server.web.components.layout import alert, bare, csrf, page
+from reenact.server.web.components.values import block, facts, folded
+from reenact.server.web.sign_in import issuer_of, who
+
+__all__ = [
+    "MOST",
+    "Kept",
+    "carried",
+    "carry",
+    "do_again",
+    "form_again",
+    "keep",
+    "once_more",
+    "shown",
+    "sign_in_again",
+]
+
+MOST: Final = 1 << 20
+"""Bytes of a form that is kept. Anybody can send one."""
+_FIELDS: Final = 2_000
+_SHOWN: Final = 100
+_LONG: Final = 80
+_ACTION: Final = re.compile(r"/(?![/\\])[A-Za-z0-9/%._~:@!$&'()*+,;=-]{1,1000}")
+"""A place of this server, without a query."""
+_REPLAY: Final = re.compile(r"(/exchanges/[^/]+/replay)(?:/preview)?")
+_SECRET: Final = "csrf"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A form that was sent: where to, and what."""
+
+    action: str
+    fields: tuple[tuple[str, str], ...]
+
+
+async def keep(server: Server, request: Request) -> Kept | None:
+    """What was sent; None when it is another site's, too large, or no form."""
+    action = request.scope.get("raw_path", b"").decode("ascii", "replace")
+    if not _ACTION.fullmatch(action):
+        return None
+    try:
+        check_site(request)
+        form = await read_form(Ask(request, server, None), MOST)
+    except Problem:
+        return None
+    return Kept(action, tuple(pair for pair in form.pairs if pair[0] != _SECRET))
+
+
+def carry(kept: Kept) -> Html:
+    """Fields for a form that is sent on the way."""
+    return fragment(
+        tag("input", type="hidden", name="kept-action", value=kept.action),
+        tag("input", type="hidden", name="kept-fields", value=urlencode(kept.fields)),
+    )
+
+
+def carried(form: Form) -> Kept | None:
+    """What :func:`carry` has put into ``form``; None where it has not."""
+    action, text = form.one("kept-action"), form.one("kept-fields")
+    if not _ACTION.fullmatch(action):
+        return None
+    try:
+        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
+    except ValueError:
+        return None
+    return Kept(action, tuple(pair for pair in fields if pair[0] != _SECRET))
+
+
+def shown(kept: Kept) -> Html:
+    """What was typed, for people."""
+    rows: list[tuple[str, Child]] = [
+        (name, _text(said)) for name, said in kept.fields if said and name != "once"
+    ]
+    return folded("What you sent", facts(rows[:_SHOWN]))
+
+
+def _text(said: str) -> Html:
+    """As it was typed."""
+    return block(said) if "\n" in said or len(said) > _LONG else tag("code", said)
+
+
+def once_more(ask: Ask, kept: Kept) -> Response:
+    """To somebody who is known again: on with it."""
+    replay = _REPLAY.fullmatch(kept.action)
+    words = "You are signed in, and nothing was sent yet."
+    return page(
+        ask,
+        "Where you were",
+        tag("p", words, role="status"),
+        form_again(ask, kept, "Back to the form" if replay else "Send it now"),
+        shown(kept),
+    )
+
+
+def form_again(ask: Ask, kept: Kept, button: str) -> Html:
+    """The same form with the token of this session. That of a replay is only looked at."""
+    replay = _REPLAY.fullmatch(kept.action)
+    return tag(
+        "form",
+        csrf(ask),
+        *(tag("input", type="hidden", name=name, value=said) for name, said in kept.fields),
+        tag("button", button, class_="main"),
+        method="post",
+        action=f"{replay[1]}/preview" if replay else kept.action,
+        data_goes_on="yes" if replay else None,
+    )
+
+
+_MOST: Final = 4 * MOST
+"""A form inside a form is longer than it was."""
+
+
+def sign_in_again(
+    ask: Ask, kept: Kept, problem: Problem | None = None, email: str = ""
+) -> Response:
+    """The answer to a form whose session has ended. It holds what was sent."""
+    form = tag(
+        "form",
+        carry(kept),
+        who(email, problem),
+        tag("button", "Sign in", class_="main"),
+        method="post",
+        action="/again",
+    )
+    headers = {}
+    if problem is not None and problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
+    return bare(
+        "Your session has ended",
+        tag("p", "Nothing was done. Sign in, and you get back what you typed.", role="status"),
+        alert(problem) if problem is not None else None,
+        form,
+        _elsewhere(ask, kept),
+        shown(kept),
+        status=401 if problem is None else problem.status,
+        headers=headers,
+    )
+
+
+def _elsewhere(ask: Ask, kept: Kept) -> Html | None:
+    """With the OpenID provider, where there is one: that leads away, and so it is another window."""
+    issuer = issuer_of(ask)
+    if not issuer:
+        return None
+    return tag(
+        "form",
+        carry(kept),
+        tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer}", target="_blank"), "."),
+        tag("p", "Then come back to this page: ", tag("button", "Go on")),
+        method="post",
+        action="/again",
+    )
+
+
+async def do_again(ask: Ask) -> Response:
+    """``POST /again``: signs in, or finds that one has signed in elsewhere, and gives back what was
+    kept. It does nothing else."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    kept = carried(form)
+    if kept is None:
+        raise Problem("malformed", "there is nothing to go on with")
+    try:
+        return await _known(ask, form, kept)
+    except Problem as problem:
+        asked = "email" in dict(form.pairs)
+        return sign_in_again(ask, kept, problem if asked else None, form.one("email"))
+
+
+async def _known(ask: Ask, form: Form, kept: Kept) -> Response:
+    server, request = ask.server, ask.request
+    if not form.one("email"):
+        return once_more(Ask(request, server, await authenticate(server, request)), kept)
+    email, password, tenant = (form.one(name) for name in ("email", "password", "tenant"))
+    found = await sign_in(server, request, email, password, tenant)
+    principal = await by_session(server, request, found.opened.secret)
+    response = once_more(Ask(request, server, principal), kept)
+    set_cookie(request, response, found.opened.secret)
+    return response

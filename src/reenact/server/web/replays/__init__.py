@@ -1,0 +1,1 @@
+"""Pages about replays: form, preview, progress, result and batches."""

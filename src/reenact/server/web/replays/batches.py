@@ -1,0 +1,407 @@
+"""Batch pages: list, form, plan, progress and results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.access import Permission, Place, replay_permission
+from reenact.server.asking import Ask
+from reenact.server.batches.confirming import cancel_batch, confirm_batch
+from reenact.server.batches.planning import plan_batch
+from reenact.server.batches.reading import (
+    ITEM_FILTERS,
+    read_batch,
+    read_batches,
+    read_causes,
+    read_items,
+)
+from reenact.server.batches.searches import read_search
+from reenact.server.batches.shapes import BatchAsked, BatchView, ItemView
+from reenact.server.batches.sizing import standing_at
+from reenact.server.exchanges.rights import check_reason
+from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import badge, count, environment, judged, stamp, whole
+from reenact.server.web.components.forms import (
+    Filled,
+    Form,
+    confirmed,
+    denial,
+    form,
+    labelled,
+    may_replay,
+    missing,
+    read_form,
+)
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.layout import alert, page
+from reenact.server.web.components.lookups import kinds_of
+from reenact.server.web.components.tables import choice, pieces, table
+from reenact.server.web.components.values import facts
+from reenact.server.web.exchanges.search_query import (
+    as_search,
+    filters_said,
+    from_text,
+    place_of,
+    search_in,
+    search_said,
+    to_text,
+)
+from reenact.server.web.replays.batch_view import (
+    batch_state,
+    causes_of,
+    doubts,
+    plan_of,
+    progress_of,
+    verdicts,
+)
+
+__all__ = [
+    "do_cancel_batch",
+    "do_confirm_batch",
+    "do_plan_batch",
+    "edit_batch",
+    "show_batch",
+    "show_batches",
+]
+
+_SHORT: Final = 8
+_SENTENCE: Final = 120
+
+
+async def show_batches(ask: Ask) -> Response:
+    """The list."""
+    found = await read_batches(ask)
+    heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
+    none = "There are no batches. Search in the history, and replay all that is found."
+    listed = table(
+        heads,
+        map(_row, found.items),
+        none=none,
+        caption="Batches, newest first",
+        brief=True,
+    )
+    return page(
+        ask,
+        "Batches",
+        listed,
+        pieces(ask, found.next),
+        here="/batches",
+        heading=tag("div", link("/searches", "Saved searches", class_="button"), class_="actions"),
+    )
+
+
+def _row(one: BatchView) -> tuple[Child, ...]:
+    return (
+        stamp(one.created_at),
+        link(url("/batches/{}", one.batch_id), _named(one), class_="route"),
+        batch_state(one),
+        f"{one.plan.replayable:,} of {one.plan.exchanges:,}",
+        verdicts(one.progress) if one.progress.verdicts else "",
+        whole(one.confirmed_by or one.requested_by),
+        one.reason,
+    )
+
+
+def _named(one: BatchView) -> str:
+    """By the saved search, or by what was looked for."""
+    words = search_said(one.search) if one.search is not None else ""
+    return one.saved or words or one.batch_id
+
+
+async def show_batch(ask: Ask) -> Response:
+    """A plan, or how far it is."""
+    return await _batch(ask)
+
+
+async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
+    found = await read_batch(ask)
+    over = found.state in ("completed", "cancelled")
+    live = found.state in ("running", "cancelling")
+    items = await read_items(Filled(ask, query=_item_query(ask)))
+    return page(
+        ask,
+        f"Batch: {_named(found)}",
+        alert(problem) if problem is not None else None,
+        *(_actions(ask, found, over, await _refusal(ask, found)) if may_replay(ask) else ()),
+        tag(
+            "div",
+            tag("div", progress_of(found), data_part="progress") if found.confirmed_at else None,
+            tag("p", role="status", id="live", class_="dim"),
+            class_="progress",
+            data_events=url("/api/v1/batches/{}/events", found.batch_id) if live else None,
+            data_state=found.state if live else None,
+            data_known=_known(found) if live else None,
+        ),
+        tag(
+            "div",
+            causes_of(found.batch_id, (await read_causes(_plainly(ask))).items),
+            data_part="causes",
+        )
+        if found.confirmed_at
+        else None,
+        plan_of(found),
+        tag(
+            "section",
+            tag("h2", "Exchanges"),
+            _only(ask, found),
+            tag(
+                "div",
+                _items(items.items, await kinds_of(ask)),
+                pieces(ask, items.next, ("First", "Next")),
+                data_part="items",
+            ),
+        ),
+        here="/batches",
+        heading=fragment(batch_state(found), _ways(ask, found)),
+        status=200 if problem is None else problem.status,
+        head=(tag("noscript", tag("meta", http_equiv="refresh", content="2")),) if live else (),
+    )
+
+
+def _ways(ask: Ask, found: BatchView) -> Html | None:
+    """To what was looked for, and to a new plan of it."""
+    if found.search is None:
+        return None
+    here = place_of(found.search)
+    again = url("/batches/new", saved=found.saved) if found.saved else _again(here)
+    return tag(
+        "div",
+        link(here, "In the history", class_="button"),
+        link(again, "Plan it again …", class_="button") if may_replay(ask) else None,
+        class_="actions",
+    )
+
+
+def _again(place: str) -> str:
+    return "?".join(filter(None, ("/batches/new", place.partition("?")[2])))
+
+
+def _only(ask: Ask, found: BatchView) -> Html | None:
+    """Which of them are shown, and the way to all."""
+    said = _item_query(ask)
+    verdict, cause = said.get("verdict", ""), said.get("cause", "")
+    if not verdict and not cause:
+        return None
+    every = link(url("/batches/{}", found.batch_id), "Show all")
+    which = (badge(verdict) if verdict else None, f" {cause}" if cause else None)
+    return tag("p", "Only ", *which, ". ", every)
+
+
+def _known(found: BatchView) -> str:
+    """What this page tells, as ``live.js`` writes it down: news is what differs from it."""
+    now = found.progress
+    counts = (now.waiting, now.asked, now.ended, now.refused, now.skipped, now.cancelled)
+    return " ".join((found.state, found.hindered, *map(str, counts)))
+
+
+def _item_query(ask: Ask) -> dict[str, str]:
+    if ask.request.method != "GET":
+        return {}
+    return {name: ask.query(name) for name in ("cursor", "limit", *ITEM_FILTERS)}
+
+
+def _plainly(ask: Ask) -> Ask:
+    """The same question without what the list of exchanges is asked."""
+    return Filled(ask, query={})
+
+
+async def _refusal(ask: Ask, found: BatchView) -> Html | None:
+    """Explain why the user can confirm no part of a plan; None when they can."""
+    if found.state != "planned":
+        return None
+    places = list({Place(one.environment, one.app): None for one in found.plan.groups})
+    first: Html | None = None
+    async with ask.server.database.reading(ask.tenant) as scope:
+        for place in places:
+            standing = await standing_at(ask, scope, place, found.boundaries, found.reason)
+            if standing.refused is None:
+                return None
+            live: list[Permission] = [] if found.boundaries == "recorded" else ["replay:live"]
+            lacking = missing(ask, [replay_permission(standing.kind), *live], place)
+            denied = standing.refused.status == 403 and bool(lacking)
+            why = denial(ask, lacking, place) if denied else alert(standing.refused)
+            first = first or why
+    return first
+
+
+def _actions(ask: Ask, found: BatchView, over: bool, refusal: Html | None) -> Iterator[Html]:
+    if found.state == "planned":
+        number = count(found.plan.replayable, "exchange")
+        refused = doubts(found)
+        if refused is not None:
+            yield refused
+        if refusal is not None:
+            yield refusal
+        yield tag(
+            "div",
+            form(
+                ask,
+                url("/batches/{}/confirm", found.batch_id),
+                button=f"Replay {number}",
+                main=True,
+                disabled=refusal is not None,
+            ),
+            confirmed(
+                ask, url("/batches/{}/cancel", found.batch_id), "Drop the plan", "It is gone then."
+            ),
+            class_="actions",
+        )
+    elif not over:
+        warning = "What waits is not tried any more; replays under way are told to end."
+        yield confirmed(ask, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
+
+
+def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
+    heads = ("№", "Exchange", "Id", "App", "Environment", "State", "Outcome", "Verdict")
+    rows: list[tuple[Child, ...]] = [
+        (
+            tag("span", f"{one.position:,}", class_="dim"),
+            link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
+            tag("code", _end(one.exchange_id), title=one.exchange_id, class_="whole"),
+            whole(one.app),
+            environment(one.environment, kinds.get(one.environment, "production")),
+            badge(one.state),
+            fragment(
+                link(url("/replays/{}", one.replay_id), one.outcome or "replay")
+                if one.replay_id
+                else None,
+                tag("span", f" {_why(one)}", class_="dim", title=one.code) if one.code else None,
+            ),
+            judged(one.verdict, one.cause, one.ending, one.http_status),
+        )
+        for one in items
+    ]
+    return table(heads, rows, none="None.", caption="Exchanges of this batch", brief=True)
+
+
+def _why(one: ItemView) -> str:
+    """In a sentence where there is one."""
+    return one.message[:_SENTENCE] or one.code.replace("_", " ")
+
+
+def _end(exchange_id: str) -> str:
+    """The part in which ids differ from each other."""
+    return exchange_id if len(exchange_id) <= _SHORT else f"…{exchange_id[-_SHORT:]}"
+
+
+async def do_confirm_batch(ask: Ask) -> Response:
+    """From now on it runs."""
+    try:
+        found = await confirm_batch(ask)
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return await _batch(ask, problem)
+    return RedirectResponse(url("/batches/{}", found.batch_id), 303)
+
+
+async def do_cancel_batch(ask: Ask) -> Response:
+    """What waits is not tried."""
+    found = await cancel_batch(ask)
+    return RedirectResponse(url("/batches/{}", found.batch_id), 303)
+
+
+_MODES: Final = (
+    ("recorded", "recorded"),
+    ("recorded_then_live", "recorded, then live"),
+    ("live", "live"),
+)
+_VARIABLES: Final = (("current", "current values"), ("recorded", "recorded values"))
+_REVISIONS: Final = (("current", "as it is now"), ("same", "only if it is as it was"))
+_UNSAID: Final = BatchAsked()
+
+
+async def edit_batch(ask: Ask) -> Response:
+    """The form: what is to be replayed is the search that the address holds, or names."""
+    saved = ask.query("saved")
+    return _form(ask, await _saved_search(ask, saved) if saved else search_in(ask), saved=saved)
+
+
+async def _saved_search(ask: Ask, saved: str) -> dict[str, Any]:
+    found = await read_search(Filled(ask, path={"name": saved}))
+    search: dict[str, Any] = msgspec.to_builtins(found.filters)
+    return search
+
+
+def _form(
+    ask: Ask,
+    search: dict[str, Any],
+    problem: Problem | None = None,
+    *,
+    saved: str = "",
+    sent: Form | None = None,
+) -> Response:
+    """``sent`` is what was in it when it was sent."""
+    said = filters_said(as_search(search))
+    name, value = ("saved", saved) if saved else ("search", to_text(search))
+    typed = Filled(ask, query=dict(sent.pairs) if sent is not None else {})
+    return page(
+        ask,
+        "Replay many",
+        alert(problem) if problem is not None else None,
+        tag("p", f"All exchanges of {saved or 'this search'}, 10,000 at most:"),
+        facts(said) if said else tag("p", "every exchange that is no replay", class_="wrong"),
+        form(
+            ask,
+            "/batches",
+            tag("input", type="hidden", name=name, value=value),
+            _fields(typed),
+            button="Plan it",
+            main=True,
+        ),
+        tag("p", "This counts what would be replayed, and replays nothing yet.", class_="dim"),
+        here="/batches",
+        status=200 if problem is None else problem.status,
+    )
+
+
+def _fields(typed: Ask) -> Html:
+    def field(label: str, name: str, **more: Any) -> Html:
+        return labelled(label, name, value=typed.query(name), **more)
+
+    at_a_time, a_minute = str(_UNSAID.concurrency), str(_UNSAID.per_minute)
+    return fragment(
+        choice(typed, "boundaries", "Outbound calls", _MODES),
+        choice(typed, "environmentVariables", "Environment variables", _VARIABLES),
+        choice(typed, "revision", "Code", _REVISIONS),
+        field("Environment", "environment", hint="where each came from"),
+        field("At a time, per agent", "concurrency", kind="number", hint=at_a_time),
+        field("A minute, per agent", "perMinute", kind="number", hint=a_minute),
+        field("Reason (required in production and for live calls)", "reason", wide=True),
+    )
+
+
+async def do_plan_batch(ask: Ask) -> Response:
+    """On to the plan, or the form again."""
+    sent = await read_form(ask)
+    saved = sent.one("saved")
+    search = await _saved_search(ask, saved) if saved else from_text(sent.one("search"))
+    which: dict[str, Any] = {"saved": saved} if saved else {"search": search}
+    wanted = _wanted(sent)
+    try:
+        live, reason = str(wanted.get("boundaries", "recorded")), str(wanted.get("reason", ""))
+        check_reason(
+            "non-production", live, reason
+        )  # the plan checks the kinds of the environments
+        answer = await plan_batch(Filled(ask, {**which, **wanted}))
+    except Problem as problem:
+        if problem.status in (403, 404):
+            raise
+        return _form(ask, search, problem, saved=saved, sent=sent)
+    made = msgspec.json.decode(answer.body, type=BatchView)
+    return RedirectResponse(url("/batches/{}", made.batch_id), 303)
+
+
+def _wanted(sent: Form) -> dict[str, Any]:
+    words = ("boundaries", "environmentVariables", "revision", "environment", "reason")
+    found: dict[str, Any] = {name: sent.one(name) for name in words if sent.one(name)}
+    for name in ("concurrency", "perMinute"):
+        text = sent.one(name)
+        if text:
+            number = text.isascii() and text.isdigit() and len(text) < 9
+            found[name] = int(text) if number else text
+    return found

@@ -1,0 +1,477 @@
+"""Replay form: edit the payload, preview the replay, and submit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+from starlette.responses import RedirectResponse, Response
+
+from reenact.exchange.model import BOUNDARIES, ENVIRONMENT_VARIABLES, Exchange, Payload
+from reenact.server.access import has_anywhere
+from reenact.server.agents.listing import AgentView, read_agents
+from reenact.server.asking import Ask
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.history import get_exchange
+from reenact.server.exchanges.replays import read_replay
+from reenact.server.exchanges.requesting import request_replay
+from reenact.server.exchanges.shapes import ReplayView
+from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import environment, stamp
+from reenact.server.web.components.forms import (
+    Filled,
+    Form,
+    is_key,
+    new_key,
+    read_form,
+    replay_of,
+    was_sent,
+)
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, textarea, url
+from reenact.server.web.components.layout import alert, csrf, page
+from reenact.server.web.components.lookups import kinds_of
+from reenact.server.web.exchanges.calls import tell
+from reenact.server.web.replays.draft import (
+    TYPES,
+    Draft,
+    Mistake,
+    draft_of,
+    payload_of,
+    place_in,
+    read_draft,
+    sections_of,
+)
+from reenact.server.web.replays.plan import Outlook, look_ahead, panel
+
+__all__ = [
+    "Options",
+    "check_replay",
+    "do_replay",
+    "edit_replay",
+    "editor",
+    "preview_replay",
+    "read_options",
+]
+
+_AGAIN: Final = "Sending it again as it was makes no second replay."
+_OTHERWISE: Final = (
+    "Something else is in it now, and nothing was done. Press Replay once more, and what is in it "
+    "becomes a replay of its own."
+)
+
+
+class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
+    """What is on the form."""
+
+    row: Row[Any]
+    exchange: Exchange
+    draft: Draft
+    options: Options
+    made: Payload | None
+    mistakes: tuple[Mistake, ...]
+    key: str
+
+    def body(self) -> dict[str, Any]:
+        """What the API would be sent."""
+        options = self.options
+        edit = {} if self.made is None else sections_of(self.exchange.start, self.made)
+        return {
+            **edit,
+            "target": {"agentId": options.agent} if options.agent else {},
+            "boundaries": options.boundaries,
+            "strict": options.strict,
+            "environmentVariables": options.variables,
+            "revision": options.revision,
+            "reason": options.reason,
+        }
+
+
+async def edit_replay(ask: Ask) -> Response:
+    """``GET …/{id}/replay``: the form, with what was recorded in it, or what the replay ``like`` was
+    given. The address has its key."""
+    key, like = ask.query("form"), ask.query("like")
+    row = await get_exchange(ask, ask.path("id"))
+    if not is_key(key):
+        there = url("/exchanges/{}/replay", row.exchange_id, like=like, form=new_key(ask))
+        return RedirectResponse(there, 303)
+    exchange = exchange_of(row)
+    start, options = exchange.start, Options()
+    if like:
+        start, options = await _as_before(ask, exchange, like)
+    draft = draft_of(start)
+    made, mistakes = payload_of(draft, exchange.start)
+    sheet = _Sheet(
+        row=row,
+        exchange=exchange,
+        draft=draft,
+        options=options,
+        made=made,
+        mistakes=mistakes,
+        key=key,
+    )
+    return await _show(ask, sheet)
+
+
+async def _as_before(ask: Ask, exchange: Exchange, like: str) -> tuple[Payload, Options]:
+    """What the replay ``like`` of ``exchange`` was given, and how it ran. Raises :class:`Problem`."""
+    before = await read_replay(Filled(ask, path={"id": like}))
+    if before.source_exchange_id != exchange.exchange_id or not before.exchange_id:
+        raise Problem("not_found", "this exchange has no such replay")
+    ran = exchange_of(await get_exchange(ask, before.exchange_id))
+    options = Options(
+        boundaries=before.boundaries,
+        strict=before.strict,
+        variables=before.environment_variables,
+        revision=before.revision,
+        reason=before.reason,
+    )
+    return ran.start, options
+
+
+async def preview_replay(ask: Ask) -> Response:
+    """``POST …/{id}/replay/preview``: the form as it was sent, with what it would do."""
+    return await _show(ask, await _read(ask))
+
+
+async def check_replay(ask: Ask) -> Response:
+    """The panel alone, for a form that is being filled in."""
+    _, html = await _panel(ask, await _read(ask))
+    return Response(str(html).encode("utf-8", "replace"), media_type="text/html; charset=utf-8")
+
+
+async def do_replay(ask: Ask) -> Response:
+    """``POST …/{id}/replay``: asks for the replay and leads to it; else the form, and why not."""
+    sheet = await _read(ask)
+    if sheet.mistakes:
+        problem = Problem("payload_invalid", "the payload cannot be sent like this")
+        return await _show(ask, sheet, problem)
+    filled = Filled(ask, sheet.body(), headers={"idempotency-key": sheet.key})
+    before = await replay_of(ask, sheet.key)
+    try:
+        answer = await request_replay(filled)
+    except Problem as problem:
+        if problem.status == 404:
+            raise
+        return await _show(ask, sheet, problem)
+    made = msgspec.json.decode(answer.body, type=ReplayView)
+    sent = "before" if before else ""
+    return RedirectResponse(url("/replays/{}", made.replay_id, sent=sent), 303)
+
+
+async def _form(ask: Ask) -> Form:
+    return await read_form(ask, 4 * ask.server.limits.payload)
+
+
+async def _read(ask: Ask) -> _Sheet:
+    form = await _form(ask)
+    row = await get_exchange(ask, ask.path("id"))
+    exchange, draft = exchange_of(row), read_draft(form)
+    made, mistakes = payload_of(draft, exchange.start)
+    return _Sheet(
+        row=row,
+        exchange=exchange,
+        draft=draft,
+        options=read_options(form),
+        made=made,
+        mistakes=mistakes,
+        key=form.one("once") if is_key(form.one("once")) else new_key(ask),
+    )
+
+
+async def _panel(ask: Ask, sheet: _Sheet) -> tuple[Outlook, Html]:
+    wanted = await Filled(ask, sheet.body()).json(ReplayRequest)
+    outlook = await look_ahead(ask, sheet.row, wanted)
+    told = await tell(ask.server, ask.tenant, sheet.exchange)
+    start, made = sheet.exchange.start, sheet.made
+    return outlook, panel(ask, outlook, wanted, sheet.mistakes, start, made, told)
+
+
+async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Response:
+    exchange = sheet.exchange
+    before = await replay_of(ask, sheet.key)
+    otherwise = problem is not None and problem.code == "idempotency_conflict"
+    key = new_key(ask) if otherwise else sheet.key
+    once = tag("input", type="hidden", name="once", value=key)
+    kinds = await kinds_of(ask)
+    outlook, plan = await _panel(ask, sheet)
+    form = editor(
+        exchange,
+        sheet.draft,
+        sheet.options,
+        await _agents(ask, sheet.row.app),
+        csrf(ask),
+        once,
+        plan=plan,
+        mistakes=sheet.mistakes,
+        is_denied=outlook.is_denied,
+        needs_reason=outlook.needs_reason,
+    )
+    return page(
+        ask,
+        f"Edit and replay {exchange.route_id}",
+        tag(
+            "p",
+            link(url("/exchanges/{}", exchange.exchange_id), "The exchange"),
+            " of ",
+            stamp(exchange.started_at),
+            " UTC, recorded in ",
+            environment(sheet.row.environment, kinds.get(sheet.row.environment, "production")),
+        ),
+        was_sent(exchange.exchange_id, _OTHERWISE if otherwise else _AGAIN, before)
+        if before
+        else None,
+        alert(problem) if problem is not None and not otherwise and problem.status != 403 else None,
+        form,
+        here="/exchanges",
+        status=200 if problem is None else problem.status,
+    )
+
+
+async def _agents(ask: Ask, app: str) -> list[AgentView]:
+    """Those of the same app; none for somebody who may not see them."""
+    if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
+        return []
+    found = await read_agents(Filled(ask, query={"limit": "500", "app": app}))
+    return sorted(found.items, key=lambda one: (one.state != "online", one.environment, one.name))
+
+
+_BLANK: Final = 2
+_MODES: Final = {
+    "recorded": "recorded: recorded responses only",
+    "recorded_then_live": "recorded, then live: unrecorded calls are made for real",
+    "live": "live: every call is made for real",
+}
+_VARIABLES: Final = {
+    "current": "the current values of the app",
+    "recorded": "the recorded values",
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How, where and why."""
+
+    agent: str = ""
+    boundaries: str = "recorded"
+    strict: bool = False
+    variables: str = "current"
+    revision: str = "current"
+    reason: str = ""
+
+
+def read_options(form: Form) -> Options:
+    """What the form says; what it does not say is as in a new form."""
+    return Options(
+        agent=form.one("agent"),
+        boundaries=form.one("boundaries", "recorded"),
+        strict=form.one("strict") == "yes",
+        variables=form.one("variables", "current"),
+        revision=form.one("revision", "current"),
+        reason=form.one("reason"),
+    )
+
+
+def editor(
+    exchange: Exchange,
+    draft: Draft,
+    options: Options,
+    agents: Sequence[AgentView],
+    *hidden: Child,
+    plan: Html,
+    mistakes: Sequence[Mistake] = (),
+    is_denied: bool = False,
+    needs_reason: bool = False,
+) -> Html:
+    """Render the form. ``hidden`` are the token of the session and the key that makes sending twice
+    harmless; ``mistakes`` are shown at their fields, and ``plan`` lists all of them. ``editor.js``
+    updates ``is_denied`` and ``needs_reason`` when the plan changes."""
+    action = url("/exchanges/{}/replay", exchange.exchange_id)
+    return tag(
+        "form",
+        *hidden,
+        tag("div", _payload(exchange, draft, mistakes), class_="edit"),
+        tag(
+            "div",
+            _how(options, agents, needs_reason),
+            tag("section", tag("h2", "What will happen"), plan),
+            _buttons(exchange, is_denied),
+            class_="plan",
+        ),
+        method="post",
+        action=action,
+        class_="editor",
+        data_check=f"{action}/check",
+    )
+
+
+def _payload(exchange: Exchange, draft: Draft, mistakes: Sequence[Mistake]) -> Html:
+    redacted = ", ".join(exchange.redacted[:20])
+    return fragment(
+        tag("h2", "Headers", id="headers", tabindex="-1"),
+        tag(
+            "div",
+            *_headers(draft, mistakes),
+            class_="rows",
+            role="group",
+            aria_labelledby="headers",
+        ),
+        _wrong("headers", mistakes),
+        tag("h2", "Body"),
+        tag("label", tag("span", "Type"), _select("body-type", TYPES, draft.body_type)),
+        tag(
+            "label",
+            tag("span", "Content (base64 for bytes)"),
+            _text("body", draft.body, 14, mistakes),
+        ),
+        _wrong("body", mistakes),
+        tag("h2", "Properties"),
+        tag(
+            "label",
+            tag("span", "A JSON object"),
+            _text("properties", draft.properties, 8, mistakes),
+        ),
+        _wrong("properties", mistakes),
+        tag(
+            "p",
+            f"Removed before it was stored: {redacted}. What you leave as it is, the agent puts in "
+            "again, if it was given credentials.",
+            class_="dim",
+        )
+        if redacted
+        else None,
+    )
+
+
+def _text(name: str, text: str, rows: int, mistakes: Sequence[Mistake]) -> Html:
+    wrong = any(one.field == name for one in mistakes)
+    return textarea(
+        text,
+        id=name,
+        name=name,
+        rows=rows,
+        spellcheck="false",
+        aria_invalid="true" if wrong else None,
+        aria_describedby=f"{name}-wrong",
+    )
+
+
+def _wrong(name: str, mistakes: Sequence[Mistake]) -> Html:
+    """What is wrong with a field, below it; ``editor.js`` keeps it true."""
+    told = (
+        ": ".join(filter(None, (place_in(one), one.message)))
+        for one in mistakes
+        if one.field == name
+    )
+    return tag("p", "; ".join(told), class_="wrong", id=f"{name}-wrong")
+
+
+def _headers(draft: Draft, mistakes: Sequence[Mistake]) -> Iterator[Html]:
+    wrong = {one.line for one in mistakes if one.field == "headers"}
+    for number, (name, value) in enumerate((*draft.headers, *[("", "")] * _BLANK), 1):
+        yield tag(
+            "div",
+            tag(
+                "input",
+                name="header-name",
+                value=name,
+                aria_label=f"Name of header {number}",
+                placeholder="name",
+                spellcheck="false",
+                aria_invalid="true" if number in wrong else None,
+                aria_describedby="headers-wrong",
+            ),
+            tag(
+                "input",
+                name="header-value",
+                value=value,
+                aria_label=f"Value of header {number}",
+                placeholder="value",
+                spellcheck="false",
+            ),
+            class_="header",
+        )
+
+
+def _select(name: str, options: Sequence[str], now: str) -> Html:
+    return tag(
+        "select",
+        *(tag("option", one, value=one, selected=one == now) for one in options),
+        name=name,
+    )
+
+
+def _how(options: Options, agents: Sequence[AgentView], needs_reason: bool) -> Html:
+    return fragment(
+        tag("h2", "How and where"),
+        tag("label", tag("span", "Agent"), _agent_choice(options, agents)),
+        tag("fieldset", tag("legend", "Outbound calls"), *_boundaries(options)),
+        tag(
+            "fieldset", tag("legend", "Environment variables"), *_variables(options), class_="short"
+        ),
+        tag("fieldset", tag("legend", "Code"), *_revisions(options), class_="short"),
+        tag(
+            "label",
+            tag("input", type="checkbox", name="strict", value="yes", checked=options.strict),
+            tag("span", "End it at the first divergence"),
+            class_="check",
+        ),
+        tag(
+            "label",
+            tag(
+                "span",
+                "Reason (required in production and for live calls; stored in the audit log)",
+            ),
+            tag(
+                "input",
+                name="reason",
+                id="reason",
+                value=options.reason,
+                maxlength=2000,
+                required=needs_reason,
+            ),
+        ),
+    )
+
+
+def _agent_choice(options: Options, agents: Sequence[AgentView]) -> Html:
+    shown = [tag("option", "any that is online where it came from", value="")]
+    for one in agents:
+        said = (
+            f"{one.name or one.agent_id} · {one.environment} ({one.environment_kind}) · {one.state}"
+        )
+        chosen = one.agent_id == options.agent
+        shown.append(tag("option", said, value=one.agent_id, selected=chosen))
+    return tag("select", *shown, name="agent")
+
+
+def _boundaries(options: Options) -> Iterator[Html]:
+    for mode in BOUNDARIES:
+        yield _radio("boundaries", mode, _MODES[mode], options.boundaries)
+
+
+def _variables(options: Options) -> Iterator[Html]:
+    for value in ENVIRONMENT_VARIABLES:
+        yield _radio("variables", value, _VARIABLES[value], options.variables)
+
+
+def _revisions(options: Options) -> Iterator[Html]:
+    yield _radio("revision", "current", "the route as it is now", options.revision)
+    yield _radio("revision", "same", "only if it is as it was recorded", options.revision)
+
+
+def _radio(name: str, value: str, label: str, now: str) -> Html:
+    box = tag("input", type="radio", name=name, value=value, checked=value == now)
+    return tag("label", box, tag("span", label), class_="check")
+
+
+def _buttons(exchange: Exchange, is_denied: bool) -> Html:
+    check = url("/exchanges/{}/replay/preview", exchange.exchange_id)
+    return tag(
+        "div",
+        tag("button", "Replay", class_="main", disabled=is_denied),
+        tag("button", "Check", formaction=check, formnovalidate=True, class_="check-now"),
+        link(url("/exchanges/{}", exchange.exchange_id), "Cancel", class_="button"),
+        class_="actions",
+    )

@@ -1,0 +1,212 @@
+"""Preview of a replay: target, permission, edit and effects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.exchange.document import to_document
+from reenact.exchange.model import Boundaries, Containment, Payload
+from reenact.server.access import Permission
+from reenact.server.asking import Ask
+from reenact.server.exchanges.containment import containment_of
+from reenact.server.exchanges.planning import Goal, aim, plan
+from reenact.server.exchanges.rights import needs_reason
+from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.problems import Problem
+from reenact.server.web.components.diff import side_by_side
+from reenact.server.web.components.formatting import badge, count
+from reenact.server.web.components.forms import denial, missing
+from reenact.server.web.components.html import Html, breakable, fragment, link, tag
+from reenact.server.web.components.layout import alert
+from reenact.server.web.components.values import block, facts, folded, pretty
+from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.replays.containment import CALLS, contained
+from reenact.server.web.replays.draft import Mistake, place_in
+
+__all__ = ["Outlook", "look_ahead", "panel"]
+
+_VARIABLES: Final = {
+    "current": "Environment variables have the current values of the app.",
+    "recorded": "Environment variables have their recorded values.",
+}
+_LISTED: Final = 30
+_MISSING: Final = {
+    "reason_required": ("#reason", "Give a reason"),
+    "agent_offline": ("/agents", "Look at the agents, and start the app"),
+}
+"""Where that is which a problem is about, and what to do there."""
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """A replay that was not asked for yet. ``problem`` is the first reason why it would be refused,
+    ``rule`` what allows it."""
+
+    goal: Goal | None
+    rule: str
+    problem: Problem | None
+    boundaries: str
+    denied: tuple[Permission, ...] = ()
+    """Permissions that the user lacks for it."""
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """All that it needs."""
+        live: tuple[Permission, ...] = () if self.boundaries == "recorded" else ("replay:live",)
+        return () if self.goal is None else (self.goal.permission, *live)
+
+    @property
+    def is_denied(self) -> bool:
+        """Would it be refused for want of a permission, or of a tier?"""
+        return self.problem is not None and self.problem.status == 403
+
+    @property
+    def needs_reason(self) -> bool:
+        return self.goal is not None and needs_reason(self.goal.kind, self.boundaries)
+
+
+async def look_ahead(ask: Ask, source: Row[Any], wanted: ReplayRequest) -> Outlook:
+    """As it would be decided now. Nothing is written."""
+    goal: Goal | None = None
+    try:
+        async with ask.server.database.reading(ask.tenant) as scope:
+            goal = await aim(ask, scope, source, wanted)
+        found = plan(ask, source, wanted, goal)
+    except Problem as problem:
+        outlook = Outlook(goal=goal, rule="", problem=problem, boundaries=wanted.boundaries)
+        if goal is None or not outlook.is_denied:
+            return outlook
+        lacking = tuple(missing(ask, outlook.permissions, goal.place))
+        return msgspec.structs.replace(outlook, denied=lacking)
+    rule = found.decision.rule
+    return Outlook(goal=goal, rule=rule, problem=None, boundaries=wanted.boundaries)
+
+
+def panel(
+    ask: Ask,
+    outlook: Outlook,
+    wanted: ReplayRequest,
+    mistakes: Sequence[Mistake],
+    start: Payload,
+    made: Payload | None,
+    told: Sequence[Told],
+) -> Html:
+    """The part of the form that follows what is typed. ``made`` is None while there are mistakes;
+    where it would run is told nevertheless."""
+    return tag(
+        "div",
+        _mistakes(mistakes) if mistakes else None,
+        _where(outlook),
+        _problem(ask, outlook),
+        _edit(wanted, start, made) if made is not None else None,
+        _boundaries(wanted.boundaries, told),
+        contained(_containment(outlook.goal), wanted.boundaries),
+        tag("p", _VARIABLES[wanted.environment_variables]),
+        id="plan",
+        aria_live="polite",
+        data_denied="yes" if outlook.is_denied else None,
+        data_reason="yes" if outlook.needs_reason else None,
+    )
+
+
+def _containment(goal: Goal | None) -> Containment | None:
+    return None if goal is None or goal.agent is None else containment_of(goal.agent)
+
+
+def _mistakes(found: Sequence[Mistake]) -> Html:
+    items = (
+        tag(
+            "li",
+            link(f"#{one.field}", _place(one), data_line=one.line, data_column=one.column),
+            f": {one.message}",
+        )
+        for one in found
+    )
+    return tag("div", tag("ul", *items), class_="alert mistakes")
+
+
+def _place(one: Mistake) -> str:
+    return f"{one.field}, {place_in(one)}" if one.line else one.field
+
+
+def _problem(ask: Ask, outlook: Outlook) -> Html | None:
+    """With the way to what is missing."""
+    problem = outlook.problem
+    if problem is None:
+        return None
+    if outlook.goal is not None and outlook.denied:
+        return denial(ask, outlook.denied, outlook.goal.place)
+    if problem.code not in _MISSING:
+        return alert(problem)
+    place, words = _MISSING[problem.code]
+    return alert(problem, hint=link(place, words))
+
+
+def _where(outlook: Outlook) -> Html | None:
+    goal = outlook.goal
+    if goal is None:
+        return None
+    production = goal.kind == "production"
+    agent = "nobody is there" if goal.agent is None else goal.agent.name or goal.agent.agent_id
+    return tag(
+        "div",
+        tag(
+            "p", tag("strong", goal.place.environment), " is ", tag("b", goal.kind), class_="where"
+        ),
+        facts(
+            (
+                ("Agent", agent),
+                ("Version", "" if goal.agent is None else goal.agent.version),
+                (
+                    "Permission used" if outlook.problem is None else "Permission needed",
+                    _permissions(outlook.permissions),
+                ),
+                ("Granted by", outlook.rule),
+            )
+        ),
+        class_=f"environment {'production' if production else 'safe'}",
+    )
+
+
+def _permissions(names: Sequence[Permission]) -> Html:
+    first, *others = (tag("code", one) for one in names)
+    return fragment(first, *((" and ", one) for one in others))
+
+
+def _edit(wanted: ReplayRequest, start: Payload, made: Payload) -> Html:
+    if made == start:
+        return tag("p", "The payload is as it was recorded.", class_="dim")
+    said = wanted.patch if wanted.patch is not None else wanted.modified_payload
+    name = "Patch" if wanted.patch is not None else "Sections in place of the recorded ones"
+    return fragment(
+        tag("h3", "What is changed"),
+        side_by_side(to_document(start), to_document(made), ("recorded", "edited")),
+        folded(name, block(pretty(msgspec.to_builtins(said)))),
+    )
+
+
+def _boundaries(mode: Boundaries, told: Sequence[Told]) -> Html:
+    calls = Counter((one.call.type, one.call.operation) for one in told)
+    live = mode == "live"
+    items = [
+        tag(
+            "li",
+            badge("live", tone="bad") if live else badge("recorded", tone="good"),
+            " ",
+            tag("b", breakable(operation)),
+            f" {kind} × {number}",
+        )
+        for (kind, operation), number in calls.most_common(_LISTED)
+    ]
+    none = tag("p", "The exchange made no outbound calls.", class_="dim")
+    more = len(calls) - _LISTED
+    return fragment(
+        tag("h3", "Outbound calls"),
+        tag("p", CALLS[mode]),
+        tag("ul", *items, class_="plain") if items else none,
+        tag("p", f"and {count(more, 'operation')} more", class_="dim") if more > 0 else None,
+    )

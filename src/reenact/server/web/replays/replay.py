@@ -1,0 +1,289 @@
+"""Replay page: progress, reasons for failure, and comparison with the original."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from sqlalchemy import Row
+from starlette.responses import RedirectResponse, Response
+
+from reenact.exchange.model import TERMINAL
+from reenact.server.access import Permission, Place, has_anywhere, replay_permission
+from reenact.server.asking import Ask
+from reenact.server.exchanges.comparing import diff_exchanges, diff_replay
+from reenact.server.exchanges.documents import exchange_of
+from reenact.server.exchanges.history import get_exchange
+from reenact.server.exchanges.replays import cancel_replay, read_replay
+from reenact.server.exchanges.shapes import ReplayView
+from reenact.server.web.components.formatting import (
+    duration,
+    environment,
+    judged,
+    replay_state,
+    stamp,
+)
+from reenact.server.web.components.forms import denial, form, may_replay, missing, was_sent
+from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
+from reenact.server.web.components.layout import page
+from reenact.server.web.components.lookups import agent_named, kinds_of
+from reenact.server.web.components.tables import part
+from reenact.server.web.components.values import block, facts, folded, pretty
+from reenact.server.web.exchanges.comparison import PARTS, comparison
+from reenact.server.web.exchanges.noise import hiding, noise_way
+from reenact.server.web.replays.containment import drivers_of, files_of
+
+__all__ = [
+    "WAYS_OUT",
+    "do_cancel",
+    "ending",
+    "show_comparison",
+    "show_replay",
+]
+
+_WAY: Final = (
+    ("requested", "Requested", "requested_at"),
+    ("delivered", "Delivered", "delivered_at"),
+    ("running", "Running", "started_at"),
+)
+
+_SAME: Final = "This is the replay that came of it; there is no second one."
+
+
+async def show_replay(ask: Ask) -> Response:
+    """``GET /replays/{id}``: how far it has come; once it is over, original and replay."""
+    found = await read_replay(ask)
+    kind = (await kinds_of(ask)).get(found.environment, "production")
+    over = found.state in TERMINAL
+    place = Place(found.environment, found.app)
+    needed = replay_permission("non-production" if kind == "non-production" else "production")
+    denied = missing(ask, [needed], place) if may_replay(ask) and not over else []
+    refresh = tag("noscript", tag("meta", http_equiv="refresh", content="2"))
+    return page(
+        ask,
+        f"Replay of {found.route_id}",
+        was_sent(found.source_exchange_id, _SAME) if ask.query("sent") == "before" else None,
+        _progress(found),
+        denial(ask, denied, place) if denied else None,
+        _about(ask, found, await agent_named(ask, found.agent_id, found.app)),
+        await _compared(ask, found) if over and found.exchange_id else None,
+        here="/replays",
+        heading=fragment(
+            environment(found.environment, kind),
+            tag(
+                "span",
+                replay_state(found.state, found.verdict, found.ending),
+                " ",
+                judged(found.verdict, "", found.ending, found.http_status),
+                data_part="state",
+            ),
+            _actions(ask, found, over, denied),
+        ),
+        head=() if over else (refresh,),
+    )
+
+
+def _progress(found: ReplayView) -> Html:
+    """With scripts it follows the server's events; without it is read again every two seconds."""
+    over = found.state in TERMINAL
+    times = [getattr(found, field) for _, _, field in _WAY]
+    before = [0, *times]
+    steps = [
+        _step(label, at, name == found.state, since)
+        for (name, label, _), at, since in zip(_WAY, times, before, strict=False)
+    ]
+    last = found.state.capitalize() if over else "Ended"
+    steps.append(_step(last, found.ended_at, False, max(before)))
+    return tag(
+        "div",
+        tag("ol", *steps, class_="way", data_part="way"),
+        ending(found),
+        tag("p", role="status", id="live", class_="dim"),
+        class_="progress",
+        data_events=None if over else url("/api/v1/replays/{}/events", found.replay_id),
+        data_state=found.state,
+    )
+
+
+def _step(label: str, at: int, now: bool, since: int) -> Html:
+    """``since`` is when the step before was, 0 for none; what is told is how long that took."""
+    kind = "now" if now else "done" if at else "ahead"
+    took = f"after {duration(at - since)}" if 0 < since <= at else ""
+    return tag(
+        "li",
+        tag("b", label),
+        stamp(at, none=""),
+        tag("span", took, class_="took") if took else None,
+        class_=kind,
+        aria_current="step" if now else None,
+    )
+
+
+def _about(ask: Ask, found: ReplayView, agent: Child) -> Html:
+    edit = folded("Edit that was asked for", block(pretty(found.patch))) if found.patch else None
+    return fragment(
+        facts(
+            (
+                ("Original", _exchange(found.source_exchange_id)),
+                ("Reason", found.reason),
+                ("By", found.requested_by),
+                ("Agent", agent),
+                ("Outbound calls", found.boundaries.replace("_", " ")),
+                ("Drivers", drivers_of(found.containment)),
+                ("Files", files_of(found.containment)),
+                ("Environment variables", f"{found.environment_variables} values"),
+                ("Audit record", _record(ask, found)),
+                ("Replay", tag("code", found.replay_id)),
+            )
+        ),
+        edit,
+    )
+
+
+def _exchange(exchange_id: str) -> Html:
+    return link(url("/exchanges/{}", exchange_id), tag("code", exchange_id))
+
+
+def _record(ask: Ask, found: ReplayView) -> Child:
+    """With the way to it for those who may read the log."""
+    name = f"№ {found.audit_seq}"
+    return link(url("/audit/{}", str(found.audit_seq)), name) if _may_audit(ask) else name
+
+
+def _may_audit(ask: Ask) -> bool:
+    return has_anywhere(ask.principal.grants, "audit:read", ask.server.now())
+
+
+def _actions(ask: Ask, found: ReplayView, over: bool, denied: Sequence[Permission]) -> Html:
+    cancel = form(
+        ask,
+        url("/replays/{}/cancel", found.replay_id),
+        button="Cancel the replay",
+        class_="",
+        disabled=bool(denied),
+    )
+    there = "/exchanges/{}/replay"
+    again = link(url(there, found.source_exchange_id), "Replay again", class_="button")
+    like = url(there, found.source_exchange_id, like=found.replay_id)
+    further = link(like, "Edit further …", class_="button")
+    edited = bool(found.patch and found.exchange_id)
+    acts: Child = (further if edited else None, again) if over else cancel
+    prove = _may_audit(ask)
+    return tag(
+        "div",
+        acts if may_replay(ask) else None,
+        link(
+            url("/api/v1/replays/{}/proof", found.replay_id),
+            "Proof",
+            class_="button",
+            download=True,
+        )
+        if prove
+        else None,
+        class_="actions",
+    )
+
+
+async def _compared(ask: Ask, found: ReplayView) -> Html:
+    before = await get_exchange(ask, found.source_exchange_id)
+    after = await get_exchange(ask, found.exchange_id)
+    beside = hiding(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
+    return fragment(
+        comparison(
+            await diff_replay(ask),
+            exchange_of(before),
+            exchange_of(after),
+            beside,
+            places=await _places(ask, before, after),
+            parts={name: part(ask, name) for name in PARTS},
+        ),
+        noise_way(before.app, before.route_id),
+    )
+
+
+async def _places(ask: Ask, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
+    """Where two exchanges were: environments in their colours, and apps."""
+    kinds = await kinds_of(ask)
+
+    def place(one: Row[Any]) -> Html:
+        kind = kinds.get(one.environment, "production")
+        return fragment(environment(one.environment, kind), " ", one.app)
+
+    return place(before), place(after)
+
+
+async def do_cancel(ask: Ask) -> Response:
+    """``POST /replays/{id}/cancel``: asks for its end and leads back to the replay."""
+    found = await cancel_replay(ask)
+    return RedirectResponse(url("/replays/{}", found.replay_id), 303)
+
+
+async def show_comparison(ask: Ask) -> Response:
+    """Any two exchanges."""
+    found = await diff_exchanges(ask)
+    before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
+    beside = hiding(ask, before.app, before.exchange_id, after.exchange_id)
+    names = ("first", "second")
+    places = await _places(ask, before, after)
+    parts = {name: part(ask, name) for name in PARTS}
+    shown = comparison(found, exchange_of(before), exchange_of(after), beside, names, places, parts)
+    way = noise_way(before.app, before.route_id)
+    return page(ask, f"{before.route_id}, side by side", shown, way, here="/exchanges")
+
+
+Way = Literal["form", "agents", "original", ""]
+
+WAYS_OUT: Final[dict[str, tuple[str, Way]]] = {
+    "signature_invalid": ("The agent has registered with another server: restart the app.", ""),
+    "expired": ("Compare the clocks of server and app, and ask for it again.", "form"),
+    "nonce_reused": ("Ask for it again.", "form"),
+    "wrong_agent": ("Look at which agents there are.", "agents"),
+    "not_replayable": ("Give what is missing in the form, or credentials to the agent.", "form"),
+    "drivers_undeclared": (
+        "Declare the drivers in the app and replay the exchange again.",
+        "agents",
+    ),
+    "no_recording": ("Let its calls go out: recorded then live, or live.", "form"),
+    "revision_mismatch": ("Replay it through the route as it is now.", "form"),
+    "route_unknown": ("The app has no such route any more: choose another agent.", "form"),
+    "busy": ("Wait until its other replays have ended.", "agents"),
+    "depth": ("Replay the original instead.", "original"),
+    "agent_restarted": ("Ask for it again: what was begun is not begun anew by itself.", "form"),
+    "source_unavailable": ("The agent could not get the recording: does it reach this server?", ""),
+    "internal": ("Look at the log of the app.", ""),
+    "not_delivered": ("Is the app running? Look at its agents.", "agents"),
+    "not_started": ("The app took it and did not begin: look at its log.", ""),
+    "not_finished": ("The app did not end in time: look at its log.", ""),
+}
+"""By the code of a replay: what to do, and where that is done."""
+
+_WORDS: Final[dict[Way, str]] = {
+    "form": "To the form",
+    "agents": "To the agents",
+    "original": "To the original",
+}
+
+
+def ending(found: ReplayView) -> Html | None:
+    """None for a replay that has ended as it should, or not yet."""
+    if not found.code and not found.message:
+        return None
+    words, way = WAYS_OUT.get(found.code, ("", ""))
+    code = tag("code", found.code, class_="dim") if found.code else None
+    return tag(
+        "div",
+        tag("p", tag("strong", found.message or found.code.replace("_", " ")), " ", code),
+        tag("p", words) if words else None,
+        tag("p", link(_place(found, way), _WORDS[way]), class_="ways") if way else None,
+        class_="alert",
+    )
+
+
+def _place(found: ReplayView, way: Way) -> str:
+    there = {
+        "form": "/exchanges/{}/replay",
+        "original": "/exchanges/{}",
+    }
+    if way in there:
+        return url(there[way], found.source_exchange_id)
+    return url("/agents", app=found.app)

@@ -1,0 +1,270 @@
+"""Pages for setup, invitations, sign-in and sign-out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.responses import RedirectResponse, Response
+
+from reenact.server.access import has_anywhere
+from reenact.server.asking import Ask
+from reenact.server.people import accounts
+from reenact.server.people.authenticating import authenticate
+from reenact.server.people.csrf import check_site, check_token
+from reenact.server.people.passwords import LEAST
+from reenact.server.people.sessions import clear_cookie, set_cookie
+from reenact.server.people.signing_in import SignedIn, sign_in, sign_out
+from reenact.server.problems import Problem
+from reenact.server.storage.people_rows import User
+from reenact.server.web.components.forms import read_form
+from reenact.server.web.components.html import Child, Html, fragment, link, tag
+from reenact.server.web.components.layout import bare, page
+
+__all__ = [
+    "do_invite",
+    "do_setup",
+    "do_signin",
+    "do_signout",
+    "issuer_of",
+    "show_invite",
+    "show_setup",
+    "show_signin",
+    "show_start",
+    "who",
+]
+
+_MOST: Final = 16 << 10
+_WAY: Final = re.compile(r"/(?![/\\])[\x21-\x7e]{0,2000}")
+"""A place of this server, and of no other."""
+
+
+def _form(
+    title: str,
+    words: str,
+    action: str,
+    *fields: Child,
+    button: str,
+    problem: Problem | None,
+    below: Child = None,
+) -> Response:
+    told = tag("p", _told(problem), role="alert", class_="alert") if problem is not None else None
+    form = tag("form", *fields, tag("button", button, class_="main"), method="post", action=action)
+    headers = {}
+    if problem is not None and problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
+    status = 200 if problem is None else problem.status
+    return bare(title, tag("p", words), told, form, below, status=status, headers=headers)
+
+
+def _told(problem: Problem) -> str:
+    said = (one[:1].upper() + one[1:] for one in (problem.message, problem.hint) if one)
+    return " ".join(f"{one}." for one in said)
+
+
+def _hidden(name: str, value: str) -> Html:
+    return tag("input", type="hidden", name=name, value=value)
+
+
+def _field(name: str, label: str, kind: str, complete: str, value: str = "") -> Html:
+    box = tag(
+        "input", id=name, name=name, type=kind, required=True, autocomplete=complete, value=value
+    )
+    return fragment(tag("label", label, for_=name), box)
+
+
+def who(email: str = "", problem: Problem | None = None) -> Html:
+    """The fields of whoever signs in: ``email`` is what was typed before. In which tenant is asked
+    after a password that is right in several."""
+    tenants = problem.details.get("tenants", ()) if problem is not None else ()
+    shown = (tag("option", one, value=one) for one in tenants)
+    several = fragment(
+        tag("label", "Tenant", for_="tenant"), tag("select", *shown, id="tenant", name="tenant")
+    )
+    return fragment(_email(email), _PASSWORD, several if tenants else None)
+
+
+def _email(value: str = "") -> Html:
+    return _field("email", "E-mail address", "email", "username", value)
+
+
+_NEW: Final = _field(
+    "password", f"Password (at least {LEAST} characters)", "password", "new-password"
+)
+_PASSWORD: Final = _field("password", "Password", "password", "current-password")
+
+
+async def show_setup(ask: Ask) -> Response:
+    """``GET /setup``: the form for the first account; 410 for a link that is used."""
+    token = ask.query("token")
+    if await accounts.is_set_up(ask.server, token):
+        return _used_link()
+    return _setup_page(token)
+
+
+async def do_setup(ask: Ask) -> Response:
+    """``POST /setup``: makes the first account and signs it in; else the form, and why not."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    token, password = form.one("token"), form.one("password")
+    try:
+        user = await accounts.set_up(ask.server, ask.request, token, form.one("email"), password)
+    except Problem as problem:
+        return _setup_page(token, problem, form.one("email"))
+    return await _enter(ask, user, password)
+
+
+async def _enter(ask: Ask, user: User, password: str) -> Response:
+    """Who has just chosen a password need not type it again; but waits like everybody else after
+    many that were wrong."""
+    try:
+        found = await sign_in(ask.server, ask.request, user.email, password, user.tenant)
+    except Problem as problem:
+        return _signin_page(ask, "", problem, user.email)
+    return _entered(ask, found, "/")
+
+
+def _entered(ask: Ask, found: SignedIn, way: str) -> Response:
+    response = RedirectResponse(way, 303)
+    set_cookie(ask.request, response, found.opened.secret)
+    return response
+
+
+def _setup_page(token: str, problem: Problem | None = None, email: str = "") -> Response:
+    return _form(
+        "Set up",
+        "This makes the first account: it administers the server and its first tenant.",
+        "/setup",
+        _hidden("token", token),
+        _email(email),
+        _NEW,
+        button="Make the account",
+        problem=problem,
+    )
+
+
+def _used_link() -> Response:
+    told = tag("p", "This link is not good: it was used, or there is a newer one.", role="alert")
+    once = tag("p", "Links like this one work once.")
+    way = tag("p", link("/signin", "Sign in"), class_="ways")
+    return bare("Not any more", once, told, way, status=410)
+
+
+async def show_invite(ask: Ask) -> Response:
+    """``GET /invite``: the form for a password; 410 for a link that is used."""
+    token = ask.query("token")
+    user = await accounts.is_invited(ask.server, token)
+    return _used_link() if user is None else _invite_page(token, user.email)
+
+
+async def do_invite(ask: Ask) -> Response:
+    """``POST /invite``: keeps the password and signs in; else the form, and why not."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    token, password = form.one("token"), form.one("password")
+    user = await accounts.is_invited(ask.server, token)
+    try:
+        user = await accounts.accept_invite(ask.server, ask.request, token, password)
+    except Problem as problem:
+        return _invite_page(token, "" if user is None else user.email, problem)
+    return await _enter(ask, user, password)
+
+
+def _invite_page(token: str, email: str, problem: Problem | None = None) -> Response:
+    """``email`` is for whoever keeps their passwords, and shows whose account it is."""
+    return _form(
+        "Welcome",
+        "Choose a password for your account.",
+        "/invite",
+        _hidden("token", token),
+        tag("label", "E-mail address", for_="email") if email else None,
+        tag(
+            "input",
+            id="email",
+            name="email",
+            type="email",
+            value=email,
+            readonly=True,
+            autocomplete="username",
+        )
+        if email
+        else None,
+        _NEW,
+        button="Set the password",
+        problem=problem,
+    )
+
+
+async def show_signin(ask: Ask) -> Response:
+    """``GET /signin``: the form; ``next`` is where it leads to."""
+    return _signin_page(ask, ask.query("next"))
+
+
+async def do_signin(ask: Ask) -> Response:
+    """``POST /signin``: a session, and on to ``next`` of this site; else the form, and why not."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    email, tenant, way = form.one("email"), form.one("tenant"), form.one("next")
+    try:
+        found = await sign_in(ask.server, ask.request, email, form.one("password"), tenant)
+    except Problem as problem:
+        return _signin_page(ask, way, problem, email)
+    return _entered(ask, found, way if _WAY.fullmatch(way) else "/")
+
+
+def _signin_page(ask: Ask, way: str, problem: Problem | None = None, email: str = "") -> Response:
+    words = "With the account of this server."
+    if way and problem is None:
+        words = "Your session has ended, or there was none. After this you go on where you were."
+    return _form(
+        "Sign in",
+        words,
+        "/signin",
+        _hidden("next", way) if _WAY.fullmatch(way) else None,
+        who(email, problem),
+        button="Sign in",
+        problem=problem,
+        below=_other_way(ask),
+    )
+
+
+def _other_way(ask: Ask) -> Child:
+    """To the OpenID provider, where there is one."""
+    if ask.server.oidc is None:
+        return None
+    return tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer_of(ask)}"), ".")
+
+
+def issuer_of(ask: Ask) -> str:
+    """What people call the OpenID provider; empty where there is none."""
+    oidc = ask.server.oidc
+    return "" if oidc is None else urlsplit(oidc.settings.issuer).hostname or "OpenID"
+
+
+async def show_start(ask: Ask) -> Response:
+    """On to the history, for those who may read it."""
+    try:
+        principal = await authenticate(ask.server, ask.request)
+    except Problem:
+        return RedirectResponse("/signin", 303)
+    if has_anywhere(principal.grants, "exchange:read", ask.server.now()):
+        return RedirectResponse("/exchanges", 303)
+    known = Ask(ask.request, ask.server, principal)
+    words = f"As {principal.name}, in the tenant {principal.tenant.name}."
+    may = "What you may use is above."
+    if not principal.grants:
+        may = "Nothing was granted to you yet: ask an administrator of the tenant."
+    return page(known, "Signed in", tag("p", words), tag("p", may))
+
+
+async def do_signout(ask: Ask) -> Response:
+    """``POST /signout``: ends the session and leads to ``/signin``. Raises without its token."""
+    check_site(ask.request)
+    form = await read_form(ask, _MOST)
+    principal = await authenticate(ask.server, ask.request)
+    check_token(form.one("csrf"), principal.csrf)
+    await sign_out(ask.server, ask.request, principal)
+    response = RedirectResponse("/signin", 303)
+    clear_cookie(ask.request, response)
+    return response

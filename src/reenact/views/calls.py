@@ -1,0 +1,158 @@
+"""Calls of a recording in their lanes, with decoded message bodies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+
+from reenact.boundaries.coding import look
+from reenact.engine.call import DRAWS, Entry
+from reenact.engine.decision.recorded_calls import RecordedCalls
+from reenact.engine.request import kind_of, operation_of
+from reenact.errors import ValueRefused
+from reenact.format.canonical import decode
+from reenact.format.event import Data, Event
+from reenact.store.source import SeekableSource
+
+__all__ = [
+    "MARKS",
+    "Step",
+    "Steps",
+    "read_steps",
+    "readable",
+    "took",
+    "undo",
+]
+
+MARKS: Final = ("run_start", "run_end")
+"""Kinds of steps that are no calls: how the run began and ended."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, or the beginning or the end of the run. ``closing`` is the event that completed it
+    (often ``opening`` itself); None when nothing did."""
+
+    opening: Event
+    closing: Event | None
+    kind: str
+    """``llm``, ``tool``, ``network``, ``run_start`` …"""
+    name: str
+    """What was called, in a word: ``openai/gpt-5``, ``search``, ``GET``."""
+
+    @property
+    def seq(self) -> int:
+        return self.opening.seq
+
+    @property
+    def lane(self) -> str:
+        return self.opening.lane
+
+    @property
+    def asked(self) -> Data:
+        """The data of the event that began it."""
+        return self.opening.data
+
+    @property
+    def answered(self) -> Data:
+        """The data of the event that completed it; nothing where none did."""
+        return {} if self.closing is None else self.closing.data
+
+    @property
+    def began(self) -> int:
+        """When, as the events tell time. A call that is one event is written when it ends; that it
+        took a while is known where it says so itself."""
+        if self.closing is not self.opening:
+            return self.opening.ts
+        return self.opening.ts - took(self.asked.get("timing"))
+
+    @property
+    def ended(self) -> int:
+        """When; of a call that nothing completed, when it began."""
+        return (self.closing or self.opening).ts
+
+    def let_go(self) -> None:
+        """Nobody looks at the data for the time being."""
+        self.opening.let_go()
+        if self.closing is not None:
+            self.closing.let_go()
+
+
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a recording, by lane, each lane in program order."""
+
+    lanes: dict[str, list[Step]]
+    left_out: Counter[str]
+    """Draws, by their source: how many values."""
+
+
+def read_steps(source: SeekableSource, *, draws: bool = False) -> Steps:
+    """Read all of ``source``, which stays open as long as the steps are looked at; with ``draws``
+    these are steps, too."""
+    script = RecordedCalls(source)
+    entries = script.keep_all()
+    script.read_all()
+    lanes: dict[str, list[Step]] = {}
+    left_out: Counter[str] = Counter()
+    for entry in entries:
+        if entry.kind in DRAWS and not draws:
+            left_out[entry.kind] += entry.count
+        else:
+            lanes.setdefault(entry.lane, []).append(_step(entry))
+    for event in source:
+        if event.type in MARKS:
+            lane = lanes.setdefault(event.lane, [])
+            lane.insert(0 if event.type == "run_start" else len(lane), _mark(event))
+    return Steps(lanes=lanes, left_out=left_out)
+
+
+def took(timing: Any) -> int:
+    """The milliseconds of a call by its field ``timing``; 0 where that does not say."""
+    found = timing.get("offsets") if isinstance(timing, dict) else None
+    last = found[-1] if isinstance(found, list) and found else 0
+    return last if type(last) is int and last > 0 else 0
+
+
+def _mark(event: Event) -> Step:
+    return Step(opening=event, closing=event, kind=event.type, name="")
+
+
+def _step(entry: Entry) -> Step:
+    event = entry.opening
+    return Step(
+        opening=event,
+        closing=entry.closing,
+        kind=entry.kind or kind_of(event.type, event.data),
+        name=entry.operation or operation_of(event.type, event.data),
+    )
+
+
+def readable(body: Any, headers: Any) -> Any:
+    """A body without its content coding: as JSON where it is JSON, as text where it is text."""
+    if isinstance(body, bytes):
+        coding = _coding(headers)
+        body = (undo(body, coding) if coding else None) or body
+        try:
+            body = body.decode("utf-8")
+        except UnicodeDecodeError:
+            return body
+    if not isinstance(body, str) or body.lstrip()[:1] not in ("{", "["):
+        return body
+    try:
+        return decode(body.encode("utf-8", "surrogatepass"))
+    except ValueRefused:
+        return body
+
+
+def undo(body: bytes, coding: str) -> bytes | None:
+    """What is behind a content coding; None where that cannot be said."""
+    seen = look(body, coding)
+    return seen.text if seen is not None and seen.end == "whole" else None
+
+
+def _coding(headers: Any) -> str:
+    for pair in headers if isinstance(headers, list) else ():
+        if isinstance(pair, list) and len(pair) == 2 and str(pair[0]).lower() == "content-encoding":
+            return str(pair[1])
+    return ""

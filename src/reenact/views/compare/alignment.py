@@ -1,0 +1,196 @@
+"""Alignment of the lanes and calls of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import zip_longest
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from reenact.diff.sequences import Pair, align
+from reenact.format import lane as lane_names
+from reenact.policy.matching import Comparer, Rules
+from reenact.policy.redaction import Redactor
+from reenact.views.calls import Step
+from reenact.views.compare.call_digests import Seen, Skimmer
+from reenact.views.content import Speaker
+
+__all__ = ["Label", "LaneNames", "Said", "Side", "aligned", "paired_lanes"]
+
+Label = tuple[str, ...]
+
+
+class Said:
+    """What steps of both runs say, and a key for each: steps that say the same have the same one.
+
+    An id that a model made up means the same in both runs, so a key depends on the step alone.
+    """
+
+    def __init__(self, rules: Rules, everything: bool) -> None:
+        self._comparer = Comparer(rules, Redactor("none"))
+        self._speaker = Speaker(everything=everything)
+        self._keys: dict[bytes, str] = {}
+        self._learnt = [0, 0]
+
+    def learn(self, one: Skimmer, other: Skimmer) -> None:
+        """Note the ids that models made up in what was read so far."""
+        for number, run in enumerate((one, other)):
+            for seen in run.answered[self._learnt[number] :]:
+                if self._speaker.learn(run.step(seen)):
+                    self._keys.clear()
+            self._learnt[number] = len(run.answered)
+
+    def of(self, step: Step) -> object:
+        """What is compared of ``step``."""
+        return self._comparer.normal(self._speaker.of(step))
+
+    def key(self, run: Skimmer, seen: Seen) -> str:
+        """The digest of that."""
+        found = self._keys.get(seen.digest)
+        if found is None:
+            found = self._keys[seen.digest] = self._comparer.key(self._speaker.of(run.step(seen)))
+        return found
+
+
+class Side:
+    """One of the two."""
+
+    def __init__(self, skimmer: Skimmer, said: Said) -> None:
+        self.lanes = skimmer.lanes
+        self.step = skimmer.step
+        self._skimmer = skimmer
+        self._said = said
+        self._children: dict[str, list[str]] = {}
+        for lane in sorted(skimmer.lanes, key=lane_names.order):
+            self._children.setdefault(self._above(lane), []).append(lane)
+
+    def key(self, seen: Seen) -> str:
+        """Steps with the same one say the same."""
+        return self._said.key(self._skimmer, seen)
+
+    def keys(self, lane: str) -> tuple[str, ...]:
+        """What all steps of ``lane`` say."""
+        return tuple(map(self.key, self.lanes[lane]))
+
+    def label(self, seen: Seen) -> Label:
+        """What kind of thing is done: another prompt or another number is the same kind."""
+        if seen.kind == "llm":
+            return ("llm",)
+        request = self.step(seen).asked.get("request")
+        url = request.get("url") if isinstance(request, dict) else None
+        path = urlsplit(url).path if isinstance(url, str) else ""
+        return (seen.kind, seen.name, path)
+
+    def labels(self, lane: str) -> tuple[Label, ...]:
+        """What all steps of ``lane`` do."""
+        return tuple(map(self.label, self.lanes[lane]))
+
+    def said(self, step: Step) -> object:
+        """What is compared of ``step``."""
+        return self._said.of(step)
+
+    def children(self, lane: str) -> list[str]:
+        """The lanes right under ``lane``; under "" those that are under none."""
+        return self._children.get(lane, [])
+
+    def _above(self, lane: str) -> str:
+        """The nearest lane above in which something was done."""
+        while lane := lane.rpartition(".")[0]:
+            if lane in self.lanes:
+                return lane
+        return ""
+
+
+def _are_same(one: Side, other: Side, left: Seen, right: Seen) -> bool:
+    return left.digest == right.digest or one.key(left) == other.key(right)
+
+
+_Item = TypeVar("_Item")
+
+
+def _ends(
+    mine: Sequence[_Item], theirs: Sequence[_Item], same: Callable[[_Item, _Item], bool]
+) -> tuple[int, int]:
+    """How many are the same at the beginning, and of the rest at the end."""
+    shorter = min(len(mine), len(theirs))
+    start = 0
+    while start < shorter and same(mine[start], theirs[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and same(mine[-1 - end], theirs[-1 - end]):
+        end += 1
+    return start, end
+
+
+def aligned(one: Side, other: Side, mine: list[Seen], theirs: list[Seen]) -> Iterator[Pair]:
+    """As :func:`align` does with the keys, of which only those between the ends are asked for."""
+    start, end = _ends(mine, theirs, lambda left, right: _are_same(one, other, left, right))
+    yield from ((index, index) for index in range(start))
+    stop, stop_other = len(mine) - end, len(theirs) - end
+    keys = [*map(one.key, mine[start:stop])]
+    others = [*map(other.key, theirs[start:stop_other])]
+    for left, right in align(keys, others):
+        yield None if left is None else left + start, None if right is None else right + start
+    yield from ((stop + index, stop_other + index) for index in range(end))
+
+
+LaneNames = tuple[str | None, str | None]
+
+
+def paired_lanes(one: Side, other: Side) -> Iterator[LaneNames]:
+    """Parents before their children. A lane that is new moves the numbers of those after it, so
+    siblings are paired by what is done in them."""
+    waiting: list[LaneNames] = [("", "")]
+    while waiting:
+        left, right = waiting.pop(0)
+        if left or right:
+            yield left or None, right or None
+        mine = one.children(left) if left is not None else []
+        theirs = other.children(right) if right is not None else []
+        waiting += _siblings(one, other, mine, theirs)
+
+
+def _siblings(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Iterator[LaneNames]:
+    """Those in which the same was said, then those in which the same was done, then in order."""
+
+    def same(left: str, right: str) -> bool:
+        steps, others = one.lanes[left], other.lanes[right]
+        pairs = zip(steps, others, strict=False)
+        return len(steps) == len(others) and all(_are_same(one, other, *pair) for pair in pairs)
+
+    start, end = (0, 0) if len(mine) == len(theirs) == 1 else _ends(mine, theirs, same)
+    yield from zip(mine[:start], theirs[:start], strict=True)
+    between, others = mine[start : len(mine) - end], theirs[start : len(theirs) - end]
+    if min(len(between), len(others)) == 0 or len(between) == len(others) == 1:
+        yield from zip_longest(between, others)
+    else:
+        yield from _alike(one, other, between, others)
+    yield from zip(mine[len(mine) - end :], theirs[len(theirs) - end :], strict=True)
+
+
+def _alike(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Iterator[LaneNames]:
+    said = [*map(one.keys, mine)], [*map(other.keys, theirs)]
+    for lanes, others in _blocks(mine, theirs, *said):
+        done = [*map(one.labels, lanes)], [*map(other.labels, others)]
+        for some, some_others in _blocks(lanes, others, *done):
+            yield from zip_longest(some, some_others)
+
+
+def _blocks(
+    mine: list[_Item], theirs: list[_Item], keys: Sequence[Hashable], others: Sequence[Hashable]
+) -> Iterator[tuple[list[_Item], list[_Item]]]:
+    """Both lists in parts: one item each that have the same key, or what lies between such."""
+    left: list[_Item] = []
+    right: list[_Item] = []
+    for one, other in align(keys, others):
+        if one is not None and other is not None:
+            if left or right:
+                yield left, right
+                left, right = [], []
+            yield [mine[one]], [theirs[other]]
+        elif one is not None:
+            left.append(mine[one])
+        elif other is not None:
+            right.append(theirs[other])
+    if left or right:
+        yield left, right

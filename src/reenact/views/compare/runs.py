@@ -1,0 +1,248 @@
+"""Comparison of two runs: lane by lane, call by call."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import msgspec
+
+from reenact.diff.sequences import align
+from reenact.diff.values import Difference, differences
+from reenact.format import lane as lane_names
+from reenact.policy.matching import Rules
+from reenact.store.source import SeekableSource
+from reenact.views.calls import Step
+from reenact.views.compare.alignment import LaneNames, Said, Side, aligned, paired_lanes
+from reenact.views.compare.call_digests import Seen, Skimmer
+
+__all__ = [
+    "Change",
+    "Comparison",
+    "LanePair",
+    "Same",
+]
+
+Kind = Literal["changed", "added", "removed", "moved"]
+
+
+class Change(msgspec.Struct, kw_only=True):
+    """``one`` is the step of the first run, ``other`` that of the second; None where it has none.
+
+    Both recordings stay open as long as the change is looked at.
+    """
+
+    kind: Kind
+    one: Step | None = None
+    other: Step | None = None
+    find: Callable[[], list[Difference]] = list
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Every place in which a changed step differs. Found anew each time, and not held."""
+        return self.find()
+
+    @property
+    def step(self) -> Step:
+        """That of the second run, if it has it."""
+        found = self.other or self.one
+        assert found is not None
+        return found
+
+
+class Same(msgspec.Struct):
+    """Steps that follow each other in both runs and say the same."""
+
+    pairs: list[tuple[Seen, Seen]]
+
+
+class LanePair(msgspec.Struct, kw_only=True):
+    """A lane of each run; one name is None where that run has no such lane."""
+
+    one: str | None
+    other: str | None
+    parts: list[Same | Change]
+    """In the order of the second run."""
+
+    @property
+    def same(self) -> int:
+        return sum(len(part.pairs) for part in self.parts if isinstance(part, Same))
+
+    @property
+    def changes(self) -> list[Change]:
+        return [part for part in self.parts if isinstance(part, Change)]
+
+
+class Comparison:
+    """Two recordings side by side. Both stay open as long as it is looked at.
+
+    ``rules`` say what does not count; with ``everything`` all that the events hold does, draws
+    included. ``first`` is called with the first step of the main lanes that differs, as soon as
+    both are read that far; what became of it is known at the end only, so it is always ``changed``.
+
+    Raises :class:`PolicyInvalid` for a rule that cannot be read.
+    """
+
+    def __init__(
+        self,
+        one: SeekableSource,
+        other: SeekableSource,
+        rules: Rules | None = None,
+        *,
+        everything: bool = False,
+        first: Callable[[Change], None] | None = None,
+    ) -> None:
+        self.one = Skimmer(one, draws=everything, everything=everything)
+        self.other = Skimmer(other, draws=everything, everything=everything)
+        self._said = Said(rules or Rules(), everything)
+        self._first = first
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """Draws of both that are not compared, by their source; known once all is read."""
+        return self.one.left_out + self.other.left_out
+
+    def said(self, step: Step) -> object:
+        """What is compared of a step of either run."""
+        return self._said.of(step)
+
+    def lanes(self) -> Iterator[LanePair]:
+        """What differs, lane by lane, parents first."""
+        self._read()
+        said = self._said
+        said.learn(self.one, self.other)
+        mine, theirs = Side(self.one, said), Side(self.other, said)
+        lanes = [_Lane(mine, theirs, names) for names in paired_lanes(mine, theirs)]
+        moved = _moves(mine, theirs, lanes)
+        gone = {seen.first for seen in moved.values()}
+        for lane in lanes:
+            parts = list(_parts(mine, theirs, lane, moved, gone))
+            yield LanePair(one=lane.names[0], other=lane.names[1], parts=parts)
+
+    def _read(self) -> None:
+        """Both to their ends, side by side, with an eye on the main lanes."""
+        compared = 0
+        more = True
+        while more:
+            more = self.one.read_on() | self.other.read_on()
+            if self._first is not None:
+                compared = self._watch(self._first, compared)
+
+    def _watch(self, first: Callable[[Change], None], compared: int) -> int:
+        """Compare what was read of the main lanes; returns how many steps have been so far."""
+        one, other, root = self.one, self.other, lane_names.ROOT
+        if root in one.jumped | other.jumped:
+            self._first = None
+        mine, theirs = one.lanes.get(root, [])[compared:], other.lanes.get(root, [])[compared:]
+        for left, right in zip(mine, theirs, strict=False):
+            if self._first is None or not (left.digest and right.digest):
+                break
+            if left.digest != right.digest and self._differ(left, right):
+                self._first = None
+                first(_changed(Side(one, self._said), Side(other, self._said), left, right))
+            compared += 1
+        return compared
+
+    def _differ(self, left: Seen, right: Seen) -> bool:
+        self._said.learn(self.one, self.other)
+        return self._said.key(self.one, left) != self._said.key(self.other, right)
+
+
+_Apart = tuple[list[Seen], list[Seen]]
+
+
+class _Lane:
+    """A lane of each run, as parts in which all is the same or all is different."""
+
+    def __init__(self, one: Side, other: Side, names: LaneNames) -> None:
+        self.names = names
+        self.parts: list[Same | _Apart] = []
+        left, right = names
+        mine = one.lanes[left] if left is not None else []
+        theirs = other.lanes[right] if right is not None else []
+        for index, number in aligned(one, other, mine, theirs):
+            if index is not None and number is not None:
+                self._same().pairs.append((mine[index], theirs[number]))
+            elif index is not None:
+                self._apart()[0].append(mine[index])
+            elif number is not None:
+                self._apart()[1].append(theirs[number])
+
+    def _same(self) -> Same:
+        last = self.parts[-1] if self.parts else None
+        if not isinstance(last, Same):
+            self.parts.append(last := Same([]))
+        return last
+
+    def _apart(self) -> _Apart:
+        last = self.parts[-1] if self.parts else None
+        if not isinstance(last, tuple):
+            self.parts.append(last := ([], []))
+        return last
+
+    def apart(self) -> Iterator[_Apart]:
+        """The parts in which all is different."""
+        return (part for part in self.parts if isinstance(part, tuple))
+
+
+def _moves(one: Side, other: Side, lanes: list[_Lane]) -> dict[int, Seen]:
+    """Steps of the first run that the second has elsewhere, by the seq that they have there."""
+    removed: defaultdict[str, list[Seen]] = defaultdict(list)
+    for lane in lanes:
+        for steps, _ in lane.apart():
+            for seen in steps:
+                removed[one.key(seen)].append(seen)
+    found: dict[int, Seen] = {}
+    for lane in lanes:
+        for _, steps in lane.apart():
+            for seen in steps:
+                before = removed.get(other.key(seen))
+                if before:
+                    found[seen.first] = before.pop(0)
+    return found
+
+
+def _parts(
+    one: Side, other: Side, lane: _Lane, moved: dict[int, Seen], gone: set[int]
+) -> Iterator[Same | Change]:
+    same = Same([])
+    for part in lane.parts:
+        if isinstance(part, Same):
+            same.pairs += part.pairs
+            continue
+        left = [seen for seen in part[0] if seen.first not in gone]
+        right = [seen for seen in part[1] if seen.first not in moved]
+        here = [seen for seen in part[1] if seen.first in moved]
+        if same.pairs and (left or right or here):
+            yield same
+            same = Same([])
+        yield from _unlike(one, other, left, right)
+        for seen in here:
+            before = one.step(moved[seen.first])
+            yield Change(kind="moved", one=before, other=other.step(seen))
+    if same.pairs:
+        yield same
+
+
+def _unlike(one: Side, other: Side, left: list[Seen], right: list[Seen]) -> Iterator[Change]:
+    """Steps that do the same kind of thing have changed, others were removed or added."""
+    for index, number in align([*map(one.label, left)], [*map(other.label, right)]):
+        if index is not None and number is not None:
+            yield _changed(one, other, left[index], right[number])
+        elif index is not None:
+            yield Change(kind="removed", one=one.step(left[index]))
+        elif number is not None:
+            yield Change(kind="added", other=other.step(right[number]))
+
+
+def _changed(one: Side, other: Side, left: Seen, right: Seen) -> Change:
+    here, there = one.step(left), other.step(right)
+
+    def find() -> list[Difference]:
+        found = differences(one.said(here), other.said(there))
+        here.let_go()
+        there.let_go()
+        return found
+
+    return Change(kind="changed", one=here, other=there, find=find)

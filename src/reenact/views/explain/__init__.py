@@ -1,0 +1,1 @@
+"""Explanation of divergences: likely causes, evidence and remedies."""

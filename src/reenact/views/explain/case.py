@@ -1,0 +1,258 @@
+"""Facts about one divergence, its causes and the remedies for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+
+from reenact.diff.values import Difference
+from reenact.engine.divergence.diagnosis import IgnoreRule, ignore_rule_for
+from reenact.engine.divergence.model import Divergence, Gap
+from reenact.errors import ReenactError, UsageError
+from reenact.format.canonical import canonical
+from reenact.format.event import Data
+from reenact.format.paths import Path, join, parse
+from reenact.lenses.paths import may_ask
+from reenact.policy.matching import Comparer, Rules
+from reenact.policy.redaction import Redactor
+
+__all__ = [
+    "SURE",
+    "Again",
+    "Case",
+    "Cause",
+    "Near",
+    "Place",
+    "Sure",
+    "Way",
+    "ignoring",
+    "letting_differ",
+    "merged",
+    "rule_of",
+    "settles_all",
+    "updating",
+]
+
+Sure = Literal["certain", "likely", "possible"]
+SURE: tuple[Sure, ...] = ("certain", "likely", "possible")
+"""The most certain first."""
+
+
+class Near(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded call near the divergence. ``became``: the replay asked for the ``same``, for something
+    that ``differs``, or did ``not`` come so far."""
+
+    seq: int
+    lane: str
+    type: str
+    kind: str
+    name: str
+    data: Data
+    became: Literal["same", "differs", "not"]
+    failed: str = ""
+    """What it ended with, where that is a reason to try again: ``503``, ``ConnectError``."""
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """What to type to replay, and to make the recording anew in part or whole."""
+
+    replay: str
+    update: str
+    add: str
+    rewrite: str
+    recorded: str = ""
+    """The replay with the arguments of the recording, where those are others."""
+    fork: tuple[str, str] | None = None
+    """To fork the run: what stands before the options, and after them."""
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that would settle it: a rule for the ``policy``, a ``command``, or a change of the
+    program. ``text`` says when it is right."""
+
+    text: str
+    policy: dict[str, Any] | None = None
+    command: str = ""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """``name`` is stable, for programs; ``evidence`` are the facts that speak for it."""
+
+    name: str
+    sure: Sure
+    text: str
+    evidence: list[str] = []
+    ways: list[Way] = []
+    explains: list[str] = []
+    """The differing paths that it accounts for."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A gap, and its path as steps: empty where the path was cut."""
+
+    gap: Gap
+    path: Path
+
+    @property
+    def difference(self) -> Difference:
+        return Difference(self.path, self.gap.kind, self.gap.expected, self.gap.observed)
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """``near`` are recorded calls of the lane, in its order; empty when there is no recording at hand.
+    ``then`` and ``now`` are what the recording and the report say of their surroundings."""
+
+    divergence: Divergence
+    again: Again
+    near: list[Near] = []
+    status: str = ""
+    """Of the recording: ``ok``, ``error``, ``recovered``; empty when it is not at hand."""
+    policy: str = ""
+    """The id of the one that it was recorded under."""
+    left: int = 0
+    """How many recorded calls of the lane come after the place."""
+    then: dict[str, str] = {}
+    now: dict[str, str] = {}
+    recorded_arguments: list[str] = []
+    given_arguments: list[str] = []
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """Where they differ."""
+        return [Place(gap, _steps(gap.path)) for gap in self.divergence.paths]
+
+    @property
+    def asked(self) -> Any:
+        """The request of the program, as far as it is shown."""
+        return None if self.divergence.observed is None else self.divergence.observed.request
+
+    @property
+    def recorded(self) -> Any:
+        """The recorded request, as far as it is shown."""
+        return None if self.divergence.expected is None else self.divergence.expected.request
+
+    @property
+    def is_cut(self) -> bool:
+        """Is one of them not shown, or not shown whole?"""
+        seen = (self.divergence.expected, self.divergence.observed)
+        return any(one is None or one.digest is not None for one in seen)
+
+    @property
+    def is_model_call(self) -> bool:
+        """On a tape of the net alone it is HTTP like any other."""
+        seen = self.divergence.observed or self.divergence.expected
+        if seen is None or seen.type == "llm_request":
+            return seen is not None
+        request = seen.request.get("request") if isinstance(seen.request, dict) else None
+        if not isinstance(request, dict):
+            return False
+        return may_ask(str(request.get("method", "")), str(request.get("url", "")))
+
+    @property
+    def draws(self) -> frozenset[str]:
+        """What the recording has readings of: ``clock``, ``rng`` …"""
+        return frozenset(self.then.get("draws", "").split())
+
+
+def _steps(path: str) -> Path:
+    try:
+        return parse(path)
+    except UsageError:  # it was cut
+        return ()
+
+
+Policy = dict[str, Any]
+
+
+def updating(case: Case, text: str = "If the change is intended, make again what differs.") -> Way:
+    """The call is made again, and the rest stays."""
+    return Way(text=text, command=case.again.update)
+
+
+def letting_differ(kinds: Iterable[str], text: str) -> Way:
+    """Volatile kinds of a policy."""
+    return Way(text=text, policy={"volatile": sorted({*kinds})})
+
+
+def ignoring(case: Case, places: Iterable[Place], text: str) -> Way | None:
+    """The rule that leaves these places out; None where no rule can."""
+    members: dict[str, list[str]] = {}
+    for place in places:
+        rule = rule_of(case, place)
+        if rule is None:
+            return None
+        names = members.setdefault(rule.member, [])
+        said = join(rule.path) if rule.path else rule.name
+        if said not in names:
+            names.append(said)
+    return Way(text=text, policy={"ignore": members}) if members else None
+
+
+def rule_of(case: Case, place: Place) -> IgnoreRule | None:
+    """What would have to be ignored for one place."""
+    if not place.path:
+        return None
+    try:
+        return ignore_rule_for(place.difference, case.recorded)
+    except LookupError:  # what is shown was cut
+        return None
+
+
+def merged(policies: Iterable[Policy]) -> Policy:
+    """All of them in one."""
+    whole: Policy = {}
+    for policy in policies:
+        for name, said in policy.items():
+            if isinstance(said, dict):
+                here = whole.setdefault(name, {})
+                for member, names in said.items():
+                    here[member] = list(dict.fromkeys([*here.get(member, []), *names]))
+            elif isinstance(said, list):
+                whole[name] = sorted({*whole.get(name, []), *said})
+            else:
+                whole[name] = said
+    return whole
+
+
+def settles_all(case: Case, policy: Policy) -> bool:
+    """Would this call match under ``policy``? Tried on both sides where they are shown whole, else on
+    each place that differs."""
+    try:
+        comparer = Comparer(_rules(policy), Redactor("none"))
+        if not case.is_cut:
+            one, other = comparer.normal(case.recorded), comparer.normal(case.asked)
+            return canonical(one) == canonical(other)
+    except ReenactError:
+        return False
+    return not case.divergence.more_paths and all(
+        _settles(case, place, policy, comparer) for place in case.places
+    )
+
+
+def _rules(policy: Policy) -> Rules:
+    ignore = policy.get("ignore", {})
+    return Rules(
+        ignore_paths=tuple(ignore.get("paths", ())),
+        ignore_headers=tuple(ignore.get("headers", ())),
+        ignore_query=tuple(ignore.get("query", ())),
+        volatile=tuple(policy.get("volatile", ())),
+    )
+
+
+def _settles(case: Case, place: Place, policy: Policy, comparer: Comparer) -> bool:
+    rule = rule_of(case, place)
+    if rule is None:
+        return False
+    said = join(rule.path) if rule.path else rule.name
+    if said in policy.get("ignore", {}).get(rule.member, ()):
+        return True
+    # Under its own name, because that may say what it is.
+    name = next((step for step in reversed(place.path) if isinstance(step, str)), "")
+    try:
+        sides = [{name: side} for side in (place.gap.expected, place.gap.observed)]
+        return place.gap.kind == "changed" and len({*map(comparer.key, sides)}) == 1
+    except ReenactError:
+        return False

@@ -1,0 +1,101 @@
+"""Model calls as conversations, and the alignment of their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from reenact.diff.sequences import align
+from reenact.lenses.meaning import Asked, Choice, Message
+from reenact.lenses.reading import read_event
+from reenact.lenses.table import messages
+from reenact.views.calls import Step
+from reenact.views.content import meaning_of
+from reenact.views.html.values import key_of
+
+__all__ = ["conversation", "message_pairs", "without_messages", "words_of"]
+
+_ANSWER = "answer"
+_MESSAGES = ("messages", "input", "contents", "system", "systemInstruction", "instructions")
+_ABOUT = ("role", "stopped", "usage", "error")
+
+Said = dict[str, Any]
+
+
+def conversation(step: Step | None) -> list[Said] | None:
+    """What was said in a model call, the answer last; None where no lens can read it."""
+    asked = None if step is None or step.kind != "llm" else read_event(step.asked)
+    if step is None or not isinstance(asked, Asked):
+        return None
+    found = [_said(one.role, one) for one in messages(asked)]
+    answer = meaning_of(step)
+    if answer is not None:
+        about = {
+            "stopped": answer.stop_reason,
+            "usage": answer.usage,
+            "error": answer.error,
+            "others": [_said(_ANSWER, one) for one in answer.others],
+        }
+        found.append(_filled({**_said(_ANSWER, answer), **about}))
+    return found
+
+
+def _said(role: str, message: Message | Choice) -> Said:
+    """Without the ids, which a model makes up anew each time."""
+    return _filled(
+        {
+            "role": role,
+            "reasoning": "\n\n".join(one.text for one in message.reasoning if one.text),
+            "text": message.text,
+            "calls": [[use.name, msgspec.to_builtins(use.arguments)] for use in message.tool_calls],
+            "results": [[one.name, one.text] for one in getattr(message, "results", ())],
+            "attached": list(getattr(message, "attached", ())),
+            "refusal": getattr(message, "refusal", None),
+        }
+    )
+
+
+def words_of(said: Said) -> Said:
+    """What an answer says is said again in the next call, as the message of an assistant."""
+    return {name: item for name, item in said.items() if name not in _ABOUT}
+
+
+def _filled(value: Said) -> Said:
+    return {name: item for name, item in value.items() if item not in (None, "", [], {})}
+
+
+def without_messages(said: Any) -> Any:
+    """What is compared of a model call, but for what its conversation shows."""
+    request = said.get("request") if isinstance(said, dict) else None
+    body = request.get("body") if isinstance(request, dict) else None
+    if not isinstance(request, dict) or not isinstance(body, dict):
+        return said
+    rest = {name: item for name, item in body.items() if name not in _MESSAGES}
+    return {**said, "request": {**request, "body": rest}}
+
+
+def message_pairs(
+    mine: list[Said], theirs: list[Said]
+) -> Iterator[tuple[Said | None, Said | None]]:
+    """Those that are the same hold the others in place; between them, one of the same role is the
+    same message with other words."""
+    left: list[Said] = []
+    right: list[Said] = []
+    for one, other in align([*map(key_of, mine)], [*map(key_of, theirs)]):
+        if one is not None and other is not None:
+            if left or right:
+                yield from _alike(left, right)
+                left, right = [], []
+            yield mine[one], theirs[other]
+        elif one is not None:
+            left.append(mine[one])
+        elif other is not None:
+            right.append(theirs[other])
+    yield from _alike(left, right)
+
+
+def _alike(mine: list[Said], theirs: list[Said]) -> Iterator[tuple[Said | None, Said | None]]:
+    for one, other in align([item["role"] for item in mine], [item["role"] for item in theirs]):
+        yield None if one is None else mine[one], None if other is None else theirs[other]

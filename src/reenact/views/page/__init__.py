@@ -1,1 +1,0 @@
-"""A recording as one page for a browser: everything inside, nothing loaded, nothing obeyed."""

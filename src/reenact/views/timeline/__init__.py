@@ -1,0 +1,1 @@
+"""Timeline of a recording."""

@@ -1,0 +1,156 @@
+"""Calls of a recording as timeline spans: lane, start, end, label and result."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from reenact.engine.call import CUT_OFF
+from reenact.engine.decision.recorded_calls import text_or_empty
+from reenact.format.event import Event
+from reenact.views.calls import MARKS, Step, took
+
+__all__ = ["Bar", "State", "read_bars"]
+
+State = Literal["done", "failed", "cut", "open"]
+"""``cut``: cancelled, or left before its end. ``open``: nothing ever completed it."""
+
+_LABEL = 200
+_FAILED = 400
+"""The first status of HTTP that says that something went wrong."""
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One call. ``start`` and ``end`` are milliseconds, as the events tell time."""
+
+    seq: int
+    closed: int | None
+    lane: str
+    kind: str
+    label: str
+    """What was called, in a word or two: ``gpt-5``, ``GET /weather/bern``, ``search``."""
+    start: int
+    end: int
+    state: State
+    timed: bool = True
+    """Is it known how long it took? Otherwise it is shown when it ended."""
+    diverged: bool = False
+
+
+class _Request(msgspec.Struct, gc=False):
+    method: Any = ""
+    url: Any = ""
+
+
+class _Response(msgspec.Struct, rename="camel", gc=False):
+    status: Any = None
+    exit_code: Any = None
+    error: Any = None
+
+
+class _Brief(msgspec.Struct, gc=False):
+    """Anything may stand in an event's data, so nothing is taken for granted."""
+
+    request: msgspec.Raw = msgspec.Raw()
+    response: msgspec.Raw = msgspec.Raw()
+    timing: Any = None
+    error: Any = None
+    ok: Any = None
+    ended: Any = None
+    cancelled: Any = None
+    unfinished: Any = None
+    type: Any = ""
+
+
+_brief = msgspec.json.Decoder(_Brief)
+_request = msgspec.json.Decoder(_Request)
+_response = msgspec.json.Decoder(_Response)
+
+
+def read_bars(steps: Iterable[Step], diverged: Collection[int] = ()) -> list[Bar]:
+    """The calls among ``steps``, by when they began. ``diverged`` are numbers of events."""
+    bars = [_bar(step, diverged) for step in steps if step.kind not in MARKS]
+    return sorted(bars, key=lambda bar: (bar.start, bar.seq))
+
+
+def _bar(step: Step, diverged: Collection[int]) -> Bar:
+    opening, closing = step.opening, step.closing
+    asked = _look(opening)
+    answered = asked if closing is opening else _look(closing)
+    last = step.ended
+    single = closing is opening
+    bar = Bar(
+        seq=step.seq,
+        closed=None if closing is None else closing.seq,
+        lane=step.lane,
+        kind=step.kind,
+        label=_label(step, asked),
+        start=last - took(asked.timing) if single else min(opening.ts, last),
+        end=last,
+        timed=not single or _says_how_long(opening, asked),
+        state="open" if closing is None else _state(answered),
+        diverged=step.seq in diverged or (closing is not None and closing.seq in diverged),
+    )
+    step.let_go()
+    return bar
+
+
+def _says_how_long(event: Event, asked: _Brief) -> bool:
+    offsets = asked.timing.get("offsets") if isinstance(asked.timing, dict) else None
+    return event.type == "state_mutation" or bool(offsets)
+
+
+def _look(event: Event | None) -> _Brief:
+    try:
+        return _Brief() if event is None else _brief.decode(event.payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Brief()
+
+
+def _label(step: Step, asked: _Brief) -> str:
+    if step.kind == "llm":
+        return (step.name.rpartition("/")[2] or step.name)[:_LABEL]
+    try:
+        request = _request.decode(asked.request)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        request = _Request()
+    if text_or_empty(request.url):
+        return f"{text_or_empty(request.method)} {_path(text_or_empty(request.url)[: 4 * _LABEL])}"[
+            :_LABEL
+        ].strip()
+    return (step.name or text_or_empty(asked.type) or step.kind)[:_LABEL]
+
+
+def _path(url: str) -> str:
+    """What people call a page: its path, in the letters of its language."""
+    try:
+        found = urlsplit(url)
+    except ValueError:
+        return url
+    return unquote(found.path) or found.netloc or url
+
+
+def _state(answered: _Brief) -> State:
+    if answered.cancelled is True or answered.unfinished is True:
+        return "cut"
+    failed = answered.error is not None or answered.ok is False or answered.ended == "failed"
+    if failed or _refused(answered.response):
+        return "failed"
+    return "cut" if answered.ended in CUT_OFF else "done"
+
+
+def _refused(raw: msgspec.Raw) -> bool:
+    """Does the answer itself say that it went wrong: by its status, or its exit code?"""
+    try:
+        response = _response.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    status, code = response.status, response.exit_code
+    return (
+        response.error is not None
+        or (type(status) is int and status >= _FAILED)
+        or (type(code) is int and code != 0)
+    )
