@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from bench.traffic import paragraphs
-from reenact.exchange.document import digest_of
 from reenact.exchange.model import (
     Body,
     Change,
@@ -19,6 +18,7 @@ from reenact.exchange.model import (
     RecordingRef,
     Trace,
 )
+from reenact.exchange.payload import payload_digest
 from reenact.server.ids import ENTROPY, make_id
 
 __all__ = ["APPS", "ENVIRONMENTS", "RARE", "START", "STEP", "exchanges"]
@@ -67,7 +67,7 @@ def _exchange(source: random.Random, text: list[str], number: int) -> Exchange:
         status="failed" if failed else "completed",
         error=_error(source, order) if failed else None,
         start=start,
-        start_digest=digest_of(start),
+        start_digest=payload_digest(start),
         redacted=("/headers/3/1",),
         result=_answer(order, failed),
         processors=tuple(_processors(at, order)),

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Column, Integer, LargeBinary
 
 from bench.server_exchanges import APPS, ENVIRONMENTS, START, STEP
-from reenact.exchange.comparison.rules import NoiseRule
+from reenact.exchange.comparison.noise import NoiseRule
 from reenact.exchange.model import STATES, VERDICTS
 from reenact.server.batches.shapes import Search
 from reenact.server.exchanges.documents import dense

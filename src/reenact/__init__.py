@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         ValueRefused,
         WriterBusy,
     )
-    from reenact.exchange.flow import is_replay
+    from reenact.exchange.context import is_replay
     from reenact.format.canonical import canonical, digest
     from reenact.format.event import Draft, Event
     from reenact.format.manifest import Manifest
@@ -101,7 +101,7 @@ _HOME = {
         "ValueRefused",
         "WriterBusy",
     ),
-    "reenact.exchange.flow": ("is_replay",),
+    "reenact.exchange.context": ("is_replay",),
     "reenact.format.canonical": ("canonical", "digest"),
     "reenact.format.event": ("Draft", "Event"),
     "reenact.format.manifest": ("Manifest",),

@@ -15,7 +15,7 @@ from reenact.cli.client import Client
 from reenact.cli.refusals import refusal
 from reenact.cli.waiting import ask_for_replay, not_completed, wait_for
 from reenact.errors import ReenactError, ServerMisused, ServerRefused, ServerUnusable, UsageError
-from reenact.exchange.link.address import Secret, parse_address
+from reenact.exchange.client.address import Secret, parse_address
 from reenact.server.problems import STATUS
 from tests.cli.conftest import Run
 

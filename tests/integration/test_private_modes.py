@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from reenact.exchange.link.aside import Aside
-from reenact.exchange.link.journal import Journal
-from reenact.exchange.link.notices import Notices
-from reenact.exchange.link.slots import claim_slot
-from reenact.exchange.link.spool import Spool
+from reenact.exchange.client.journal import Journal
+from reenact.exchange.client.slots import claim_slot
+from reenact.exchange.client.spool import DeadLetters, Spool
+from reenact.exchange.client.workers import Notices
 from reenact.store.pack import pack, unpack
 from tests.integration.exchange.linking import a_capture, an_exchange
 from tests.integration.small import write_small
@@ -70,7 +69,7 @@ def test_other_users_cannot_read_a_spool(tmp_path: Path) -> None:
     home = tmp_path / "exchange"
     slot = claim_slot(home)
     spool = Spool(
-        slot.folder, Aside(home / "refused", most=3), Notices(pytest.fail), max_bytes=1 << 20
+        slot.folder, DeadLetters(home / "refused", most=3), Notices(pytest.fail), max_bytes=1 << 20
     )
     spool.recover()
     spool.offer(an_exchange("ex-1"), None)

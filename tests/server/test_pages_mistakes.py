@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
-from reenact.exchange.document import body_value
 from reenact.exchange.model import Body, Payload
+from reenact.exchange.payload import body_value
 from reenact.server.web.replays.draft import Draft, Mistake, base64_slip, json_slip, payload_of
 
 PIECES = st.sampled_from(

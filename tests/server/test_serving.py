@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from reenact.errors import UsageError
-from reenact.exchange.link.address import parse_address
+from reenact.exchange.client.address import parse_address
 from reenact.server.oidc.settings import OidcSettings
 from reenact.server.serving import ServeOptions, bind, near_url_of, serve, url_of
 from tests.server.house import PASSWORD

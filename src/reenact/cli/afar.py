@@ -22,7 +22,7 @@ from reenact.errors import (
     ServerMisused,
     ServerUnusable,
 )
-from reenact.exchange.link.address import Secret, parse_address
+from reenact.exchange.client.address import Secret, parse_address
 from reenact.runs.afar.bucket import Objects
 from reenact.runs.afar.objects import SETTINGS
 from reenact.runs.afar.place import GIVEN, RECORDING, Keeper, Library, Place, Remote

@@ -17,8 +17,8 @@ from reenact._version import __version__
 from reenact.cli.refusals import refusal
 from reenact.cli.signed_in import who_asks
 from reenact.errors import ServerUnusable, UsageError
-from reenact.exchange.link.address import Address, Secret
-from reenact.exchange.link.sse import EventTooLarge, Parser, Sent
+from reenact.exchange.client.address import Address, Secret
+from reenact.exchange.client.sse import EventTooLarge, Parser, Sent
 
 __all__ = ["Client", "part", "signed_in_client"]
 

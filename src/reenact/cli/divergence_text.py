@@ -11,9 +11,9 @@ import msgspec
 from reenact.cli.render import clip, count, escape_controls, preview
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import UsageError
-from reenact.exchange.comparison.operations import name_operation, request_in
-from reenact.exchange.comparison.verdicts import ANSWERS
-from reenact.exchange.pointer import spell_pointer
+from reenact.exchange.comparison.calls import name_operation, request_in
+from reenact.exchange.comparison.result import ANSWERS
+from reenact.exchange.patch import format_pointer
 from reenact.format.paths import parse
 
 __all__ = ["divergence_lines"]
@@ -109,7 +109,7 @@ def _pointer(path: str) -> str:
     except UsageError:
         return clip(escape_controls(path), _VALUE)
     inside = steps if steps[:1] == ("request",) else ("request", *steps)
-    return clip(escape_controls(spell_pointer(inside)), _VALUE)
+    return clip(escape_controls(format_pointer(inside)), _VALUE)
 
 
 def _value(value: Any) -> str:

@@ -14,7 +14,7 @@ from reenact.cli.client import Client
 from reenact.cli.render import escape_controls, json_line
 from reenact.cli.signed_in import SERVER, Login, forget, keep, login_path, read_login
 from reenact.errors import ServerRefused, ServerUnusable, UsageError
-from reenact.exchange.link.address import Secret, parse_address
+from reenact.exchange.client.address import Secret, parse_address
 
 __all__ = ["login", "logout"]
 

@@ -15,8 +15,8 @@ from reenact.cli.newest import exchange_id
 from reenact.cli.render import escape_controls, json_line
 from reenact.cli.waiting import ask_for_replay, not_completed, wait_for
 from reenact.errors import UsageError
-from reenact.exchange.document import SECTIONS
-from reenact.exchange.patch import read_patch, set_paths, to_patch
+from reenact.exchange.patch import parse_settings, read_patch, to_patch
+from reenact.exchange.payload import SECTIONS
 
 __all__ = ["replay"]
 
@@ -71,7 +71,7 @@ def _wanted(args: argparse.Namespace) -> dict[str, Any]:
 
 def _patch(args: argparse.Namespace) -> list[dict[str, Any]]:
     given = [] if args.patch is None else read_patch(_read(args.patch))
-    return to_patch([*given, *set_paths(args.set)])
+    return to_patch([*given, *parse_settings(args.set)])
 
 
 def _payload(name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from reenact.errors import UsageError
-from reenact.exchange.link.address import Address, Secret, parse_address
+from reenact.exchange.client.address import Address, Secret, parse_address
 from reenact.store.seal import key_path
 
 __all__ = ["Login", "forget", "heads_path", "keep", "login_path", "read_login", "who_asks"]

@@ -10,21 +10,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from reenact.exchange.agent import Agent
-    from reenact.exchange.flow import correlation, is_replay
-    from reenact.exchange.loops import aloop, choice, loop, split
+    from reenact.exchange.context import correlation, is_replay
     from reenact.exchange.message import Headers, Message
-    from reenact.exchange.steps import step
+    from reenact.exchange.steps import aloop, choice, loop, split, step
 
 _HOME = {
     "Agent": "agent",
     "Headers": "message",
     "Message": "message",
-    "aloop": "loops",
-    "choice": "loops",
-    "correlation": "flow",
-    "is_replay": "flow",
-    "loop": "loops",
-    "split": "loops",
+    "aloop": "steps",
+    "choice": "steps",
+    "correlation": "context",
+    "is_replay": "context",
+    "loop": "steps",
+    "split": "steps",
     "step": "steps",
 }
 

@@ -16,19 +16,17 @@ import msgspec
 
 from reenact._system import start_clock
 from reenact.errors import UsageError
-from reenact.exchange.carrying import Folder
-from reenact.exchange.declarations import declare
-from reenact.exchange.desk import Desk, Limits, Sample
-from reenact.exchange.doors import Door
-from reenact.exchange.homes import Home
-from reenact.exchange.link.ports import Carrier, LinkStatus
+from reenact.exchange.adapters.base import Adapter, LoopBridge
+from reenact.exchange.adapters.route import RouteRegistry, make_route
+from reenact.exchange.adapters.task import make_task
+from reenact.exchange.client.interface import ClientStatus, Exporter
+from reenact.exchange.containment import parse_declarations
+from reenact.exchange.folder_exporter import FolderExporter
 from reenact.exchange.model import PROTOCOL, FileWrites, Registration
-from reenact.exchange.redacting import Cleaner
-from reenact.exchange.routing import make_route
-from reenact.exchange.running import AppRunner, Credentials
+from reenact.exchange.recorder import ExchangeRecorder, RecordingLimits, SampleRate
+from reenact.exchange.redaction import ExchangeRedactor
+from reenact.exchange.replay_runner import Credentials, ReplayRunner
 from reenact.exchange.steps import Handler
-from reenact.exchange.tasks import make_task
-from reenact.exchange.ways import Ways
 from reenact.hermetic.driver_statements import Treatment
 from reenact.policy.known import SHORTEST_DECLARED
 from reenact.policy.places import FOLDER, find_root
@@ -83,7 +81,7 @@ class Agent:
         name: str = "",
         version: str = "",
         data: str | Path | None = None,
-        sample: Sample = 1.0,
+        sample: SampleRate = 1.0,
         max_body: int = 1_048_576,
         max_recording: int = 16_777_216,
         redaction: Profile | Redactor | None = None,
@@ -110,29 +108,29 @@ class Agent:
             version=version,
             capabilities=("replay", "cancel", *(("credentials",) if credentials else ())),
         )
-        self._declared = declare(drivers, files, scratch)
+        self._declared = parse_declarations(drivers, files, scratch)
         self._redaction = redaction
-        self._doors: list[Door] = []
-        self._home = Home()
+        self._doors: list[Adapter] = []
+        self._home = LoopBridge()
         self._lock = threading.Lock()
-        self._carrier: Carrier | None = None
+        self._carrier: Exporter | None = None
         self._agent_id = ""
         self._signed_off = False
         self._is_closed = False
-        self._desk = Desk(
+        self._desk = ExchangeRecorder(
             self._carrying,
             self._keeping,
             self._cleaner(()),
             now=_wall_clock,
             warn=warn,
             sample=sample,
-            limits=Limits(max_body, max_recording),
+            limits=RecordingLimits(max_body, max_recording),
             policy=policy,
             version=version,
             agent_id=self._own_id,
             declared=self._declared,
         )
-        self.runner = AppRunner(
+        self.runner = ReplayRunner(
             self._desk,
             self._doors,
             credentials=credentials,
@@ -142,7 +140,7 @@ class Agent:
             warn=warn,
         )
         self._make_carrier = self._maker(server, key, data, command_key, warn)
-        self._ways = Ways(self._desk, self._home)
+        self._ways = RouteRegistry(self._desk, self._home)
         self._doors.append(self._ways)
         _AGENTS.add(self)
 
@@ -187,17 +185,17 @@ class Agent:
     ) -> None:
         self.close()
 
-    def status(self) -> LinkStatus:
+    def status(self) -> ClientStatus:
         """How it is doing, for people."""
         with self._lock:
             carrier = self._carrier
-        return LinkStatus() if carrier is None else carrier.status()
+        return ClientStatus() if carrier is None else carrier.status()
 
     @property
-    def kept(self) -> Folder:
+    def kept(self) -> FolderExporter:
         """The folder of an agent without a server. Raises :class:`UsageError` for another."""
         carrier = self._carrying()
-        if not isinstance(carrier, Folder):
+        if not isinstance(carrier, FolderExporter):
             raise UsageError("the exchanges of this agent are at its server")
         return carrier
 
@@ -214,16 +212,16 @@ class Agent:
         data: str | Path | None,
         command_key: str | None,
         warn: Warn,
-    ) -> Callable[[], Carrier]:
+    ) -> Callable[[], Exporter]:
         folder = Path(data) if data is not None else None
 
-        def make() -> Carrier:
+        def make() -> Exporter:
             place = folder or find_root(Path.cwd(), os.environ) / FOLDER / "exchange"
             if server is None or key is None:
-                return Folder(place, warn)
-            from reenact.exchange.link.link import Link
+                return FolderExporter(place, warn)
+            from reenact.exchange.client.runtime import ServerExporter
 
-            return Link(
+            return ServerExporter(
                 server,
                 key,
                 self.registration,
@@ -235,7 +233,7 @@ class Agent:
 
         return make
 
-    def _carrying(self) -> Carrier:
+    def _carrying(self) -> Exporter:
         carrier = self._carrier  # one read: another thread may sign off meanwhile
         if carrier is None or self._signed_off:
             with self._lock:
@@ -246,7 +244,7 @@ class Agent:
         carrier.start()
         return carrier
 
-    def _keeping(self) -> Carrier:
+    def _keeping(self) -> Exporter:
         """Return the carrier for an exchange that has ended.
 
         It is not started again after :meth:`sign_off`: the app would register and never deregister.
@@ -254,7 +252,7 @@ class Agent:
         with self._lock:
             return self._made_carrier()
 
-    def _made_carrier(self) -> Carrier:
+    def _made_carrier(self) -> Exporter:
         """Return the carrier, created if there is none. Call with the lock held."""
         if self._carrier is None:
             self._carrier = self._make_carrier()
@@ -266,13 +264,13 @@ class Agent:
             self._agent_id = self._carrying().status().agent_id
         return self._agent_id
 
-    def _cleaner(self, secrets: Iterable[str]) -> Cleaner:
+    def _cleaner(self, secrets: Iterable[str]) -> ExchangeRedactor:
         """With ``secrets`` also hiding these."""
         if isinstance(self._redaction, Redactor):
-            return Cleaner(self._redaction)
+            return ExchangeRedactor(self._redaction)
         declared = [one for one in secrets if len(one) >= SHORTEST_DECLARED]
         profile = self._redaction or default_profile()
-        return Cleaner(Redactor(profile, environ=dict(os.environ), declared=declared))
+        return ExchangeRedactor(Redactor(profile, environ=dict(os.environ), declared=declared))
 
     def _after_fork(self) -> None:
         """The child has none of the threads, and is an agent of its own."""
@@ -313,17 +311,17 @@ class Agent:
 
     def asgi(self, app: Any) -> Any:
         """ASGI middleware: ``app.add_middleware(agent.asgi)``, or ``agent.asgi(app)``."""
-        from reenact.exchange.asgi import AsgiDoor
+        from reenact.exchange.adapters.asgi import AsgiAdapter
 
-        door = AsgiDoor(app, self._desk, self._home, self.start, self.sign_off)
+        door = AsgiAdapter(app, self._desk, self._home, self.start, self.sign_off)
         self._doors.append(door)
         return door
 
     def wsgi(self, app: Any) -> Any:
         """WSGI middleware: ``app.wsgi_app = agent.wsgi(app.wsgi_app)``, or ``agent.wsgi(app)``."""
-        from reenact.exchange.wsgi import WsgiDoor
+        from reenact.exchange.adapters.wsgi import WsgiAdapter
 
-        door = WsgiDoor(app, self._desk)
+        door = WsgiAdapter(app, self._desk)
         self._doors.append(door)
         return door
 

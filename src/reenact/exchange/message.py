@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reenact.exchange.bodies import bytes_of
-from reenact.exchange.document import body_value
-from reenact.exchange.headers import to_object
 from reenact.exchange.model import Body, BodyType, Header, Payload
-from reenact.exchange.style import Style, print_json
-from reenact.exchange.values import encoded, is_plain, shown
+from reenact.exchange.payload import (
+    JsonStyle,
+    body_bytes,
+    body_value,
+    format_json,
+    headers_to_object,
+)
+from reenact.exchange.snapshot import encode_bytes, is_json, snapshot
 
 __all__ = ["Headers", "Message", "body_from", "payload_from"]
 
@@ -63,10 +66,10 @@ class Headers:
         return isinstance(name, str) and self.get(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(to_object(self._pairs))
+        return iter(headers_to_object(self._pairs))
 
     def __len__(self) -> int:
-        return len(to_object(self._pairs))
+        return len(headers_to_object(self._pairs))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Headers) and self._pairs == other._pairs
@@ -99,15 +102,15 @@ class Message:
     def of(cls, payload: Payload) -> Message:
         """The message that begins with ``payload``."""
         body = payload.body
-        value = bytes_of(body) if body.type == "bytes" else body_value(body)
+        value = body_bytes(body) if body.type == "bytes" else body_value(body)
         return cls(value, payload.headers, payload.properties, json=body.type == "json")
 
     def document(self) -> dict[str, Any]:
         """What changes are seen in. A snapshot; never raises."""
         return {
-            "headers": to_object(self.headers.pairs()),
-            "body": shown(self.body),
-            "properties": shown(self.properties),
+            "headers": headers_to_object(self.headers.pairs()),
+            "body": snapshot(self.body),
+            "properties": snapshot(self.properties),
         }
 
     def payload(self) -> Payload:
@@ -115,15 +118,15 @@ class Message:
         return Payload(
             headers=self.headers.pairs(),
             body=body_from(self.body, json=self._json),
-            properties=encoded(shown(self.properties)),
+            properties=encode_bytes(snapshot(self.properties)),
         )
 
     def unfit(self) -> str:
         """Why this could not be the start of a replay; empty where it could."""
-        if not isinstance(self.body, bytes) and not is_plain(self.body):
+        if not isinstance(self.body, bytes) and not is_json(self.body):
             return f"its body is a {type(self.body).__name__}, or holds one, which JSON cannot hold"
         for name, value in self.properties.items():
-            if not is_plain(value):
+            if not is_json(value):
                 return f"its property {name} is no JSON value"
         return ""
 
@@ -142,8 +145,8 @@ def body_from(value: Any, *, json: bool = False) -> Body:
     kind: BodyType = "text" if isinstance(value, str) and not json else "json"
     if kind == "text":
         return Body(type="text", text=str(value))
-    plain = value if is_plain(value) else encoded(shown(value))
-    return Body(type="json", text=print_json(plain, Style()))
+    plain = value if is_json(value) else encode_bytes(snapshot(value))
+    return Body(type="json", text=format_json(plain, JsonStyle()))
 
 
 def payload_from(value: Any) -> Payload:

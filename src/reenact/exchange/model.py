@@ -146,7 +146,7 @@ class ErrorFacts(Wire, frozen=True, kw_only=True):
 
 class Change(Wire, frozen=True, kw_only=True):
     """What a processor did to one place of the payload. ``path`` is a JSON pointer over
-    ``/headers``, ``/body`` and ``/properties`` (:mod:`reenact.exchange.document`). ``before`` is
+    ``/headers``, ``/body`` and ``/properties`` (:mod:`reenact.exchange.payload`). ``before`` is
     missing for what was added, ``after`` for what was removed."""
 
     op: Literal["add", "remove", "replace"]
@@ -315,7 +315,7 @@ class Heartbeat(Wire, frozen=True, kw_only=True):
 
 class Command(Wire, frozen=True, kw_only=True):
     """A signed order. The signature is over ``reenact command 1\\n`` and the canonical JSON of the
-    command without its signature (see :mod:`reenact.exchange.signing`)."""
+    command without its signature (see :mod:`reenact.exchange.command_signature`)."""
 
     v: int = PROTOCOL
     type: Literal["replay", "cancel"] = "replay"

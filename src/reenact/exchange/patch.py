@@ -1,4 +1,4 @@
-"""Edits of a payload: JSON patches (RFC 6902), and settings such as ``body.amount=5``."""
+"""JSON pointers (RFC 6901), patches (RFC 6902), and settings such as ``body.amount=5``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,79 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from reenact.diff.values import Difference, differences
 from reenact.errors import UsageError
-from reenact.exchange.document import SECTIONS, from_document, to_document
-from reenact.exchange.model import Payload
-from reenact.exchange.pointer import Tokens, look_up, parse_index, parse_pointer, spell_pointer
+from reenact.exchange.model import Change, Payload
+from reenact.exchange.payload import SECTIONS, from_document, to_document
 from reenact.format.canonical import canonical
 
-__all__ = ["MAX_OPS", "Op", "apply", "edit", "read_patch", "set_paths", "to_patch"]
+__all__ = [
+    "MAX_OPS",
+    "MOST_CHANGES",
+    "Op",
+    "Tokens",
+    "apply_patch",
+    "diff_documents",
+    "edit_payload",
+    "format_pointer",
+    "parse_index",
+    "parse_pointer",
+    "parse_settings",
+    "read_patch",
+    "resolve_pointer",
+    "to_patch",
+]
+
+Tokens = tuple[str, ...]
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
+_BAD_TILDE = re.compile(r"~(?![01])")
+
+
+def parse_pointer(text: str) -> Tokens:
+    """The tokens of ``text``; none for the whole document. Raises :class:`UsageError`."""
+    if not text:
+        return ()
+    if not text.startswith("/"):
+        raise UsageError(f"the pointer {text[:80]!r} does not begin with a slash")
+    if _BAD_TILDE.search(text):
+        raise UsageError(
+            f"the pointer {text[:80]!r} has a tilde that is neither ~0 nor ~1",
+            hint="write a tilde as ~0, and a slash in a name as ~1",
+        )
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/"))
+
+
+def format_pointer(tokens: Iterable[str | int]) -> str:
+    """The inverse of :func:`parse_pointer`."""
+    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+
+
+def parse_index(token: str, length: int) -> int:
+    """The place in a list of ``length`` that ``token`` names. Raises :class:`LookupError` with the
+    reason."""
+    if not _INDEX.fullmatch(token):
+        raise LookupError(f"{token[:40]!r} is no index of a list")
+    index = int(token)
+    if index >= length:
+        raise LookupError(f"the list has {length} items and no number {index}")
+    return index
+
+
+def resolve_pointer(document: Any, tokens: Tokens) -> Any:
+    """What stands there. Raises :class:`LookupError` with the reason when there is nothing."""
+    value = document
+    for token in tokens:
+        if isinstance(value, dict):
+            if token not in value:
+                raise LookupError(f"there is no {token[:80]!r}")
+            value = value[token]
+        elif isinstance(value, list):
+            value = value[parse_index(token, len(value))]
+        else:
+            raise LookupError(f"{token[:80]!r} is looked for in what is neither object nor list")
+    return value
+
 
 MAX_OPS: Final = 1_000
 _MOST_COPIED: Final = 1_000_000
@@ -66,10 +132,10 @@ def to_patch(ops: Iterable[Op]) -> list[dict[str, Any]]:
     return patch
 
 
-def edit(payload: Payload, ops: Sequence[Op]) -> Payload:
+def edit_payload(payload: Payload, ops: Sequence[Op]) -> Payload:
     """``payload`` with ``ops`` applied to its document. Names of headers mean the same in any
     letters. Raises :class:`UsageError`."""
-    return from_document(apply(to_document(payload), [_small(op) for op in ops]), payload)
+    return from_document(apply_patch(to_document(payload), [_small(op) for op in ops]), payload)
 
 
 def _small(op: Op) -> Op:
@@ -84,7 +150,7 @@ def _small_name(path: str) -> str:
     return f"/headers/{head.lower()}{slash}{rest}" if path.startswith("/headers/") else path
 
 
-def apply(document: Any, ops: Sequence[Op]) -> Any:
+def apply_patch(document: Any, ops: Sequence[Op]) -> Any:
     """A new document: ``document`` with all of ``ops`` done to it, in order, or none of them.
 
     Raises :class:`UsageError` with the number, from 0, and the path of the operation that cannot
@@ -124,7 +190,7 @@ class _Work:
         if not tokens:
             self.document = value
             return
-        owner, name = look_up(self.document, tokens[:-1]), tokens[-1]
+        owner, name = resolve_pointer(self.document, tokens[:-1]), tokens[-1]
         if isinstance(owner, dict):
             owner[name] = value
         elif isinstance(owner, list):
@@ -135,8 +201,8 @@ class _Work:
     def take(self, tokens: Tokens) -> Any:
         if not tokens:
             raise LookupError("the whole document cannot be taken away")
-        found = look_up(self.document, tokens)
-        owner, name = look_up(self.document, tokens[:-1]), tokens[-1]
+        found = resolve_pointer(self.document, tokens)
+        owner, name = resolve_pointer(self.document, tokens[:-1]), tokens[-1]
         del owner[name if isinstance(owner, dict) else int(name)]
         return found
 
@@ -151,11 +217,11 @@ def _remove(work: _Work, op: Op) -> None:
 
 def _replace(work: _Work, op: Op) -> None:
     tokens, value = parse_pointer(op.path), work.copied(op.value)
-    look_up(work.document, tokens)
+    resolve_pointer(work.document, tokens)
     if not tokens:
         work.document = value
         return
-    owner, name = look_up(work.document, tokens[:-1]), tokens[-1]
+    owner, name = resolve_pointer(work.document, tokens[:-1]), tokens[-1]
     owner[name if isinstance(owner, dict) else int(name)] = value
 
 
@@ -163,17 +229,17 @@ def _move(work: _Work, op: Op) -> None:
     source, target = _from(op), parse_pointer(op.path)
     if len(target) > len(source) and target[: len(source)] == source:
         raise LookupError("nothing can be moved into itself")
-    look_up(work.document, source)
+    resolve_pointer(work.document, source)
     if source != target:
         work.add(target, work.take(source))
 
 
 def _copy(work: _Work, op: Op) -> None:
-    work.add(parse_pointer(op.path), work.copied(look_up(work.document, _from(op))))
+    work.add(parse_pointer(op.path), work.copied(resolve_pointer(work.document, _from(op))))
 
 
 def _test(work: _Work, op: Op) -> None:
-    found = look_up(work.document, parse_pointer(op.path))
+    found = resolve_pointer(work.document, parse_pointer(op.path))
     if canonical(found) != canonical(op.value):
         raise LookupError("it has another value")
 
@@ -204,7 +270,7 @@ _STEP = re.compile(
 _IN_LIST = re.compile(r"(?:[./][0-9]+|\[[0-9]+\])\Z")
 
 
-def set_paths(settings: Iterable[str]) -> tuple[Op, ...]:
+def parse_settings(settings: Iterable[str]) -> tuple[Op, ...]:
     """Operations for ``body.amount=5``, ``body.items[0].sku=A-1``, ``body.items[-]=…`` (one more),
     ``headers.x-user=ann``, ``properties.tenant=7``, ``body=…``, and ``/json/pointer=…``.
 
@@ -225,7 +291,7 @@ def _set(setting: str) -> Op:
     in_header = tokens[0] == "headers" and len(tokens) > 1
     return Op(
         op="replace" if _IN_LIST.search(path) else "add",  # to add to a list is to insert
-        path=_small_name(spell_pointer(tokens)),
+        path=_small_name(format_pointer(tokens)),
         value=_header_value(rest) if in_header else _value(rest),
     )
 
@@ -271,3 +337,38 @@ def _header_value(text: str) -> str | list[str]:
     ):
         return value
     return text
+
+
+MOST_CHANGES: Final = 200
+
+
+def diff_documents(before: Any, after: Any, *, limit: int = MOST_CHANGES) -> tuple[Change, ...]:
+    """The changes that lead from ``before`` to ``after``, in the order of a walk. Where they are
+    more than ``limit``, the parts of the document that changed, each as a whole.
+
+    Both are made of what canonical JSON can hold, bytes included; else :class:`ValueRefused`.
+    """
+    found = differences(before, after, limit=limit + 1)
+    if len(found) <= limit:
+        return tuple(map(_change, found))
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return (Change(op="replace", path="", before=before, after=after),)
+    names = [name for name in after if before.get(name) != after[name]]
+    return tuple(
+        Change(
+            op="replace",
+            path=format_pointer([name]),
+            before=before.get(name),
+            after=after[name],
+        )
+        for name in names[:limit]
+    )
+
+
+def _change(one: Difference) -> Change:
+    path = format_pointer(one.path)
+    if one.kind == "added":
+        return Change(op="add", path=path, after=one.observed)
+    if one.kind == "removed":
+        return Change(op="remove", path=path, before=one.expected)
+    return Change(op="replace", path=path, before=one.expected, after=one.observed)

@@ -1,19 +1,38 @@
-"""``@step``: a function that lineage knows. Outside an exchange it is the function, and no more."""
+"""Functions, loops, splits and choices that are recorded as processors of an exchange."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial, wraps
-from typing import Any, Final, ParamSpec, TypeVar, overload
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
 from reenact.errors import UsageError
-from reenact.exchange.changes import diff
-from reenact.exchange.flow import PLACE, Place, Running, at
+from reenact.exchange.context import (
+    POSITION,
+    Position,
+    RunningProcessor,
+    current_position,
+    set_position,
+)
 from reenact.exchange.message import Message
-from reenact.exchange.values import shown
+from reenact.exchange.patch import diff_documents
+from reenact.exchange.snapshot import snapshot
 
-__all__ = ["STEP_ID", "Handler", "is_step", "step"]
+__all__ = [
+    "STEP_ID",
+    "Choice",
+    "Handler",
+    "aloop",
+    "choice",
+    "is_step",
+    "loop",
+    "split",
+    "step",
+]
 
 STEP_ID: Final = "__reenact_step__"
 
@@ -77,7 +96,7 @@ class Step:
 
     def plain(self) -> Callable[..., Any]:
         """For a function."""
-        get, function = PLACE.get, self.function
+        get, function = POSITION.get, self.function
 
         @wraps(function)
         def stepped(*args: Any, **kwargs: Any) -> Any:
@@ -90,7 +109,7 @@ class Step:
 
     def asynchronous(self) -> Callable[..., Any]:
         """For a coroutine function."""
-        get, function = PLACE.get, self.function
+        get, function = POSITION.get, self.function
 
         @wraps(function)
         async def stepped(*args: Any, **kwargs: Any) -> Any:
@@ -101,9 +120,9 @@ class Step:
 
         return stepped
 
-    def _run(self, place: Place, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        seen = Seen(self, place, args, kwargs)
-        with at(seen.running.inside):
+    def _run(self, place: Position, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        seen = StepCall(self, place, args, kwargs)
+        with set_position(seen.running.inside):
             try:
                 result = self.function(*args, **kwargs)
             except BaseException as error:
@@ -121,9 +140,11 @@ class Step:
         seen.ended(result)
         return result
 
-    async def _run_async(self, place: Place, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        seen = Seen(self, place, args, kwargs)
-        with at(seen.running.inside):
+    async def _run_async(
+        self, place: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        seen = StepCall(self, place, args, kwargs)
+        with set_position(seen.running.inside):
             try:
                 result = await self.function(*args, **kwargs)
             except BaseException as error:
@@ -149,19 +170,19 @@ class Step:
         try:
             bound = self._bind(*args, **kwargs)
         except TypeError:  # it cannot be called so, and will say so itself
-            return shown({"args": args, "kwargs": kwargs})
-        return shown(dict(bound.arguments))
+            return snapshot({"args": args, "kwargs": kwargs})
+        return snapshot(dict(bound.arguments))
 
 
-class Seen:
+class StepCall:
     """One call of a step."""
 
     def __init__(
-        self, made: Step, place: Place, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, made: Step, place: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._made = made
         self._place = place
-        self.running: Running = place.flow.begin(place, made.step_id)
+        self.running: RunningProcessor = place.flow.begin(place, made.step_id)
         self._message = next((one for one in args[:2] if isinstance(one, Message)), None)
         if self._message is None:
             self.running.input = made.given(args, kwargs)
@@ -171,7 +192,7 @@ class Seen:
     def ended(self, result: Any) -> None:
         self._look()
         if self._message is None:
-            self.running.output = shown(result)
+            self.running.output = snapshot(result)
         self.running.end()
 
     def failed(self, error: BaseException) -> None:
@@ -182,25 +203,25 @@ class Seen:
         self._look()
         self.running.end("handled", error)
 
-    def handler(self, error: BaseException) -> Handling:
+    def handler(self, error: BaseException) -> HandlerCall:
         assert self._made.on_error is not None
-        return Handling(self._made.on_error, self.running.inside)
+        return HandlerCall(self._made.on_error, self.running.inside)
 
     def _look(self) -> None:
         if self._message is not None:
-            self.running.changes = diff(self._before, self._message.document())
+            self.running.changes = diff_documents(self._before, self._message.document())
 
 
-class Handling:
+class HandlerCall:
     """One call of an error handler: a processor of its own, inside what has failed."""
 
-    def __init__(self, handler: Handler, place: Place) -> None:
+    def __init__(self, handler: Handler, place: Position) -> None:
         self._handler = handler
         name = getattr(handler, "__qualname__", type(handler).__name__)
         self._running = place.flow.begin(place, getattr(handler, STEP_ID, name), "handler")
 
     def call(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with at(self._running.inside):
+        with set_position(self._running.inside):
             try:
                 result = self._handler(error, *args, **kwargs)
             except BaseException as problem:
@@ -212,7 +233,7 @@ class Handling:
     async def call_async(
         self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        with at(self._running.inside):
+        with set_position(self._running.inside):
             try:
                 result = self._handler(error, *args, **kwargs)
                 if inspect.isawaitable(result):
@@ -222,3 +243,186 @@ class Handling:
                 raise
         self._running.end()
         return result
+
+
+T = TypeVar("T")
+
+
+def loop(name: str, items: Iterable[T]) -> Iterator[T]:
+    """``for item in loop("lines", order.lines): …``: what steps do in the body is in a round."""
+    place = current_position()
+    if place is None:
+        yield from items
+        return
+    running = place.flow.begin(place, name, "loop")
+    try:
+        for round_, item in enumerate(items):
+            with set_position(running.part(round_)):
+                yield item
+    except (
+        GeneratorExit
+    ):  # the body left it: by break, return, or an error that somebody else tells
+        running.end()
+        raise
+    except BaseException as error:
+        running.end("failed", error)
+        raise
+    running.end()
+
+
+async def aloop(name: str, items: AsyncIterable[T] | Iterable[T]) -> AsyncIterator[T]:
+    """The same for ``async for``; over what is asynchronous, and what is not."""
+    place = current_position()
+    source = items if isinstance(items, AsyncIterable) else _in_turn(items)
+    if place is None:
+        async for item in source:
+            yield item
+        return
+    running = place.flow.begin(place, name, "loop")
+    round_ = 0
+    try:
+        async for item in source:
+            with set_position(running.part(round_)):
+                yield item
+            round_ += 1
+    except GeneratorExit:
+        running.end()
+        raise
+    except BaseException as error:
+        running.end("failed", error)
+        raise
+    running.end()
+
+
+async def _in_turn(items: Iterable[T]) -> AsyncIterator[T]:
+    for item in items:
+        yield item
+
+
+def split(
+    name: str, items: Iterable[Any], function: Callable[[Any], Any], *, at_once: int = 1
+) -> Any:
+    """``function`` for each of ``items``, as a part of its own; the results in the order of the
+    items. ``at_once`` parts run at a time: in threads, or as tasks where ``function`` is
+    asynchronous (then it is awaited). The first error, in that order, is raised once all are done.
+    """
+    part = function if is_step(function) else step(function)
+    if inspect.iscoroutinefunction(function):
+        return _split_tasks(name, list(items), part, max(1, at_once))
+    return _split_threads(name, list(items), part, max(1, at_once))
+
+
+def _split_threads(
+    name: str, items: list[Any], part: Callable[[Any], Any], at_once: int
+) -> list[Any]:
+    place = current_position()
+    running = None if place is None else place.flow.begin(place, name, "split")
+
+    def one(index: int) -> Any:
+        if running is None:
+            return part(items[index])
+        with set_position(running.part(index)):
+            return part(items[index])
+
+    with _Ending(running):
+        if at_once == 1 or len(items) < 2:
+            return [one(index) for index in range(len(items))]
+        with ThreadPoolExecutor(min(at_once, len(items))) as pool:
+            jobs = [pool.submit(copy_context().run, one, index) for index in range(len(items))]
+        return [job.result() for job in jobs]
+
+
+async def _split_tasks(
+    name: str, items: list[Any], part: Callable[[Any], Awaitable[Any]], at_once: int
+) -> list[Any]:
+    import asyncio
+
+    place = current_position()
+    running = None if place is None else place.flow.begin(place, name, "split")
+    free = asyncio.Semaphore(at_once)
+
+    async def one(index: int) -> Any:
+        async with free:
+            if running is None:
+                return await part(items[index])
+            with set_position(running.part(index)):
+                return await part(items[index])
+
+    with _Ending(running):
+        if at_once == 1:
+            return [await one(index) for index in range(len(items))]
+        done = await asyncio.gather(*map(one, range(len(items))), return_exceptions=True)
+        for found in done:
+            if isinstance(found, BaseException):
+                raise found
+        return list(done)
+
+
+class _Ending:
+    """Ends a processor as the block ends."""
+
+    def __init__(self, running: RunningProcessor | None) -> None:
+        self._running = running
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._running is not None:
+            self._running.end("completed" if error is None else "failed", error)
+
+
+class Choice:
+    """Which way was taken. ``with choice("size") as way: if way.when("big", n > 9): …``"""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._running: RunningProcessor | None = None
+        self._block: Any = None
+        self.branch = ""
+        """The label of the first way whose condition held."""
+
+    def when(self, label: str, condition: object) -> bool:
+        """Does ``condition`` hold? Then ``label`` is the way that was taken."""
+        if condition and not self.branch:
+            self._take(label)
+        return bool(condition)
+
+    def otherwise(self) -> bool:
+        """The way that is left. True."""
+        if not self.branch:
+            self._take("otherwise")
+        return True
+
+    def _take(self, label: str) -> None:
+        self.branch = label
+        if self._running is not None:
+            self._running.branch = label
+
+    def __enter__(self) -> Self:
+        place: Position | None = current_position()
+        if place is not None:
+            self._running = place.flow.begin(place, self._name, "choice")
+            self._block = set_position(self._running.inside)
+            self._block.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._running is not None:
+            self._block.__exit__(None, None, None)
+            self._running.end("completed" if error is None else "failed", error)
+
+
+def choice(name: str) -> Choice:
+    """A choice, to be entered with ``with``."""
+    return Choice(name)

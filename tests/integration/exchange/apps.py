@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from reenact.exchange import Agent
-from reenact.exchange.link.ports import Finished, Refusal, ReplayJob
+from reenact.exchange.client.interface import FinishedReplay, Refusal, ReplayJob
 from reenact.exchange.model import Command, Exchange, Payload
-from reenact.exchange.patch import edit, set_paths
+from reenact.exchange.patch import edit_payload, parse_settings
 from reenact.hermetic.driver_statements import DRIVERS, Treatment, can_refuse
 
 __all__ = ["DECLARED", "Upstream", "check", "command_for", "only", "replay"]
@@ -86,7 +86,7 @@ def only(agent: Agent) -> Exchange:
 
 
 def edited(exchange: Exchange, settings: Sequence[str]) -> Payload:
-    return edit(exchange.start, set_paths(settings))
+    return edit_payload(exchange.start, parse_settings(settings))
 
 
 def check(
@@ -104,7 +104,7 @@ def replay(
     *,
     cancelled: threading.Event | None = None,
     **more: Any,
-) -> Finished:
+) -> FinishedReplay:
     """As the link does it: what was kept, edited, run from a thread that is not the app's."""
     job = ReplayJob(
         command_for(exchange, **more),

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reenact.exchange.link.limits import Limits
-from reenact.exchange.link.link import Link
-from reenact.exchange.link.ports import Finished, LinkStatus, Refusal, ReplayJob
+from reenact.exchange.client.interface import ClientStatus, FinishedReplay, Refusal, ReplayJob
+from reenact.exchange.client.limits import Limits
+from reenact.exchange.client.runtime import ServerExporter
 from reenact.exchange.model import Body, Command, Exchange, Payload, Registration, ReplayOf, Route
 from tests.integration.exchange.protocol_server import KEY, PATIENCE, ProtocolServer
 from tests.unit.store.samples import notes, record
@@ -64,7 +64,7 @@ class CountingRunner:
         self.checked.append(command.replay_id)
         return self.refusal
 
-    def run(self, job: ReplayJob) -> Finished:
+    def run(self, job: ReplayJob) -> FinishedReplay:
         self.ran.append(job.command.replay_id)
         found = None if job.capture is None else sorted(one.name for one in job.capture.iterdir())
         self.captures.append(found)
@@ -75,10 +75,10 @@ class CountingRunner:
             replay_id=job.command.replay_id, source_exchange_id=job.command.source_exchange_id
         )
         exchange = an_exchange(f"ex-of-{job.command.replay_id}", start=job.payload, replay=replay)
-        return Finished(exchange, a_capture(job.into))
+        return FinishedReplay(exchange, a_capture(job.into))
 
 
-def until_status(link: Link, holds: Callable[[LinkStatus], Any]) -> None:
+def until_status(link: ServerExporter, holds: Callable[[ClientStatus], Any]) -> None:
     """Asked again until it is so: a link signals nobody."""
     pause = threading.Event()
     for _ in range(int(PATIENCE * 100)):
@@ -109,10 +109,10 @@ def linked(
     start: bool = True,
     timeout: float = 10.0,
     **options: Any,
-) -> Iterator[Link]:
+) -> Iterator[ServerExporter]:
     """A link that is closed at the end."""
     used = runner or CountingRunner()
-    link = Link(
+    link = ServerExporter(
         server if isinstance(server, str) else server.url,
         key,
         options.pop("registration", lambda: registration(used)),

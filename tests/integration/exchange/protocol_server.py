@@ -19,9 +19,9 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from reenact.audit.keys import Signer
-from reenact.exchange.document import digest_of
+from reenact.exchange.command_signature import sign
 from reenact.exchange.model import Command, Payload, ReplaySource
-from reenact.exchange.signing import sign
+from reenact.exchange.payload import payload_digest
 
 PATIENCE = 30.0
 TENANT = "acme"
@@ -180,7 +180,7 @@ class ProtocolServer:
             "source_exchange_id": "ex-source",
             "route_id": "orders",
             "boundaries": "live" if self.sources[replay].recording is None else "recorded",
-            "payload_digest": digest_of(self.sources[replay].payload),
+            "payload_digest": payload_digest(self.sources[replay].payload),
         }
         return sign(Command(**{**values, **changes}), SIGNER)
 

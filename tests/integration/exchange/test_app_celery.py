@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.exchange.carrying import Folder
+from reenact.exchange.folder_exporter import FolderExporter
 from tests.integration.exchange.apps import only, replay
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,7 +69,7 @@ def test_a_worker_that_forks(tmp_path, upstream):
         worker.wait()
     assert sent.returncode == 0, sent.stderr + told
     assert sent.stdout.splitlines() == ["3", "['bound', 0, 5]"]
-    found = {one.route_id: one for one in Folder(tmp_path / "data").exchanges()}
+    found = {one.route_id: one for one in FolderExporter(tmp_path / "data").exchanges()}
     invoice = found["invoice"]
     assert (invoice.kind, invoice.not_replayable) == ("task", "")
     assert json.loads(invoice.start.body.text) == {"args": [7], "kwargs": {"factor": 3}}
@@ -138,12 +138,12 @@ def test_arguments_that_json_cannot_hold(agent):
 
 
 def test_a_body_that_is_no_call(agent):
-    from reenact.exchange.patch import edit, set_paths
+    from reenact.exchange.patch import edit_payload, parse_settings
     from tests.integration.exchange.apps import command_for
 
     agent.task("t")(lambda: 1)()
     source = only(agent)
-    payload = edit(source.start, set_paths(["body=[]"]))
+    payload = edit_payload(source.start, parse_settings(["body=[]"]))
     refusal = agent.runner.check(command_for(source), payload, ())
     assert refusal is not None
     assert refusal.code == "not_replayable"

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from reenact.exchange import choice, correlation, is_replay, loop, step
-from reenact.exchange.link.ports import ReplayCancelled
+from reenact.exchange.client.interface import ReplayCancelled
 from tests.integration.exchange.apps import check, only, replay
 
 

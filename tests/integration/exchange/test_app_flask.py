@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from reenact.exchange import is_replay, step
-from reenact.exchange.flow import PLACE
+from reenact.exchange.context import POSITION
 from tests.integration.exchange.apps import only, replay
 
 
@@ -63,7 +63,7 @@ def test_a_request_is_an_exchange(shop, agent):
     assert [name for name, _ in found.result.headers].count("Set-Cookie") == 2
     assert [one.processor_id for one in found.processors] == ["price"]
     assert found.not_replayable == ""
-    assert PLACE.get() is None
+    assert POSITION.get() is None
 
 
 def test_an_edited_replay_asks_nobody(shop, agent, upstream, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 import reenact
 from reenact.errors import UsageError
 from reenact.exchange import Agent, Message, correlation, is_replay, loop, split, step
-from reenact.exchange.link.ports import ReplayCancelled
+from reenact.exchange.client.interface import ReplayCancelled
 from tests.integration.exchange.apps import DECLARED, check, only, replay
 
 

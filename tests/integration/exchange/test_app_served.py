@@ -13,9 +13,9 @@ import uvicorn
 from fastapi import FastAPI, Request
 
 from reenact.exchange import Agent, is_replay, step
-from reenact.exchange.document import digest_of
 from reenact.exchange.model import Exchange, ReplaySource
-from reenact.exchange.patch import edit, set_paths
+from reenact.exchange.patch import edit_payload, parse_settings
+from reenact.exchange.payload import payload_digest
 from tests.integration.exchange.apps import DECLARED
 from tests.integration.exchange.protocol_server import KEY, ProtocolServer
 
@@ -99,7 +99,7 @@ def stored(protocol, exchange_id):
 
 def order(protocol, agent, source, replay_id, settings):
     """What a server does: an edited payload, the recording, a signed command."""
-    payload = edit(source.start, set_paths(settings))
+    payload = edit_payload(source.start, parse_settings(settings))
     recording = source.recording
     assert recording is not None
     protocol.sources[replay_id] = ReplaySource(
@@ -112,7 +112,7 @@ def order(protocol, agent, source, replay_id, settings):
         source_exchange_id=source.exchange_id,
         route_id=source.route_id,
         revision=source.revision,
-        payload_digest=digest_of(payload),
+        payload_digest=payload_digest(payload),
     )
     protocol.give(command)
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from reenact.errors import AuditInvalid, UsageError
-from reenact.exchange.link.link import Link
-from reenact.exchange.link.own import OwnThread
+from reenact.exchange.client.runtime import ServerExporter
+from reenact.exchange.client.workers import WorkerThread
 from reenact.exchange.model import Registration, Route
 from tests.integration.exchange.linking import (
     CountingRunner,
@@ -194,7 +194,7 @@ def test_a_server_that_never_answers_does_not_hold_up_closing(tmp_path: Path) ->
             mute.accept()[0].close()
             mute.accept()[0].close()
     assert link.status().spooled == 1
-    assert not [one for one in threading.enumerate() if isinstance(one, OwnThread)]
+    assert not [one for one in threading.enumerate() if isinstance(one, WorkerThread)]
 
 
 def test_closing_twice_and_offering_afterwards_is_harmless(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_an_answer_that_is_too_large_is_no_answer(tmp_path: Path) -> None:
 def test_few_threads_are_used(tmp_path: Path) -> None:
     with ProtocolServer() as server, linked(server, tmp_path):
         connected(server)
-        ours = [one for one in threading.enumerate() if isinstance(one, OwnThread)]
+        ours = [one for one in threading.enumerate() if isinstance(one, WorkerThread)]
         assert len(ours) == 3
         assert all(one.daemon for one in ours)
 
@@ -262,7 +262,7 @@ def _raising(make: Callable[[], BaseException]) -> Callable[[Any], None]:
 @pytest.mark.parametrize("key", ["", "k-1", f"{KEY}\n", f"two {KEY}", "schlüssel" * 4])
 def test_a_key_that_is_none_is_refused_without_a_word_of_it(tmp_path: Path, key: str) -> None:
     with pytest.raises(UsageError) as raised:
-        Link("http://127.0.0.1:9", key, lambda: registration(RUNNER), RUNNER, tmp_path)
+        ServerExporter("http://127.0.0.1:9", key, lambda: registration(RUNNER), RUNNER, tmp_path)
     assert not key or key not in f"{raised.value} {raised.value.hint}"
 
 
@@ -281,13 +281,13 @@ def test_a_key_that_is_none_is_refused_without_a_word_of_it(tmp_path: Path, key:
 )
 def test_an_address_that_is_none_is_refused(tmp_path: Path, server: str) -> None:
     with pytest.raises(UsageError) as raised:
-        Link(server, KEY, lambda: registration(RUNNER), RUNNER, tmp_path)
+        ServerExporter(server, KEY, lambda: registration(RUNNER), RUNNER, tmp_path)
     assert "hunter2" not in str(raised.value)
 
 
 def test_a_pinned_key_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AuditInvalid):
-        Link(
+        ServerExporter(
             "http://127.0.0.1:9",
             KEY,
             lambda: registration(RUNNER),

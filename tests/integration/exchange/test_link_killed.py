@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from reenact.exchange.link.aside import Aside
-from reenact.exchange.link.journal import Done, Journal
-from reenact.exchange.link.notices import Notices
-from reenact.exchange.link.packing import prepare
-from reenact.exchange.link.ports import ReplayJob
-from reenact.exchange.link.spool import Spool
+from reenact.exchange.client.ingest import prepare_item
+from reenact.exchange.client.interface import ReplayJob
+from reenact.exchange.client.journal import Journal, ReplayEnd
+from reenact.exchange.client.spool import DeadLetters, Spool
+from reenact.exchange.client.workers import Notices
 from reenact.store.pack import unpack
 from tests.integration.exchange.killing import killed_at_each_step
 from tests.integration.exchange.linking import (
@@ -59,7 +58,7 @@ def sent_of(folder: Path) -> list[str]:
     spool = spool_of(folder / "spool" / "1")
     names = []
     for entry in spool.first(10):
-        parcel = prepare(entry, "agt")
+        parcel = prepare_item(entry, "agt")
         assert isinstance(parcel.packed, Path)
         unpack(parcel.packed, folder / f"copy-{parcel.exchange.exchange_id}")
         names.append(parcel.exchange.exchange_id)
@@ -67,7 +66,9 @@ def sent_of(folder: Path) -> list[str]:
 
 
 def spool_of(slot: Path) -> Spool:
-    spool = Spool(slot, Aside(slot / "refused", most=9), Notices(pytest.fail), max_bytes=1 << 20)
+    spool = Spool(
+        slot, DeadLetters(slot / "refused", most=9), Notices(pytest.fail), max_bytes=1 << 20
+    )
     spool.recover()
     return spool
 
@@ -82,7 +83,7 @@ def test_what_is_being_sent_is_sent_the_same_after_a_kill(tmp_path: Path) -> Non
     def work(folder: Path, tell: Tell) -> None:
         spool = spool_of(folder)
         for entry in spool.first(10):
-            parcel = prepare(entry, "agt")
+            parcel = prepare_item(entry, "agt")
             assert parcel.exchange.recording is not None
             tell(f"{parcel.exchange.exchange_id}={parcel.exchange.recording.digest}")
             spool.remove(entry)
@@ -107,7 +108,7 @@ def test_a_journal_knows_what_it_said_it_knows(tmp_path: Path) -> None:
         for number in range(8):
             journal.accept(f"rp-{number}", f"cmd-{number}", f"n-{number}", 10, 5)
             tell(f"accepted-{number}")
-            journal.end(f"rp-{number}", Done("cancelled"), 5)
+            journal.end(f"rp-{number}", ReplayEnd("cancelled"), 5)
             tell(f"ended-{number}")
         journal.close()
 
@@ -121,7 +122,7 @@ def test_a_journal_knows_what_it_said_it_knows(tmp_path: Path) -> None:
             known = journal.find(f"rp-{number}")
             assert known is not None
             assert journal.used_by(f"n-{number}") == f"cmd-{number}"
-            assert what == "accepted" or known.done == Done("cancelled")
+            assert what == "accepted" or known.done == ReplayEnd("cancelled")
         journal.close()
     assert steps > 8
 

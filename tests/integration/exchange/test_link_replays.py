@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from reenact.audit.keys import Signer
-from reenact.exchange.document import digest_of
-from reenact.exchange.link.ports import Refusal, ReplayCancelled, ReplayJob
+from reenact.exchange.client.interface import Refusal, ReplayCancelled, ReplayJob
+from reenact.exchange.command_signature import sign
 from reenact.exchange.model import Payload, RecordingRef, ReplaySource
-from reenact.exchange.signing import sign
+from reenact.exchange.payload import payload_digest
 from reenact.format.canonical import digest_bytes
 from reenact.store.pack import pack
 from tests.integration.exchange.linking import (
@@ -75,7 +75,7 @@ def test_an_edited_payload_is_the_one_that_is_run(tmp_path: Path) -> None:
     edited = Payload(properties={"n": 5})
     with ProtocolServer() as server, linked(server, tmp_path):
         command = server.order(
-            agent_of(server), "rp-1", modified_payload=edited, payload_digest=digest_of(edited)
+            agent_of(server), "rp-1", modified_payload=edited, payload_digest=payload_digest(edited)
         )
         server.give(command)
         server.until(lambda: server.exchanges)

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from reenact.exchange.document import digest_of
-from reenact.exchange.link.link import Link
-from reenact.exchange.link.ports import ReplayCancelled, ReplayJob
+from reenact.exchange.client.interface import ReplayCancelled, ReplayJob
+from reenact.exchange.client.runtime import ServerExporter
 from reenact.exchange.model import Body, Payload, Registration, Route
+from reenact.exchange.payload import payload_digest
 from tests.integration.exchange.linking import (
     CountingRunner,
     a_capture,
@@ -68,9 +68,9 @@ def until(client: httpx.Client, path: str, holds: Any) -> dict[str, Any]:
     pytest.fail(f"{answer.status_code}: {answer.text}")
 
 
-def record(link: Link, operator: httpx.Client) -> None:
+def record(link: ServerExporter, operator: httpx.Client) -> None:
     exchange = an_exchange(
-        "ex-1", start=ORDER, start_digest=digest_of(ORDER), revision="r1", result=ORDER
+        "ex-1", start=ORDER, start_digest=payload_digest(ORDER), revision="r1", result=ORDER
     )
     link.offer(exchange, a_capture(link.place()))
     until(operator, "/api/v1/exchanges/ex-1", lambda _: True)

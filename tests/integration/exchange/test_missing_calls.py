@@ -19,7 +19,7 @@ from flask import Flask, request
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from reenact.exchange import desk
+from reenact.exchange import recorder
 from tests.integration.exchange.apps import only, replay
 
 LIMIT = 60
@@ -32,7 +32,7 @@ class Order(BaseModel):
 
 @pytest.fixture(autouse=True)
 def _endless_patience(monkeypatch):
-    monkeypatch.setattr(desk, "_PATIENCE", 100_000.0)
+    monkeypatch.setattr(recorder, "_PATIENCE", 100_000.0)
 
 
 @pytest.fixture

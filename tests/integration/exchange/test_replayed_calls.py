@@ -9,9 +9,9 @@ import pytest
 from fastapi import FastAPI, Request
 
 from reenact.exchange.comparison.calls import read_calls
-from reenact.exchange.comparison.comparing import compare
-from reenact.exchange.comparison.learning import learn
-from reenact.exchange.comparison.rules import NoiseRule
+from reenact.exchange.comparison.compare import compare
+from reenact.exchange.comparison.noise import NoiseRule
+from reenact.exchange.comparison.noise_learning import learn
 from reenact.store.reader import open_recording
 from tests.integration.exchange.apps import only, replay
 

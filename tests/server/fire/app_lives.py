@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from reenact.exchange import Agent, Message, is_replay, step
-from reenact.exchange.link.limits import Limits
-from reenact.exchange.link.link import Link
-from reenact.exchange.link.ports import Carrier
+from reenact.exchange.client.interface import Exporter
+from reenact.exchange.client.limits import Limits
+from reenact.exchange.client.runtime import ServerExporter
 from tests.integration.exchange.apps import DECLARED
 from tests.server.fire.lives import Orders, lines, live, tell
 
@@ -36,9 +36,9 @@ class QuickAgent(Agent):
         )
         self._make_carrier = self._quick
 
-    def _quick(self) -> Carrier:
+    def _quick(self) -> Exporter:
         orders = self._orders
-        return Link(
+        return ServerExporter(
             orders["url"],
             orders["key"],
             self.registration,

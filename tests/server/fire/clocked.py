@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from reenact.exchange import Agent, Message, is_replay
-from reenact.exchange.link.limits import Limits
-from reenact.exchange.link.link import Link
-from reenact.exchange.link.ports import Carrier
+from reenact.exchange.client.interface import Exporter
+from reenact.exchange.client.limits import Limits
+from reenact.exchange.client.runtime import ServerExporter
 from tests.integration.exchange.apps import DECLARED
 from tests.server.fire.running import EAGER, PATIENCE
 from tests.server.house import Clock, House
@@ -32,8 +32,8 @@ class ClockedAgent(Agent):
             warn=self.warned.append,
         )
 
-        def make() -> Carrier:
-            return Link(
+        def make() -> Exporter:
+            return ServerExporter(
                 house.url,
                 key,
                 self.registration,

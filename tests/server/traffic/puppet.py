@@ -16,7 +16,7 @@ import msgspec
 
 import reenact
 from reenact.audit.keys import Key
-from reenact.exchange.document import digest_of
+from reenact.exchange.command_signature import verify_document
 from reenact.exchange.model import (
     Body,
     Command,
@@ -28,7 +28,7 @@ from reenact.exchange.model import (
     Route,
     Trace,
 )
-from reenact.exchange.signing import verify_document
+from reenact.exchange.payload import payload_digest
 from reenact.format.canonical import digest_bytes
 from reenact.store.pack import pack
 from tests.server.house import START, House
@@ -73,7 +73,7 @@ def exchange(exchange_id: str = "ex-1", **changes: Any) -> Exchange:
         recording=named(silent()),
     )
     made = msgspec.structs.replace(made, **changes)
-    return msgspec.structs.replace(made, start_digest=digest_of(made.start))
+    return msgspec.structs.replace(made, start_digest=payload_digest(made.start))
 
 
 def packed(recording: Path) -> bytes:
@@ -175,7 +175,7 @@ class Puppet:
     def outcome(self, command: Command, **changes: Any) -> Exchange:
         """What comes of doing what ``command`` says."""
         source = msgspec.json.decode(self.source(command.replay_id).content, type=ReplaySource)
-        assert digest_of(source.payload) == command.payload_digest
+        assert payload_digest(source.payload) == command.payload_digest
         return exchange(
             f"of-{command.replay_id}",
             start=source.payload,

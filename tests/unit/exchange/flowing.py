@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reenact.exchange.flow import Flow, Place, at
+from reenact.exchange.context import Lineage, Position, set_position
 from reenact.exchange.model import ErrorFacts, Processor, Trace
 
 __all__ = ["Watched", "facts", "flowing"]
@@ -38,9 +38,9 @@ def facts(error: BaseException) -> ErrorFacts:
 @contextmanager
 def flowing(*, is_replay: bool = False) -> Iterator[Watched]:
     trace = Trace(trace_id="1" * 32, span_id="2" * 16)
-    flow = Flow("ex_1", trace, now=lambda: 5, describe=facts, is_replay=is_replay)
+    flow = Lineage("ex_1", trace, now=lambda: 5, describe=facts, is_replay=is_replay)
     watched = Watched()
-    with at(Place(flow)):
+    with set_position(Position(flow)):
         try:
             yield watched
         finally:

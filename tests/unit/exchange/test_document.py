@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
-from reenact.exchange.document import check_payload, digest_of, from_document, to_document
 from reenact.exchange.model import Body, Payload
-from reenact.exchange.patch import edit, set_paths
+from reenact.exchange.patch import edit_payload, parse_settings
+from reenact.exchange.payload import check_payload, from_document, payload_digest, to_document
 from reenact.format.canonical import jcs
 
 ORDER = Payload(
@@ -40,7 +40,10 @@ def test_what_is_not_edited_stays_to_the_letter():
 
 
 def test_an_edit_is_printed_as_the_original_was():
-    assert edit(ORDER, set_paths(["body.amount=5"])).body.text == '{"amount": 5, "note": "é"}'
+    assert (
+        edit_payload(ORDER, parse_settings(["body.amount=5"])).body.text
+        == '{"amount": 5, "note": "é"}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,7 @@ def test_an_edit_is_printed_as_the_original_was():
 )
 def test_styles(text, edited):
     payload = Payload(body=Body(type="json", text=text))
-    assert edit(payload, set_paths(["body.a=9"])).body.text == edited
+    assert edit_payload(payload, parse_settings(["body.a=9"])).body.text == edited
 
 
 def test_headers_keep_order_and_spelling():
@@ -98,7 +101,7 @@ BYTES = Payload(body=Body(type="bytes", base64="AAE="))
     ],
 )
 def test_an_edit_keeps_the_type_unless_it_says_so(original, setting, body):
-    assert edit(original, set_paths([setting])).body == body
+    assert edit_payload(original, parse_settings([setting])).body == body
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,7 @@ def test_an_edit_keeps_the_type_unless_it_says_so(original, setting, body):
 )
 def test_an_edit_that_is_refused(original, setting, said):
     with pytest.raises(UsageError) as refused:
-        edit(original, set_paths([setting]))
+        edit_payload(original, parse_settings([setting]))
     assert said in str(refused.value)
 
 
@@ -136,24 +139,24 @@ def test_a_body_that_is_taken_away():
 
 def test_json_that_looks_like_bytes_stays_json():
     odd = Payload(body=Body(type="json", text='{"$bytes":"x"}'))
-    assert edit(odd, set_paths(['body={"$bytes":"y"}'])).body.text == '{"$bytes":"y"}'
+    assert edit_payload(odd, parse_settings(['body={"$bytes":"y"}'])).body.text == '{"$bytes":"y"}'
 
 
 def test_one_is_not_one_point_zero():
     payload = Payload(body=Body(type="json", text="1"))
-    assert edit(payload, set_paths(["body=1.0"])).body.text == "1.0"
+    assert edit_payload(payload, parse_settings(["body=1.0"])).body.text == "1.0"
 
 
 def test_the_type_follows_the_header():
-    edited = edit(TEXT, set_paths(["headers.content-type=text/csv"]))
+    edited = edit_payload(TEXT, parse_settings(["headers.content-type=text/csv"]))
     assert edited.body.content_type == "text/csv"
 
 
 def test_the_digest_is_that_of_the_canonical_json_without_defaults():
     canonical = b'{"body":{"text":"hello","type":"text"},"headers":[["A","b"]]}'
     payload = Payload(headers=(("A", "b"),), body=Body(type="text", text="hello"))
-    assert digest_of(payload) == f"sha256:{hashlib.sha256(canonical).hexdigest()}"
-    assert digest_of(Payload()) == f"sha256:{hashlib.sha256(b'{}').hexdigest()}"
+    assert payload_digest(payload) == f"sha256:{hashlib.sha256(canonical).hexdigest()}"
+    assert payload_digest(Payload()) == f"sha256:{hashlib.sha256(b'{}').hexdigest()}"
 
 
 @given(
@@ -168,8 +171,8 @@ def test_the_digest_is_that_of_the_canonical_json_without_defaults():
 )
 def test_a_digest_survives_the_wire_and_a_document(payload):
     there = msgspec.json.decode(msgspec.json.encode(payload), type=Payload)
-    assert digest_of(there) == digest_of(payload)
-    assert digest_of(from_document(to_document(payload), payload)) == digest_of(payload)
+    assert payload_digest(there) == payload_digest(payload)
+    assert payload_digest(from_document(to_document(payload), payload)) == payload_digest(payload)
 
 
 @pytest.mark.parametrize(
@@ -203,4 +206,4 @@ def test_payloads_that_nothing_can_begin_with(payload):
 def test_the_digest_is_that_of_the_canonical_form_whatever_the_properties(properties):
     payload = Payload(headers=(("a", "b"),), properties=properties)
     canonical = jcs({"headers": [["a", "b"]], "properties": properties})
-    assert digest_of(payload) == f"sha256:{hashlib.sha256(canonical).hexdigest()}"
+    assert payload_digest(payload) == f"sha256:{hashlib.sha256(canonical).hexdigest()}"

@@ -6,7 +6,14 @@ import pytest
 
 from reenact.errors import UsageError
 from reenact.exchange.model import Body, Payload
-from reenact.exchange.patch import MAX_OPS, apply, edit, read_patch, set_paths, to_patch
+from reenact.exchange.patch import (
+    MAX_OPS,
+    apply_patch,
+    edit_payload,
+    parse_settings,
+    read_patch,
+    to_patch,
+)
 
 APPENDIX: list[tuple[str, Any, list[dict[str, Any]], Any]] = [
     ("A.1", {"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
@@ -40,7 +47,7 @@ APPENDIX: list[tuple[str, Any, list[dict[str, Any]], Any]] = [
 )
 def test_the_examples_of_the_rfc(document, patch, expected):
     before = repr(document)
-    assert apply(document, read_patch(patch)) == expected
+    assert apply_patch(document, read_patch(patch)) == expected
     assert repr(document) == before
 
 
@@ -66,7 +73,7 @@ REFUSED: list[tuple[str, Any, list[dict[str, Any]], str]] = [
 )
 def test_what_cannot_be_done_is_said_with_its_number_path_and_reason(document, patch, said):
     with pytest.raises(UsageError) as refused:
-        apply(document, read_patch(patch))
+        apply_patch(document, read_patch(patch))
     assert said in str(refused.value)
 
 
@@ -91,7 +98,7 @@ def test_what_is_no_patch(patch, said):
 def test_a_patch_of_copies_of_copies_ends():
     doubling = [{"op": "copy", "from": "", "path": "/b"}, {"op": "copy", "from": "", "path": "/c"}]
     with pytest.raises(UsageError, match="too many"):
-        apply({"a": [1] * 100}, read_patch(doubling * 100))
+        apply_patch({"a": [1] * 100}, read_patch(doubling * 100))
 
 
 def test_a_patch_goes_there_and_back():
@@ -123,7 +130,7 @@ def test_a_patch_goes_there_and_back():
     ],
 )
 def test_settings(setting, patch):
-    assert to_patch(set_paths([setting])) == [patch]
+    assert to_patch(parse_settings([setting])) == [patch]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +138,7 @@ def test_settings(setting, patch):
 )
 def test_settings_that_make_no_sense(setting):
     with pytest.raises(UsageError):
-        set_paths([setting])
+        parse_settings([setting])
 
 
 def test_an_edit_finds_headers_in_any_letters():
@@ -139,4 +146,4 @@ def test_an_edit_finds_headers_in_any_letters():
         headers=(("X-User", "ann"), ("Accept", "a")), body=Body(type="json", text='{"a": 1}')
     )
     ops = read_patch([{"op": "replace", "path": "/headers/X-USER", "value": "bob"}])
-    assert edit(payload, ops).headers == (("X-User", "bob"), ("Accept", "a"))
+    assert edit_payload(payload, ops).headers == (("X-User", "bob"), ("Accept", "a"))

@@ -5,13 +5,12 @@ from base64 import b64encode
 import msgspec
 import pytest
 
-from reenact.exchange.bodies import body_of
-from reenact.exchange.document import to_document
 from reenact.exchange.model import Body, Change, Payload, Processor
-from reenact.exchange.redacting import Cleaner, fill, unfilled
+from reenact.exchange.payload import make_body, to_document
+from reenact.exchange.redaction import ExchangeRedactor, fill_values, placeholder_pointers
 from reenact.policy.redaction import PLACEHOLDER, Redactor
 
-CLEANER = Cleaner(Redactor(environ={}))
+CLEANER = ExchangeRedactor(Redactor(environ={}))
 PASSWORD = "-".join(["correct", "horse", "battery"])
 TOKEN = "gh" + "p_" + "A1b2C3d4E5" * 3 + "f6G7h8"
 
@@ -19,7 +18,7 @@ TOKEN = "gh" + "p_" + "A1b2C3d4E5" * 3 + "f6G7h8"
 def test_places_of_secrets_are_pointers():
     payload = Payload(
         headers=(("Authorization", f"Bearer {TOKEN}"), ("Accept", "a/b")),
-        body=body_of(
+        body=make_body(
             b'{"user": {"password": "%s"}, "n": 1}' % PASSWORD.encode(), "application/json"
         ),
         properties={"http.query": f"token={PASSWORD}&a=1"},
@@ -38,7 +37,7 @@ def test_places_of_secrets_are_pointers():
 
 
 def test_what_has_no_secrets_stays_as_it_is():
-    payload = Payload(body=body_of(b'{ "a" :1}', "application/json"))
+    payload = Payload(body=make_body(b'{ "a" :1}', "application/json"))
     assert CLEANER.payload(payload).payload is payload
 
 
@@ -50,7 +49,7 @@ def test_secrets_in_bytes():
 
 
 def test_a_secret_as_a_key_is_replaced_and_its_object_is_needed_for_a_replay():
-    payload = Payload(body=body_of(b'{"%s": 1}' % TOKEN.encode(), "application/json"))
+    payload = Payload(body=make_body(b'{"%s": 1}' % TOKEN.encode(), "application/json"))
     clean = CLEANER.payload(payload)
     assert clean.payload.body.text == f'{{"{PLACEHOLDER}": 1}}'
     assert (clean.pointers, clean.lost) == (("/body",), "")
@@ -86,15 +85,15 @@ def test_an_error_that_cannot_be_shown():
 def test_what_is_still_missing_and_what_an_edit_has_given():
     payload = Payload(
         headers=(("Authorization", PLACEHOLDER), ("Cookie", f"a=1; sid={PLACEHOLDER}")),
-        body=body_of(b'{"password": "given"}', "application/json"),
+        body=make_body(b'{"password": "given"}', "application/json"),
     )
     redacted = ("/headers/authorization", "/headers/cookie", "/body/password", "/body/gone")
-    assert unfilled(payload, redacted) == ("/headers/authorization", "/headers/cookie")
+    assert placeholder_pointers(payload, redacted) == ("/headers/authorization", "/headers/cookie")
 
 
 def test_what_was_filled_in_is_taken_out_again_whatever_it_is():
-    payload = Payload(body=body_of(b'{"pin": "%s"}' % PLACEHOLDER.encode(), "application/json"))
-    filled = fill(payload, {"/body/pin": "1234"})
+    payload = Payload(body=make_body(b'{"pin": "%s"}' % PLACEHOLDER.encode(), "application/json"))
+    filled = fill_values(payload, {"/body/pin": "1234"})
     assert filled.body.text == '{"pin":"1234"}' or filled.body.text == '{"pin": "1234"}'
     clean = CLEANER.payload(filled, ["/body/pin", "/body/gone"])
     assert clean.payload == payload
@@ -109,8 +108,8 @@ def test_messages_are_bounded(size):
 @pytest.mark.parametrize("text", ["7%s", "-7%s", "7%s.0", "7%s.5", "7%se2", "7%se-30", "7.%se40"])
 def test_a_declared_number_is_found_however_it_is_written(text):
     digits = "2345678901234568"
-    payload = Payload(body=body_of(b'{"n": %b}' % (text % digits).encode(), "application/json"))
+    payload = Payload(body=make_body(b'{"n": %b}' % (text % digits).encode(), "application/json"))
     for declared in (digits[:8], f"7{digits}", f"7.{digits}", digits):
-        cleaner = Cleaner(Redactor(environ={}, declared=[declared]))
+        cleaner = ExchangeRedactor(Redactor(environ={}, declared=[declared]))
         marks = cleaner.redactor.redact(to_document(payload)).marks
         assert len(cleaner.payload(payload).pointers) == len(marks)

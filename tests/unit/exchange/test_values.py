@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.exchange.bodies import body_of, bytes_of
-from reenact.exchange.changes import diff
 from reenact.exchange.message import Headers, Message, body_from
 from reenact.exchange.model import Body, Payload
-from reenact.exchange.values import encoded, is_plain, shown
+from reenact.exchange.patch import diff_documents
+from reenact.exchange.payload import body_bytes, make_body
+from reenact.exchange.snapshot import encode_bytes, is_json, snapshot
 
 
 @dataclasses.dataclass
@@ -46,18 +46,18 @@ class Awkward:
     ],
 )
 def test_what_is_shown(value, expected):
-    assert shown(value) == expected
+    assert snapshot(value) == expected
 
 
 def test_addresses_are_left_out_because_they_differ_every_time():
-    assert " at 0x" not in shown(object())["$repr"]
+    assert " at 0x" not in snapshot(object())["$repr"]
 
 
 def test_long_lists_and_deep_values_end():
-    assert shown(list(range(1000)))[-1] == {"$clipped": 800}
+    assert snapshot(list(range(1000)))[-1] == {"$clipped": 800}
     endless: list = []
     endless.append(endless)
-    msgspec.json.encode(shown(endless))
+    msgspec.json.encode(snapshot(endless))
 
 
 @given(
@@ -67,16 +67,16 @@ def test_long_lists_and_deep_values_end():
     )
 )
 def test_whatever_is_shown_can_be_sent_and_compared(value):
-    found = shown(value)
-    msgspec.json.encode(encoded(found))
-    assert diff(found, found) == ()
+    found = snapshot(value)
+    msgspec.json.encode(encode_bytes(found))
+    assert diff_documents(found, found) == ()
 
 
 def test_what_json_gives_back():
-    assert is_plain({"a": [1, 2.5, None, True, "x"]})
-    assert not is_plain({"a": (1,)})
-    assert not is_plain({1: 2})
-    assert not is_plain(math.nan)
+    assert is_json({"a": [1, 2.5, None, True, "x"]})
+    assert not is_json({"a": (1,)})
+    assert not is_json({1: 2})
+    assert not is_json(math.nan)
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_what_json_gives_back():
     ],
 )
 def test_types_of_bodies(data, kind, expected):
-    body = body_of(data, kind)
+    body = make_body(data, kind)
     assert body.type == expected
-    assert bytes_of(body) == data
+    assert body_bytes(body) == data
 
 
 @given(st.binary(), st.sampled_from(["application/json", "text/plain", "", "a/b"]))
 def test_a_body_is_the_same_bytes_again(data, kind):
-    assert bytes_of(body_of(data, kind)) == data
+    assert body_bytes(make_body(data, kind)) == data
 
 
 def test_headers_are_found_in_any_letters():
@@ -150,5 +150,5 @@ def test_a_message_says_why_it_cannot_be_replayed():
 def test_more_changes_than_are_kept_are_told_as_a_whole():
     before = {"body": dict.fromkeys(map(str, range(300)), 0), "headers": {}}
     after = {"body": dict.fromkeys(map(str, range(300)), 1), "headers": {}}
-    [change] = diff(before, after)
+    [change] = diff_documents(before, after)
     assert (change.op, change.path) == ("replace", "/body")

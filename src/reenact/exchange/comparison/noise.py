@@ -1,18 +1,268 @@
-"""Deciding whether a difference is noise, by the rules that hold."""
+"""Regular expressions that other people write, and that must not keep a server busy.
+
+Python's engine tries every way to match. So the ways are counted before (in bits: each optional part
+doubles them), and a pattern with too many is refused, as is a repetition of something that can be
+read in more than one way, and everything that looks back or ahead. Texts longer than
+:data:`LONGEST` characters never match.
+
+Rules that say which differences are noise: they are shown, and do not count.
+
+A rule has a path, which is a JSON pointer with ``*`` for one step and ``**`` for any number of them.
+Its first step is the section:
+
+    /start/headers/…  /start/body/…       the start payload
+    /result/…  /result/error/message      what came out
+    /processors/<processorId>/output/…    and …/changes/body/…, …/status, …/order
+    /calls/<operation>/response/…         and …/request/…, …/error/…
+
+Kinds: ``ignore`` (whatever stands there, or does not), ``present`` (both have something there),
+``regex`` (both match ``pattern`` as a whole), ``tolerance`` (numbers that are at most ``absolute``,
+or ``relative`` times the larger one, apart), ``unordered`` (lists with the same items).
+
+Deciding whether a difference is noise, by the rules that hold.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from reenact.exchange.comparison.patterns import fits
-from reenact.exchange.comparison.rules import NoiseRule
-from reenact.exchange.pointer import Tokens, parse_pointer
+from reenact.errors import UsageError
+from reenact.exchange.patch import Tokens, parse_pointer
 
-__all__ = ["ALWAYS", "Noise", "covers"]
+__all__ = [
+    "ALWAYS",
+    "LONGEST",
+    "MOST_RULES",
+    "SECTIONS",
+    "VERSION",
+    "Noise",
+    "NoiseRule",
+    "check_pattern",
+    "covers",
+    "dump_rules",
+    "fits",
+    "merged",
+    "read_rules",
+]
+
+LONGEST: Final = 256
+"""Characters of a text that is looked at."""
+_MOST: Final = 500
+_ANY: Final = math.log2(LONGEST)
+_MOST_BITS: Final = 24.0
+_COUNT: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
+_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+
+
+class _Group:
+    """A group that is being read: in how many ways, in bits, and with how many alternatives."""
+
+    __slots__ = ("alternatives", "bits")
+
+    def __init__(self) -> None:
+        self.bits = 0.0
+        self.alternatives = 1
+
+    def whole(self) -> float:
+        return self.bits + math.log2(self.alternatives)
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises :class:`UsageError` unless ``pattern`` can be used."""
+    if len(pattern) > _MOST:
+        raise _refused(f"it has more than {_MOST} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise _refused(str(error)) from None
+    if _ways(pattern) > _MOST_BITS:
+        raise _refused("a text could match it in too many ways: it has too many repetitions")
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Does the whole of ``text`` match? ``pattern`` was checked."""
+    return len(text) <= LONGEST and _compiled(pattern).fullmatch(text) is not None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _ways(pattern: str) -> float:
+    """Of a pattern that can be compiled."""
+    groups = [_Group()]
+    at = 0
+    last = 0.0  # the bits of what a repetition would be about
+    while at < len(pattern):
+        char = pattern[at]
+        repetition = _repetition(pattern, at) if char in "*+?{" else None
+        if repetition is not None:
+            at, least, most = repetition
+            groups[-1].bits += _repeated(last, least, most)
+            last = 0.0
+            continue
+        last = 0.0
+        if char == "\\":
+            at = _escape(pattern, at)
+        elif char == "[":
+            found = _CLASS.match(pattern, at)
+            at = found.end() if found else at + 1
+        elif char == "(":
+            at = _begin(pattern, at)
+            groups.append(_Group())
+        elif char == ")":
+            last = groups.pop().whole()
+            groups[-1].bits += last
+            at += 1
+        else:
+            groups[-1].alternatives += char == "|"
+            at += 1
+    return groups[0].whole()
+
+
+def _repetition(pattern: str, at: int) -> tuple[int, int, int | None] | None:
+    """Where it ends, and how often at least and at most; None where a brace is only a brace."""
+    least, most = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[pattern[at]]
+    end = at + 1
+    if pattern[at] == "{":
+        found = _COUNT.match(pattern, at)
+        if found is None or not (found[1] or found[2]):
+            return None
+        end, least = found.end(), int(found[1] or 0)
+        most = (int(found[3]) if found[3] else None) if found[2] else least
+    if pattern[end : end + 1] in ("?", "+"):
+        end += 1
+    return end, least, most
+
+
+def _repeated(bits: float, least: int, most: int | None) -> float:
+    """How many bits a repetition adds to those of what it repeats."""
+    if most == least:
+        return bits * (least - 1)
+    if most == 1:
+        return 1.0
+    if bits:
+        raise _refused("it repeats what has itself a repetition or a choice in it")
+    return _ANY if most is None else min(_ANY, math.log2(most - least + 1))
+
+
+def _escape(pattern: str, at: int) -> int:
+    if pattern[at + 1].isdigit():
+        raise _refused("it refers back to a group")
+    return at + 2
+
+
+def _begin(pattern: str, at: int) -> int:
+    if pattern[at + 1 : at + 2] != "?":
+        return at + 1
+    if pattern[at + 1 : at + 3] == "?:":
+        return at + 3
+    raise _refused("its groups are ( ) and (?: ), and no others")
+
+
+def _refused(why: str) -> UsageError:
+    return UsageError(f"the regular expression cannot be used: {why}", hint="make it simpler")
+
+
+VERSION: Final = 1
+MOST_RULES: Final = 1_000
+SECTIONS: Final = ("start", "result", "processors", "calls")
+_MOST_STEPS: Final = 64
+
+RuleKind = Literal["ignore", "present", "regex", "tolerance", "unordered"]
+_Size = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class NoiseRule(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """One rule. It is about what stands at ``path``, and ``ignore`` and ``present`` about what is
+    below it as well."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
+    kind: RuleKind = "ignore"
+    pattern: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    absolute: _Size = 0.0
+    relative: _Size = 0.0
+    note: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    """For people: where it comes from."""
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    version: Literal[1]
+    rules: list[dict[str, Any]]
+
+
+def read_rules(value: Any) -> tuple[NoiseRule, ...]:
+    """The rules in ``value``: ``{"version": 1, "rules": […]}``, or the list alone.
+
+    Raises :class:`UsageError`, which names the number of the rule and the field.
+    """
+    if not isinstance(value, list):
+        try:
+            value = msgspec.convert(value, _Document).rules
+        except msgspec.ValidationError as error:
+            raise UsageError(f"not a list of noise rules: {error}", hint=_HINT) from None
+    if len(value) > MOST_RULES:
+        raise UsageError(f"more than {MOST_RULES} noise rules", hint="use * and ** in their paths")
+    return tuple(_read(number, one) for number, one in enumerate(value, 1))
+
+
+_HINT: Final = 'such as {"version": 1, "rules": [{"path": "/result/body/id", "kind": "ignore"}]}'
+
+
+def _read(number: int, value: Any) -> NoiseRule:
+    try:
+        rule = msgspec.convert(value, NoiseRule)
+        _check(rule)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"noise rule {number}: {error}", hint=_HINT) from None
+    except UsageError as error:
+        raise UsageError(
+            f"noise rule {number}: {error.message}", hint=error.hint or _HINT
+        ) from None
+    return rule
+
+
+def _check(rule: NoiseRule) -> None:
+    steps = parse_pointer(rule.path)
+    if steps[0] not in SECTIONS:
+        raise UsageError(
+            f"its path begins with {steps[0][:80]!r}",
+            hint=f"begin with one of {', '.join(f'/{name}' for name in SECTIONS)}",
+        )
+    if len(steps) > _MOST_STEPS:
+        raise UsageError(f"its path has more than {_MOST_STEPS} steps", hint="use **")
+    if rule.kind == "regex":
+        check_pattern(rule.pattern)
+    for kind, given in (
+        ("regex", bool(rule.pattern)),
+        ("tolerance", bool(rule.absolute or rule.relative)),
+    ):
+        if given != (rule.kind == kind):
+            need = "needs" if rule.kind == kind else "cannot have"
+            what = "a pattern" if kind == "regex" else "absolute or relative"
+            raise UsageError(f"a rule of kind {rule.kind} {need} {what}", hint=_HINT)
+
+
+def dump_rules(rules: tuple[NoiseRule, ...]) -> dict[str, Any]:
+    """What :func:`read_rules` reads."""
+    return {"version": VERSION, "rules": msgspec.to_builtins(rules)}
+
+
+def merged(rules: tuple[NoiseRule, ...], others: tuple[NoiseRule, ...]) -> tuple[NoiseRule, ...]:
+    """Both, each path and kind once; where they differ in the rest, ``others`` holds."""
+    kept = {(rule.path, rule.kind): rule for rule in (*rules, *others)}
+    return tuple(kept.values())
+
 
 ALWAYS: Final = (
     NoiseRule("/start/headers/traceparent"),

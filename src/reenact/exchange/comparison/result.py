@@ -1,25 +1,50 @@
-"""What a comparison says: plain values, as the API gives them out."""
+"""What a comparison says: plain values, as the API gives them out.
+
+What a comparison comes to, in a word and in a sentence.
+
+An exchange *fails* when it raised, or when its result has an HTTP status of 500 or more. It is
+*refused* when that is 400 to 499. Otherwise it *succeeds*.
+
+    fixed       it failed or was refused, and now succeeds
+    regressed   it succeeded, and now does not; or it was refused, and now fails
+    identical   nothing differs, apart from ids, times and durations
+    equivalent  only noise differs, or only the start payload, which somebody has edited
+    diverged    anything else; also when a call was not the recorded one
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.exchange.comparison.asking import Answer
-from reenact.exchange.comparison.changes import Changed
-from reenact.exchange.model import Verdict
+from reenact.diff.terminal_text import clip, escape_controls
+from reenact.exchange.comparison.calls import Answer
+from reenact.exchange.comparison.documents import Changed
+from reenact.exchange.model import Exchange, Verdict
 
 __all__ = [
+    "ANSWERS",
+    "CAUSE",
     "LISTED",
     "CallChange",
     "Comparison",
     "Counts",
+    "Difference",
     "Durations",
+    "Ending",
     "HttpStatuses",
     "ProcessorChange",
     "Sides",
     "State",
+    "ending_of",
+    "first_difference",
+    "http_status_of",
+    "outcome",
+    "verdict_of",
 ]
 
 LISTED: Final = 2_000
@@ -115,3 +140,171 @@ class Comparison(_Value, frozen=True):
     revision: Sides = Sides()
     duration: Durations = Durations()
     counts: Counts = Counts()
+
+
+ANSWERS: Final[dict[Answer, str]] = {
+    "recorded": "the recorded answer was given",
+    "refused": "it was refused",
+}
+"""What a call got that is not the recorded one, in words."""
+
+Ending = Literal["completed", "refused", "failed"]
+_SUCCEEDED, _REFUSED, _FAILED = range(3)
+_ENDINGS: Final[tuple[Ending, ...]] = ("completed", "refused", "failed")
+_VALUE: Final = 60
+CAUSE: Final = 300
+"""Letters of a cause, at most."""
+_INDEX: Final = re.compile(r"/\d+(?=/|$)")
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """``words`` say it with its values. ``cause`` says only what differs, and not how: it is the same
+    for all exchanges that differ there."""
+
+    words: str
+    cause: str
+
+
+def outcome(exchange: Exchange) -> int:
+    """0 when it succeeded, 1 when it was refused, 2 when it failed."""
+    if exchange.status == "failed":
+        return _FAILED
+    status = http_status_of(exchange)
+    if status < 400:
+        return _SUCCEEDED
+    return _REFUSED if status < 500 else _FAILED
+
+
+def ending_of(exchange: Exchange) -> Ending:
+    """Return how an exchange ended, in a word."""
+    return _ENDINGS[outcome(exchange)]
+
+
+def http_status_of(exchange: Exchange) -> int:
+    """Return the HTTP status of the response, 0 for none."""
+    properties = exchange.result.properties if exchange.result is not None else {}
+    status = properties.get("http.status")
+    return status if isinstance(status, int) and 100 <= status <= 999 else 0
+
+
+def verdict_of(before: Exchange, after: Exchange, *, differs: bool, noise: bool) -> Verdict:
+    """``differs``: something that counts does, the start payload left aside; ``noise``: something
+    else does."""
+    was, now = outcome(before), outcome(after)
+    if now == _SUCCEEDED < was:
+        return "fixed"
+    if now > was:
+        return "regressed"
+    if differs or now != was:
+        return "diverged"
+    return "equivalent" if noise else "identical"
+
+
+def first_difference(
+    before: Exchange,
+    after: Exchange,
+    start: Iterable[Changed],
+    result: Iterable[Changed],
+    processors: Iterable[ProcessorChange],
+    calls: Iterable[CallChange],
+    divergences: Iterable[dict[str, Any]] = (),
+) -> Difference:
+    """In the order in which things happen, what was edited last: it was meant. None says nothing."""
+    found = (
+        *_about_processors(processors),
+        *_about_calls(calls),
+        *_about_divergences(divergences),
+        *_about_status(before, after),
+        *(_about("the result", one) for one in result if not one.noise),
+        *(_about("the start payload", one) for one in start if not one.noise),
+    )
+    return next(iter(found), Difference("", ""))
+
+
+def _about_processors(processors: Iterable[ProcessorChange]) -> Iterator[Difference]:
+    for one in processors:
+        if one.noise or one.state == "same":
+            continue
+        name, kind = (
+            f"processor {escape_controls(one.path)}",
+            f"processor {escape_controls(one.processor_id)}",
+        )
+        if one.state == "changed":
+            yield _about(name, _counting(one.changes), kind)
+        else:
+            how = (
+                "ran, and did not before" if one.state == "added" else "did not run, and did before"
+            )
+            yield Difference(f"{name} {how}", clip(f"{kind} {how}", CAUSE))
+        return
+
+
+def _about_calls(calls: Iterable[CallChange]) -> Iterator[Difference]:
+    for one in calls:
+        if one.noise or one.state == "same":
+            continue
+        name = f"call {clip(escape_controls(one.operation), 2 * _VALUE)}"
+        got = f"; {ANSWERS[one.answer]}" if one.answer else ""
+        if one.state == "changed":
+            yield _about(name, _counting(one.changes), more=got)
+        else:
+            added = one.state == "added"
+            how = f"was made, and was not before{got}" if added else "was not made, and was before"
+            yield Difference(f"{name} {how}", f"{name} {how}")
+        return
+
+
+def _counting(changes: Iterable[Changed]) -> Changed:
+    return next(change for change in changes if not change.noise)
+
+
+def _about_divergences(divergences: Iterable[dict[str, Any]]) -> Iterator[Difference]:
+    """Those that no call shows."""
+    for one in divergences:
+        detail = one.get("detail")
+        if not one.get("answer") and isinstance(detail, str):
+            code = clip(escape_controls(str(one.get("code", ""))), _VALUE)
+            yield Difference(
+                clip(escape_controls(detail), 6 * _VALUE), f"divergence {code}".rstrip()
+            )
+            return
+
+
+def _about_status(before: Exchange, after: Exchange) -> Iterator[Difference]:
+    if before.status != after.status:
+        error = f" with {after.error.type}" if after.error is not None else ""
+        words = f"it {after.status}{escape_controls(error)}, and {before.status} before"
+        yield Difference(words, clip(words, CAUSE))
+
+
+def _about(name: str, change: Changed, kind: str = "", more: str = "") -> Difference:
+    """``kind`` is what the cause calls it, where that is not its name."""
+    place = clip(escape_controls(_INDEX.sub("/*", change.path)), 2 * _VALUE)
+    how = {"add": "is new", "remove": "is gone"}.get(change.op, "differs")
+    error = f": {escape_controls(str(change.after['type']))}" if _is_error(change.after) else ""
+    cause = f"{clip(kind or name, 2 * _VALUE)}: {place} {how}{error}{more}"
+    return Difference(f"{name}: {_words(change)}{more}", clip(cause, CAUSE))
+
+
+def _words(change: Changed) -> str:
+    path = clip(escape_controls(change.path), 2 * _VALUE)
+    if change.op == "add":
+        return f"{path} is new: {_value(change.after)}"
+    if change.op == "remove":
+        return f"{path} is gone: it was {_value(change.before)}"
+    return f"{path} is {_value(change.after)}, and was {_value(change.before)}"
+
+
+def _is_error(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"type", "message"}
+
+
+def _value(value: Any) -> str:
+    if _is_error(value):
+        return clip(escape_controls(f"{value['type']}: {value['message']}"), 2 * _VALUE)
+    if isinstance(value, (dict, list, tuple)):
+        many = "fields" if isinstance(value, dict) else "items"
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} {many}"
+    if value is msgspec.UNSET:
+        return "nothing"
+    return clip(escape_controls(json.dumps(value, ensure_ascii=False)), _VALUE)

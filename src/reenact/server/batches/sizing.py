@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Row
 
-from reenact.exchange.containment import held
+from reenact.exchange.containment import effective_containment
 from reenact.exchange.model import Boundaries, Containment
 from reenact.server.access import EnvironmentKind, Place
 from reenact.server.agents.presence import heard_since
@@ -163,7 +163,7 @@ def _group(
 def _containment(standing: Standing, boundaries: Boundaries) -> Containment:
     """Return the containment of all app agents at a place. A driver that they treat differently is
     listed with each treatment."""
-    found = [held(containment_of(one), boundaries) for one in standing.agents]
+    found = [effective_containment(containment_of(one), boundaries) for one in standing.agents]
     drivers = {driver for one in found for driver in one.drivers}
     return Containment(
         drivers=tuple(sorted(drivers, key=lambda one: (one.name, one.treatment)))[:_MOST_DRIVERS],

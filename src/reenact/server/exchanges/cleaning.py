@@ -20,7 +20,6 @@ import msgspec
 
 from reenact._system import Clock
 from reenact.errors import ReenactError, UsageError, ValueRefused
-from reenact.exchange.document import digest_of
 from reenact.exchange.model import (
     Body,
     Containment,
@@ -32,7 +31,8 @@ from reenact.exchange.model import (
     Registration,
     Route,
 )
-from reenact.exchange.redacting import Cleaned, Cleaner
+from reenact.exchange.payload import payload_digest
+from reenact.exchange.redaction import ExchangeRedactor, RedactedPayload
 from reenact.format.canonical import digest_bytes, exact
 from reenact.policy.redaction import Redactor
 from reenact.server.ports import Limits
@@ -85,8 +85,8 @@ class CleanRecording(msgspec.Struct, frozen=True):
 
 
 @cache
-def _cleaner() -> Cleaner:
-    return Cleaner(Redactor("default"))
+def _cleaner() -> ExchangeRedactor:
+    return ExchangeRedactor(Redactor("default"))
 
 
 def clean_text(text: str) -> str:
@@ -106,7 +106,7 @@ def clean_exchange(exchange: Exchange) -> Exchange:
         changes["start"] = start.payload
         redacted = tuple(dict.fromkeys((*redacted, *start.pointers)))
         if exchange.start_digest:
-            changes["start_digest"] = digest_of(start.payload)
+            changes["start_digest"] = payload_digest(start.payload)
         if start.lost:
             changes["not_replayable"] = _line(exchange.not_replayable) or start.lost
     changes["redacted"] = redacted
@@ -190,7 +190,7 @@ def _containment(told: Containment) -> Containment:
     return msgspec.structs.replace(told, drivers=drivers, scratch=tuple(map(_line, told.scratch)))
 
 
-def _payload(payload: Payload) -> Cleaned:
+def _payload(payload: Payload) -> RedactedPayload:
     body = _own_content(payload.body)
     if body is not payload.body:
         payload = msgspec.structs.replace(payload, body=body)
@@ -206,7 +206,7 @@ def _payload(payload: Payload) -> Cleaned:
             return found
         again = msgspec.structs.replace(found.payload.body, type="json")
         kept = msgspec.structs.replace(found.payload, body=again)
-        return Cleaned(payload if kept == payload else kept, found.pointers, found.lost)
+        return RedactedPayload(payload if kept == payload else kept, found.pointers, found.lost)
 
 
 def _own_content(body: Body) -> Body:

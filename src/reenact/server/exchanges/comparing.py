@@ -10,9 +10,9 @@ from sqlalchemy import Row
 
 from reenact.audit.record import Record, Subject
 from reenact.errors import UsageError
-from reenact.exchange.comparison.learning import learn
+from reenact.exchange.comparison.noise import NoiseRule, merged, read_rules
+from reenact.exchange.comparison.noise_learning import learn
 from reenact.exchange.comparison.result import Comparison
-from reenact.exchange.comparison.rules import NoiseRule, merged, read_rules
 from reenact.exchange.model import Id, RouteId
 from reenact.server.access import Place
 from reenact.server.answering import Listed

@@ -10,10 +10,9 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.audit.record import Actor, DiffSummary
-from reenact.exchange.comparison.comparing import compare
-from reenact.exchange.comparison.result import Comparison
-from reenact.exchange.comparison.rules import NoiseRule, merged
-from reenact.exchange.comparison.verdicts import ending_of, http_status_of
+from reenact.exchange.comparison.compare import compare
+from reenact.exchange.comparison.noise import NoiseRule, merged
+from reenact.exchange.comparison.result import Comparison, ending_of, http_status_of
 from reenact.exchange.model import Exchange, Payload
 from reenact.server.exchanges.containment import details_of
 from reenact.server.exchanges.documents import exchange_of, loose

@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from reenact.exchange.containment import (
-    declaration,
+    drivers_argument,
     drivers_text,
-    held,
+    effective_containment,
     refusal_message,
-    undeclared_in,
+    undeclared_drivers,
 )
 from reenact.exchange.model import Boundaries, Containment, EnvironmentVariables
 from reenact.server.problems import Problem
@@ -29,13 +29,13 @@ def containment_of(row: Any) -> Containment:
 
 def check_drivers(agent: Any, boundaries: Boundaries) -> None:
     """Raise :class:`Problem` if the app has loaded a driver that it has not declared."""
-    found = held(containment_of(agent), boundaries)
-    names = undeclared_in(found)
+    found = effective_containment(containment_of(agent), boundaries)
+    names = undeclared_drivers(found)
     if names:
         raise Problem(
             "drivers_undeclared",
             refusal_message(names),
-            hint=f"add to the app: Agent(…, {declaration(found)})",
+            hint=f"add to the app: Agent(…, {drivers_argument(found)})",
             agentId=agent.agent_id,
             drivers=list(names),
         )

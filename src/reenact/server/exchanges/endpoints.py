@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from reenact.exchange.comparison.calls import Call
-from reenact.exchange.comparison.correlating import Graph
-from reenact.exchange.comparison.lineage import Branch
+from reenact.exchange.comparison.graph import Branch, Graph
 from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.model import STATES, STATUSES, VERDICTS
 from reenact.server.access import Permission

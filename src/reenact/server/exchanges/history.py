@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Row
 from starlette.responses import Response
 
-from reenact.exchange.comparison.asking import as_asked
+from reenact.exchange.comparison.calls import as_asked
 from reenact.exchange.model import STATUSES
 from reenact.server.access import Permission, Place
 from reenact.server.answering import Listed

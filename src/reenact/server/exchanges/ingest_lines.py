@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from reenact.errors import UsageError, ValueRefused
-from reenact.exchange.document import check_payload, digest_of
 from reenact.exchange.model import Body, Exchange, Id, Payload
+from reenact.exchange.payload import check_payload, payload_digest
 from reenact.format.canonical import digest_bytes, jcs
 from reenact.server.exchanges.cleaning import (
     CleanRecording,
@@ -232,7 +232,7 @@ def _check(exchange: Exchange, limits: Limits) -> None:
     _check_size(exchange.start, limits.payload)
     if exchange.result is not None:
         _check_size(exchange.result, limits.payload)
-    if exchange.start_digest and exchange.start_digest != digest_of(exchange.start):
+    if exchange.start_digest and exchange.start_digest != payload_digest(exchange.start):
         raise UsageError("startDigest is not that of start")
     if not exchange.not_replayable:
         check_payload(exchange.start)

@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from reenact.audit.record import Change, Record, Source, Target
-from reenact.exchange.containment import held
-from reenact.exchange.document import digest_of
+from reenact.exchange.command_signature import sign
+from reenact.exchange.containment import effective_containment
 from reenact.exchange.model import Command
-from reenact.exchange.signing import sign
+from reenact.exchange.payload import payload_digest
 from reenact.format.canonical import digest_bytes
 from reenact.server.asking import Caller
 from reenact.server.audit import actor_of
@@ -81,7 +81,7 @@ def _command(server: Server, tenant: str, plan: Plan, now: int) -> Command:
         route_id=plan.exchange.route_id,
         revision=plan.exchange.revision if plan.wanted.revision == "same" else "",
         modified_payload=plan.edited,
-        payload_digest=digest_of(plan.payload),
+        payload_digest=payload_digest(plan.payload),
         boundaries=plan.wanted.boundaries,
         strict=plan.wanted.strict,
         environment_variables=plan.wanted.environment_variables,
@@ -104,7 +104,7 @@ async def _intent(
     remember = caller.server.auditor.remember
     changes = await _changes(caller.server, scope, asked)
     exchange, wanted = plan.exchange, plan.wanted
-    contained = held(containment_of(plan.agent), wanted.boundaries)
+    contained = effective_containment(containment_of(plan.agent), wanted.boundaries)
     details = details_of(contained, wanted.environment_variables)
     if batch:
         details["batch"] = batch
@@ -183,7 +183,7 @@ def _row(
         "strict": int(wanted.strict),
         "environment_variables": wanted.environment_variables,
         "containment": msgspec.json.encode(
-            held(containment_of(plan.agent), wanted.boundaries)
+            effective_containment(containment_of(plan.agent), wanted.boundaries)
         ).decode(),
         "revision": wanted.revision,
         "reason": clean_text(wanted.reason),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
-from reenact.exchange.containment import undeclared_in
+from reenact.exchange.containment import undeclared_drivers
 from reenact.exchange.model import Exchange, Payload
 from reenact.server.access import Decision, EnvironmentKind, Permission, Place, replay_permission
 from reenact.server.agents.presence import heard_since, presence
@@ -81,7 +81,7 @@ async def aim(caller: Caller, scope: Scope, source: Row[Any], wanted: ReplayRequ
         place = Place(environment, source.app)
         online = await online_agents(scope, place, heard_since(now, caller.server.timings))
         ready = [one for one in online if _has_route(one, source.route_id)]
-        declared = (one for one in ready if not undeclared_in(containment_of(one)))
+        declared = (one for one in ready if not undeclared_drivers(containment_of(one)))
         chosen = next(declared, None) or next(iter(ready or online), None)
     kind = await environment_kind(scope, environment)
     return Goal(Place(environment, source.app), kind, chosen)

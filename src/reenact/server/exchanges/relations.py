@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Row
 
-from reenact.exchange.comparison.correlating import Graph, Node, graph
-from reenact.exchange.comparison.lineage import DEEPEST, Branch, tree
+from reenact.exchange.comparison.graph import DEEPEST, Branch, Graph, Node, graph, tree
 from reenact.server.access import Place
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import get_exchange, places_of

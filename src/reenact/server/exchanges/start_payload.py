@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from reenact.errors import ReenactError
-from reenact.exchange.bodies import bytes_of
-from reenact.exchange.document import to_document
 from reenact.exchange.model import Payload
-from reenact.exchange.pointer import spell_pointer
+from reenact.exchange.patch import format_pointer
+from reenact.exchange.payload import body_bytes, to_document
 from reenact.format.canonical import exact
 from reenact.policy.placeholder import is_mark
 from reenact.server.exchanges.wanting import hidden
@@ -43,7 +42,7 @@ def first_difference(commanded: Payload, came: Payload, unknown: Iterable[str]) 
 def _document(payload: Payload) -> dict[str, Any]:
     document = to_document(payload)
     if payload.body.type == "bytes" and payload.body.clipped is None:
-        document["body"] = bytes_of(payload.body).decode("latin-1")
+        document["body"] = body_bytes(payload.body).decode("latin-1")
     headers = document["headers"]
     document["headers"] = {name: headers[name] for name in headers if name not in _TRAVEL}
     clean: dict[str, Any] = hidden(document)
@@ -51,7 +50,7 @@ def _document(payload: Payload) -> dict[str, Any]:
 
 
 def _compare(wanted: Any, found: Any, at: tuple[str, ...], unknown: frozenset[str]) -> str | None:
-    pointer = spell_pointer(at)
+    pointer = format_pointer(at)
     if pointer in unknown:
         return None
     if isinstance(wanted, dict) and isinstance(found, dict):
@@ -69,8 +68,8 @@ def _compare_objects(
     for name in sorted({*wanted, *found}):
         here = (*at, name)
         if name not in wanted or name not in found:
-            if spell_pointer(here) not in unknown:
-                return spell_pointer(here)
+            if format_pointer(here) not in unknown:
+                return format_pointer(here)
             continue
         difference = _compare(wanted[name], found[name], here, unknown)
         if difference is not None:

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.audit.record import Actor
-from reenact.exchange.comparison.verdicts import http_status_of
+from reenact.exchange.comparison.result import http_status_of
 from reenact.exchange.model import Exchange, ReplayOf
 from reenact.server.audit import actor_of
 from reenact.server.exchanges.completing import (

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from reenact.errors import ReenactError, UsageError
-from reenact.exchange.document import check_payload, to_document
 from reenact.exchange.model import Body, Boundaries, EnvironmentVariables, Header, Id, Payload
-from reenact.exchange.patch import Op, edit, read_patch
-from reenact.exchange.pointer import look_up, parse_pointer
+from reenact.exchange.patch import Op, edit_payload, parse_pointer, read_patch, resolve_pointer
+from reenact.exchange.payload import check_payload, to_document
 from reenact.format.canonical import exact, jcs
 from reenact.policy.redaction import Redactor
 from reenact.server.problems import Problem
@@ -84,7 +83,7 @@ def edited(start: Payload, wanted: ReplayRequest, most: int) -> Payload | None:
         raise _invalid("modifiedPayload and patch are both there", "give one or the other")
     try:
         if wanted.patch is not None:
-            made = edit(start, read_patch(wanted.patch))
+            made = edit_payload(start, read_patch(wanted.patch))
         elif wanted.modified_payload is not None:
             made = _replaced(start, wanted.modified_payload)
         else:
@@ -128,7 +127,7 @@ def unfilled(start: Payload, payload: Payload, redacted: Sequence[str]) -> tuple
 def _same(before: Any, after: Any, path: str) -> bool:
     try:
         tokens = parse_pointer(path)
-        return exact(look_up(before, tokens)) == exact(look_up(after, tokens))
+        return exact(resolve_pointer(before, tokens)) == exact(resolve_pointer(after, tokens))
     except (LookupError, UsageError):  # what was taken away needs no value
         return False
 
@@ -159,7 +158,7 @@ def _edit(one: Op, before: Any, after: Any) -> Edit:
 
 def _at(document: Any, path: str) -> Any:
     try:
-        return look_up(document, parse_pointer(path))
+        return resolve_pointer(document, parse_pointer(path))
     except (LookupError, UsageError):
         return msgspec.UNSET
 

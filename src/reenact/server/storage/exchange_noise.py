@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
-from reenact.exchange.comparison.rules import NoiseRule
+from reenact.exchange.comparison.noise import NoiseRule
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_tables import NOISE
 

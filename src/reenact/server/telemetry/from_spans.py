@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.exchange.document import digest_of
 from reenact.exchange.model import ErrorFacts, Exchange, Header, Kind, Payload, Processor, Trace
+from reenact.exchange.payload import payload_digest
 from reenact.interop.otel import Span
 
 __all__ = ["MOST_PROCESSORS", "TRACED", "Kept", "exchange_id_of", "to_exchanges"]
@@ -106,7 +106,7 @@ def _exchange(root: Kept, below: list[Kept]) -> Exchange:
         status="failed" if span.status == "error" else "completed",
         error=_error_of(span),
         start=start,
-        start_digest=digest_of(start),
+        start_digest=payload_digest(start),
         not_replayable=TRACED,
         result=_result_of(said),
         processors=_processors(root, below[:MOST_PROCESSORS]),

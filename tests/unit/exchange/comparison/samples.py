@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from reenact.exchange.comparison.calls import Call
-from reenact.exchange.comparison.comparing import compare
+from reenact.exchange.comparison.compare import compare
+from reenact.exchange.comparison.noise import NoiseRule, read_rules
 from reenact.exchange.comparison.result import Comparison
-from reenact.exchange.comparison.rules import NoiseRule, read_rules
 from reenact.exchange.model import Body, ErrorFacts, Exchange, Payload, Processor, ReplayOf
 
 

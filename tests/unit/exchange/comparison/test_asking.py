@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact.exchange.comparison.asking import as_asked
-from reenact.exchange.comparison.comparing import compare
+from reenact.exchange.comparison.calls import as_asked
+from reenact.exchange.comparison.compare import compare
 from reenact.exchange.model import ReplayOf
 from tests.unit.exchange.comparison.samples import call, exchange, step
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.exchange.comparison.calls import Call, read_calls
-from reenact.exchange.comparison.comparing import compare
+from reenact.exchange.comparison.compare import compare
 from reenact.exchange.model import Processor
 from reenact.store.reader import open_recording
 from tests.cli.samples import record_run, record_timed

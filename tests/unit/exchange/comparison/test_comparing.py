@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact.exchange.comparison.comparing import compare
+from reenact.exchange.comparison.compare import compare
 from reenact.exchange.model import Body, Change, ErrorFacts, Payload
 from tests.unit.exchange.comparison.samples import call, exchange, of_results, payload, rules, step
 

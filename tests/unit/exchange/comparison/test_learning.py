@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reenact.exchange.comparison.comparing import compare
-from reenact.exchange.comparison.learning import learn
-from reenact.exchange.comparison.rules import NoiseRule, dump_rules, read_rules
+from reenact.exchange.comparison.compare import compare
+from reenact.exchange.comparison.noise import NoiseRule, dump_rules, read_rules
+from reenact.exchange.comparison.noise_learning import learn
 from tests.unit.exchange.comparison.samples import call, exchange, of_results, step
 
 

@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
-from reenact.exchange.comparison.noise import covers
-from reenact.exchange.comparison.patterns import check_pattern, fits
-from reenact.exchange.comparison.rules import NoiseRule, dump_rules, merged, read_rules
+from reenact.exchange.comparison.noise import (
+    NoiseRule,
+    check_pattern,
+    covers,
+    dump_rules,
+    fits,
+    merged,
+    read_rules,
+)
 
 
 def test_rules_are_read_and_written() -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.exchange.comparison.correlating import Node, graph, node_of
-from reenact.exchange.comparison.lineage import DEEPEST, Branch, tree
+from reenact.exchange.comparison.graph import DEEPEST, Branch, Node, graph, node_of, tree
 from tests.unit.exchange.comparison.samples import exchange
 
 

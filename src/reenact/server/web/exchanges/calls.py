@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.exchange.comparison.asking import as_asked
-from reenact.exchange.comparison.calls import Call, read_calls
+from reenact.exchange.comparison.calls import Call, as_asked, read_calls
 from reenact.exchange.model import Exchange
 from reenact.server.exchanges.recordings import check_calls, with_recording
 from reenact.server.ports import Server

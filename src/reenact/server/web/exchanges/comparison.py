@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from reenact.exchange.comparison.changes import Changed
+from reenact.exchange.comparison.documents import Changed
 from reenact.exchange.comparison.result import CallChange, Comparison, ProcessorChange
-from reenact.exchange.document import to_document
 from reenact.exchange.model import Exchange, Payload
+from reenact.exchange.payload import to_document
 from reenact.server.web.components.diff import Gap, changes, side_by_side
 from reenact.server.web.components.formatting import (
     badge,

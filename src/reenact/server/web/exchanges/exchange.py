@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.exchange.comparison.verdicts import http_status_of
+from reenact.exchange.comparison.result import http_status_of
 from reenact.server.asking import Ask
 from reenact.server.exchanges.history import read_exchange
 from reenact.server.exchanges.replays import read_replays

@@ -9,11 +9,11 @@ import msgspec
 from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
-from reenact.exchange.comparison.changes import Changed
-from reenact.exchange.comparison.learning import propose
+from reenact.exchange.comparison.documents import Changed
+from reenact.exchange.comparison.noise import NoiseRule, merged
+from reenact.exchange.comparison.noise_learning import propose
 from reenact.exchange.comparison.result import Comparison
-from reenact.exchange.comparison.rules import NoiseRule, merged
-from reenact.exchange.pointer import parse_pointer, spell_pointer
+from reenact.exchange.patch import format_pointer, parse_pointer
 from reenact.server.access import Place
 from reenact.server.asking import Ask
 from reenact.server.exchanges.comparing import RouteRules, change_noise, learn_noise, read_noise
@@ -296,7 +296,7 @@ def hiding(ask: Ask, app: str, one: str, other: str, replay: str = "") -> Beside
         return lambda root, gap: None
 
     def way(root: tuple[str, ...], gap: Gap | None) -> Html:
-        place = spell_pointer((*root, *(parse_pointer(gap.path) if gap is not None else ())))
+        place = format_pointer((*root, *(parse_pointer(gap.path) if gap is not None else ())))
         there = url("/noise/hide", a=one, b=other, path=place, replay=replay)
         return link(there, "hide …", class_="hide", aria_label=f"hide {place} from now on")
 
@@ -311,7 +311,7 @@ async def show_hiding(ask: Ask) -> Response:
     async with ask.server.intake.readers.turn(ask.tenant):
         [now] = await with_rules(ask.server, ask.tenant, one.app, before, after, [()])
     root, change = _found(now, ask.query("path"))
-    rules = propose(root, change) if change is not None else (NoiseRule(spell_pointer(root)),)
+    rules = propose(root, change) if change is not None else (NoiseRule(format_pointer(root)),)
     noted = [msgspec.structs.replace(rule, note=_NOTE) for rule in rules]
     async with ask.server.intake.readers.turn(ask.tenant):
         then = await with_rules(
@@ -384,7 +384,7 @@ def _found(now: Comparison, path: str) -> tuple[tuple[str, ...], Changed | None]
     :class:`Problem` when nothing differs there any more."""
     for root, change in _differences(now):
         place = (*root, *parse_pointer(change.path)) if change is not None else root
-        if spell_pointer(place) == path:
+        if format_pointer(place) == path:
             return root, change
     raise Problem("not_found", "nothing differs there any more", hint="it may be hidden already")
 

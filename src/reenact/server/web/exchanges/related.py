@@ -8,8 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.exchange.comparison.correlating import Edge, Graph, Node
-from reenact.exchange.comparison.lineage import Branch
+from reenact.exchange.comparison.graph import Branch, Edge, Graph, Node
 from reenact.server.asking import Ask
 from reenact.server.exchanges.relations import read_correlation, read_lineage
 from reenact.server.web.components.formatting import (

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from reenact.errors import ReenactError
-from reenact.exchange.document import to_document
 from reenact.exchange.model import Change, Exchange, Processor
-from reenact.exchange.patch import Op, apply
+from reenact.exchange.patch import Op, apply_patch
+from reenact.exchange.payload import to_document
 from reenact.server.exchanges.shapes import ExchangeView
 from reenact.server.web.components.diff import changes, side_by_side
 from reenact.server.web.components.formatting import badge, count, duration
@@ -256,7 +256,7 @@ def passages(exchange: Exchange) -> dict[int, Passage]:
         document = to_document(exchange.start)
         for one in exchange.processors:
             if one.changes and one.seq not in around:
-                after = apply(document, [_op(change) for change in one.changes])
+                after = apply_patch(document, [_op(change) for change in one.changes])
                 found[one.seq] = Passage(document, after)
                 document = after
     except ReenactError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from reenact.exchange.containment import held
+from reenact.exchange.containment import effective_containment
 from reenact.exchange.model import Boundaries, Containment, DriverUse
 from reenact.server.web.components.formatting import badge
 from reenact.server.web.components.html import Html, fragment, tag
@@ -42,7 +42,7 @@ def contained(containment: Containment | None, boundaries: Boundaries) -> Html:
     if boundaries == "live":
         lines.append(tag("p", _LIVE))
     elif containment is not None:
-        lines.append(_drivers(held(containment, boundaries)))
+        lines.append(_drivers(effective_containment(containment, boundaries)))
         lines.append(tag("p", "Files: ", _files(containment)))
     lines.append(tag("p", _MEMORY))
     if boundaries != "live":

@@ -15,11 +15,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from reenact.errors import ReenactError, UsageError
-from reenact.exchange.changes import diff
-from reenact.exchange.document import body_value, check_payload, to_document
-from reenact.exchange.headers import check_headers
 from reenact.exchange.model import Body, BodyType, Payload
-from reenact.exchange.patch import Op, edit, to_patch
+from reenact.exchange.patch import Op, diff_documents, edit_payload, to_patch
+from reenact.exchange.payload import body_value, check_headers, check_payload, to_document
 from reenact.format.canonical import MAX_DEPTH
 from reenact.server.web.components.forms import Form
 from reenact.server.web.components.values import pretty
@@ -167,7 +165,7 @@ def sections_of(start: Payload, made: Payload) -> dict[str, Any]:
         return {}
     for ops in _patches(start, made):
         try:
-            if edit(start, ops) == made:
+            if edit_payload(start, ops) == made:
                 return {"patch": to_patch(ops)}
         except ReenactError:
             continue
@@ -186,7 +184,7 @@ def _patches(start: Payload, made: Payload) -> Iterator[tuple[Op, ...]]:
         Op(op="remove", path=one.path)
         if one.op == "remove"
         else Op(op=one.op, path=one.path, value=one.after)
-        for one in diff(to_document(start), to_document(made))
+        for one in diff_documents(to_document(start), to_document(made))
     ]
     yield tuple(ops)
     gone = [op for op in ops if op.op == "remove"]

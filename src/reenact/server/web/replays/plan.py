@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Row
 
-from reenact.exchange.document import to_document
 from reenact.exchange.model import Boundaries, Containment, Payload
+from reenact.exchange.payload import to_document
 from reenact.server.access import Permission
 from reenact.server.asking import Ask
 from reenact.server.exchanges.containment import containment_of

@@ -1,0 +1,319 @@
+"""ASGI: every HTTP request is an exchange, its method and path template the route.
+
+The app sees the same messages as without it, when it would have seen them: bodies are copied as
+they pass. WebSockets and lifespan pass through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+from urllib.parse import quote
+
+from reenact.engine.session.context import OUTSIDE, VARIABLE
+from reenact.exchange.active_exchange import ActiveExchange, ExchangeEnd
+from reenact.exchange.adapters.base import LoopBridge
+from reenact.exchange.adapters.http import (
+    BodyBuffer,
+    CapturedResponse,
+    body_to_send,
+    failure_of,
+    headers_to_send,
+    unread_reason,
+)
+from reenact.exchange.adapters.route_table import (
+    DjangoResolver,
+    RouteTable,
+    StarletteResolver,
+    is_django,
+)
+from reenact.exchange.model import Exchange, Payload, Route, Trace
+from reenact.exchange.payload import find_header
+from reenact.exchange.recorder import ExchangeRecorder
+from reenact.exchange.revision import Definition
+from reenact.hermetic.queue_handoffs import SERVED_LIVE
+
+__all__ = [
+    "AsgiAdapter",
+    "scope_of",
+    "start_of",
+]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class AsgiAdapter:
+    """An ASGI app around ``app``, and the way into it for replays."""
+
+    def __init__(
+        self,
+        app: App,
+        desk: ExchangeRecorder,
+        home: LoopBridge,
+        start: Callable[[], Any],
+        sign_off: Callable[[], Any],
+    ) -> None:
+        self.app = app
+        self._desk = desk
+        self._home = home
+        self._start = start
+        self._sign_off = sign_off
+        self._table = RouteTable(
+            DjangoResolver() if is_django(app) else StarletteResolver(app), desk
+        )
+        self._surroundings: dict[str, Any] = {}
+        """What an app finds in a scope of its own: itself, and the state of its lifespan."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            self._remember(scope)
+            self._start()
+            await Lifespan(receive, send, self._sign_off).run(self.app, scope)
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        self._remember(scope)
+        parent, state = _trace_headers(scope["headers"])
+        trace = self._desk.sampled(parent, state, lambda: self._table.route_of(start_of(scope)))
+        if trace is None:
+            token = SERVED_LIVE.set(True)
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                SERVED_LIVE.reset(token)
+        else:
+            await self._serve(scope, receive, send, trace)
+
+    def _remember(self, scope: Scope) -> None:
+        self._home.remember()
+        for name in ("app", "state"):
+            if name in scope and name not in self._surroundings:
+                self._surroundings[name] = scope[name]
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, trace: Trace) -> None:
+        start = start_of(scope)
+        route_id = self._table.route_of(start)
+        passage = self._desk.passage(route_id, "http", start.headers, trace)
+        tap = Tap(receive, send, self._desk.limits.max_body, scope["method"])
+        passage.open()
+        try:
+            await self.app(scope, tap.receive, tap.send)
+        except BaseException as error:
+            self._finish(passage, tap.outcome(start, error))
+            raise
+        self._finish(passage, tap.outcome(start))
+
+    def _finish(self, passage: ActiveExchange, outcome: ExchangeEnd) -> None:
+        route_id = passage.begun.route_id
+        outcome = self._table.judged(route_id, outcome)
+        self._desk.finish(passage, outcome, self._table.definition(route_id))
+
+    # As a door
+
+    def routes(self) -> tuple[Route, ...]:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return self._table.routes()
+
+    def definition(self, route_id: str) -> Definition:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return self._table.definition(route_id)
+
+    def objection(self, route_id: str, payload: Payload) -> str:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return self._table.objection(route_id, payload)
+
+    def enter(
+        self, passage: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
+    ) -> Exchange:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return self._home.run(lambda: self._again(passage, payload), cancelled)
+
+    async def _again(self, passage: ActiveExchange, payload: Payload) -> Exchange:
+        scope, body = scope_of(payload)
+        for name, value in self._surroundings.items():
+            scope[name] = dict(value) if name == "state" else value
+        tap = Tap(_Sent(body).receive, _drop, self._desk.limits.max_body, scope["method"])
+        passage.open()
+        try:
+            await self.app(scope, tap.receive, tap.send)
+        except BaseException as error:  # noqa: BLE001 - whatever it did is what the replay shows
+            return passage.close(tap.outcome(payload, error, again=True))
+        return passage.close(tap.outcome(payload, again=True))
+
+
+class Lifespan:
+    """The lifespan of an app, at whose end the agent signs off: servers that were told to end by a
+    signal may not come to the end of the process in an orderly way.
+
+    An app that knows no lifespan gets one, so that the agent hears of the end.
+    """
+
+    def __init__(self, receive: Receive, send: Send, sign_off: Callable[[], Any]) -> None:
+        self._receive = receive
+        self._send = send
+        self._sign_off = sign_off
+        self._received = 0
+        self._sent = ""
+
+    async def run(self, app: App, scope: Scope) -> None:
+        """Raises what ``app`` raises, unless it does so before it has said anything."""
+        try:
+            await app(scope, self.receive, self.send)
+        except Exception:
+            if self._sent:
+                raise
+        if self._sent:
+            return
+        if not self._received:
+            await self.receive()
+        await self.send({"type": "lifespan.startup.complete"})
+        await self.receive()
+        await self.send({"type": "lifespan.shutdown.complete"})
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        self._received += 1
+        return await self._receive()
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        self._sent = str(message["type"])
+        if self._sent.startswith("lifespan.shutdown"):
+            # Before the server hears of it: then it ends the process.
+            await asyncio.get_running_loop().run_in_executor(None, self._sign_off)
+        await self._send(message)
+
+
+def _trace_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, str]:
+    """``traceparent`` and ``tracestate`` of a request, before anything else of it is decoded."""
+    parent = state = b""
+    for name, value in headers:
+        if name == b"traceparent":
+            parent = value
+        elif name == b"tracestate":
+            state = value
+    return parent.decode("latin-1"), state.decode("latin-1")
+
+
+class _Sent:
+    """A request that is there at once, from a client that stays."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        if self._body is None:
+            await asyncio.get_running_loop().create_future()  # nobody hangs up
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def _drop(message: MutableMapping[str, Any]) -> None:
+    """Nobody is there to get it."""
+
+
+class Tap:
+    """Copies what passes between server and app.
+
+    The server's own code runs outside the session: its sockets and timers are not calls of the app,
+    and a replay, which has no server, would miss them.
+    """
+
+    def __init__(self, receive: Receive, send: Send, limit: int, method: str) -> None:
+        self._receive = receive
+        self._send = send
+        self._request = BodyBuffer(limit)
+        self._response = CapturedResponse(limit, method)
+        self._has_more = True
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        token = VARIABLE.set(OUTSIDE)
+        try:
+            message = await self._receive()
+        finally:
+            VARIABLE.reset(token)
+        if message["type"] == "http.request":
+            self._request.add(message.get("body", b""))
+            self._has_more = bool(message.get("more_body", False))
+        return message
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = message.get("headers", ())
+            self._response.begin(
+                int(message["status"]),
+                [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers],
+            )
+        elif message["type"] == "http.response.body":
+            self._response.add(message.get("body", b""), last=not message.get("more_body", False))
+        token = VARIABLE.set(OUTSIDE)
+        try:
+            await self._send(message)
+        finally:
+            VARIABLE.reset(token)
+
+    def outcome(
+        self, start: Payload, error: BaseException | None = None, *, again: bool = False
+    ) -> ExchangeEnd:
+        """How it ended. ``again``: ``start`` is all there, because it was replayed."""
+        result = self._response.payload()
+        whole, unfit = (start, "") if again else self._request.put_into(start)
+        if not again and self._has_more and not unfit:
+            unfit = unread_reason(start, self._request.size)
+        return ExchangeEnd(
+            start=whole,
+            result=result,
+            error=error,
+            failed=failure_of(self._response),
+            unfit=unfit,
+        )
+
+
+def start_of(scope: MutableMapping[str, Any]) -> Payload:
+    """Headers and properties of the request; the body comes later."""
+    headers = tuple(
+        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    )
+    client = scope.get("client")
+    known = {
+        "http.method": scope["method"],
+        "http.path": scope["path"],
+        "http.query": scope.get("query_string", b"").decode("latin-1"),
+        "http.scheme": scope.get("scheme", "http"),
+        "http.host": find_header(headers, "host"),
+        "http.client": str(client[0]) if client else "",
+        "http.root": scope.get("root_path", ""),
+    }
+    return Payload(headers=headers, properties={name: x for name, x in known.items() if x})
+
+
+def scope_of(payload: Payload) -> tuple[dict[str, Any], bytes]:
+    """A scope that the app takes for the request, and the body."""
+    properties = payload.properties
+    body = body_to_send(payload)
+    path = str(properties.get("http.path") or "/")
+    host = str(properties.get("http.host") or "localhost")
+    name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+    scheme = str(properties.get("http.scheme") or "http")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": str(properties.get("http.method") or "GET"),
+        "scheme": scheme,
+        "path": path,
+        "raw_path": quote(path, safe="/:@!$&'()*+,;=~-._%").encode("ascii"),
+        "query_string": str(properties.get("http.query") or "").encode("latin-1", "replace"),
+        "root_path": str(properties.get("http.root") or ""),
+        "headers": [
+            (key.lower().encode("latin-1"), value.encode("latin-1", "replace"))
+            for key, value in headers_to_send(payload, body)
+        ],
+        "client": (str(properties.get("http.client") or "127.0.0.1"), 0),
+        "server": (name, int(port) if port.isdigit() else (443 if scheme == "https" else 80)),
+        "extensions": {},
+    }, body

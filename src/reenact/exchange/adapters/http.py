@@ -1,0 +1,130 @@
+"""HTTP exchanges, whoever serves them: bodies as they pass, answers, and what counts as failed."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from reenact.boundaries.coding import coding_of, encode, look
+from reenact.exchange.model import Body, ErrorFacts, Header, Payload
+from reenact.exchange.payload import body_bytes, clipped_body, find_header, make_body
+
+__all__ = [
+    "BodyBuffer",
+    "CapturedResponse",
+    "body_to_send",
+    "failure_of",
+    "headers_to_send",
+    "unread_reason",
+]
+
+_HOP = frozenset({"content-length", "transfer-encoding", "connection", "keep-alive", "expect"})
+"""Headers that are about how a message travelled; a replay's own are made anew."""
+
+
+class BodyBuffer:
+    """A body that passes. What is larger than ``limit`` is counted, and not kept."""
+
+    def __init__(self, limit: int) -> None:
+        self.size = 0
+        self._limit = limit
+        self._parts: list[bytes] = []
+
+    def add(self, data: bytes) -> None:
+        """Some more of it."""
+        self.size += len(data)
+        if self.size > self._limit:
+            self._parts.clear()
+        elif data:
+            self._parts.append(bytes(data))
+
+    def put_into(self, payload: Payload) -> tuple[Payload, str]:
+        """``payload`` with this body, and why it is not all there; empty when it is."""
+        kind = find_header(payload.headers, "content-type")
+        if self.size > self._limit:
+            reason = f"its body has {self.size:,} bytes, and no more than {self._limit:,} are kept"
+            return msgspec.structs.replace(payload, body=clipped_body(self.size, kind)), reason
+        data = b"".join(self._parts)
+        coding = coding_of(payload.headers) if data else ""
+        seen = look(data, coding, most=self._limit * 16) if coding else None
+        if seen is None:
+            return msgspec.structs.replace(payload, body=make_body(data, kind)), ""
+        if seen.end != "whole" or len(seen.text) > self._limit * 4:
+            reason = "its body is compressed, and cannot be read to its end"
+            return msgspec.structs.replace(payload, body=clipped_body(self.size, kind)), reason
+        properties = {**payload.properties, "http.coding": coding}
+        return msgspec.structs.replace(
+            payload, body=make_body(seen.text, kind), properties=properties
+        ), ""
+
+
+class CapturedResponse:
+    """An answer that passes."""
+
+    def __init__(self, limit: int, method: str = "GET") -> None:
+        self.status = 0
+        self._has_body = method != "HEAD"  # some send one, and servers keep it back
+        self.is_whole = False
+        self._headers: list[Header] = []
+        self._body = BodyBuffer(limit)
+
+    def begin(self, status: int, headers: list[Header]) -> None:
+        self.status = status
+        self._headers = headers
+
+    def add(self, data: bytes, *, last: bool = False) -> None:
+        if self._has_body:
+            self._body.add(data)
+        self.is_whole = self.is_whole or last
+
+    def payload(self) -> Payload | None:
+        """What the client got; None where there was no answer."""
+        if not self.status:
+            return None
+        properties = {"http.status": self.status}
+        start = Payload(headers=tuple(self._headers), properties=properties)
+        return self._body.put_into(start)[0]
+
+
+def failure_of(response: CapturedResponse) -> ErrorFacts | None:
+    """An answer of 500 and more is a failure, and so is one that breaks off, or none."""
+    if not response.status:
+        return ErrorFacts(type="http", message="there was no answer")
+    if response.status >= 500:
+        return ErrorFacts(type="http", message=f"{response.status} {_phrase(response.status)}")
+    if not response.is_whole:
+        return ErrorFacts(type="http", message="the answer breaks off")
+    return None
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def unread_reason(start: Payload, size: int) -> str:
+    """Why a body that the app has not read to its end is no start; empty where there was none."""
+    length = find_header(start.headers, "content-length")
+    if not find_header(start.headers, "transfer-encoding") and (not length or length == str(size)):
+        return ""
+    return f"the app read {size:,} bytes of its body, and not the rest"
+
+
+def body_to_send(payload: Payload) -> bytes:
+    """The body as it travels, packed again where it was."""
+    body: Body = payload.body
+    data = body_bytes(body)
+    coding = payload.properties.get("http.coding")
+    return encode(data, coding) if data and isinstance(coding, str) else data
+
+
+def headers_to_send(payload: Payload, body: bytes) -> list[Header]:
+    """The headers, with the length that the body has now."""
+    kept = [(name, value) for name, value in payload.headers if name.lower() not in _HOP]
+    had = find_header(payload.headers, "content-length") or find_header(
+        payload.headers, "transfer-encoding"
+    )
+    return [*kept, ("content-length", str(len(body)))] if body or had else kept

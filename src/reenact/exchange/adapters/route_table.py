@@ -1,0 +1,226 @@
+"""Path templates of the routes of an HTTP app, as its framework resolves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from reenact.exchange.active_exchange import ExchangeEnd
+from reenact.exchange.model import Payload, Route
+from reenact.exchange.recorder import ExchangeRecorder
+from reenact.exchange.revision import Definition, define
+
+__all__ = [
+    "UNMATCHED",
+    "DjangoResolver",
+    "HttpRoute",
+    "RouteResolver",
+    "RouteTable",
+    "StarletteResolver",
+    "is_django",
+]
+
+UNMATCHED: Final = "(unmatched)"
+_DEEPEST: Final = 50
+
+
+class HttpRoute(msgspec.Struct, frozen=True):
+    """One path template of an app."""
+
+    template: str
+    methods: frozenset[str]
+    endpoint: Callable[..., Any] | None
+
+
+class RouteResolver(Protocol):
+    """The routes of an app as its framework knows them."""
+
+    def routes(self) -> Iterable[HttpRoute]:
+        """All of them."""
+
+    def template_of(self, method: str, path: str, root: str) -> str | None:
+        """Of the route that such a request takes; ``path`` begins with ``root``, under which the
+        app is."""
+
+
+class RouteTable:
+    """The routes of one app, looked at anew: apps add some while they start."""
+
+    def __init__(self, app_routes: RouteResolver, desk: ExchangeRecorder) -> None:
+        self._map = app_routes
+        self._desk = desk
+        self._defined: dict[str, Definition] = {}
+
+    def route_of(self, start: Payload) -> str:
+        """``POST /orders/{id}``: the route that a request takes."""
+        given = start.properties
+        method = str(given.get("http.method", "GET"))
+        path, root = str(given.get("http.path", "/")), str(given.get("http.root", ""))
+        return f"{method} {self._map.template_of(method, path, root) or UNMATCHED}"[:512]
+
+    def routes(self) -> tuple[Route, ...]:
+        """All of them, each method by itself."""
+        found: dict[str, Route] = {}
+        for route in self._map.routes():
+            for method in sorted(route.methods):
+                route_id = f"{method} {route.template}"[:512]
+                made = self._define(route_id, route.endpoint)
+                found.setdefault(
+                    route_id,
+                    Route(
+                        route_id=route_id,
+                        revision=made.revision,
+                        kind="http",
+                        processors=made.processors,
+                    ),
+                )
+        return tuple(found.values())
+
+    def definition(self, route_id: str) -> Definition:
+        """Of a route, or of what is none."""
+        if route_id not in self._defined:
+            self.routes()
+        return self._define(route_id, None)
+
+    def _define(self, route_id: str, endpoint: Callable[..., Any] | None) -> Definition:
+        known = self._defined.get(route_id)
+        if known is None:
+            handlers = () if endpoint is None else (endpoint,)
+            known = self._defined[route_id] = define(route_id, "http", self._desk.version, handlers)
+        return known
+
+    def judged(self, route_id: str, outcome: ExchangeEnd) -> ExchangeEnd:
+        """``outcome`` of a request that took ``route_id``. Without a route it is not replayable."""
+        if not route_id.endswith(f" {UNMATCHED}"):
+            return outcome
+        unfit = "it matched no route of the app, and a replay needs one"
+        return msgspec.structs.replace(outcome, unfit=unfit)
+
+    def objection(self, route_id: str, payload: Payload) -> str:
+        """Why a request that is edited does not take the route any more."""
+        taken = self.route_of(payload)
+        return "" if taken == route_id else f"its path leads to {taken} now"
+
+
+class StarletteResolver:
+    """Of a Starlette or FastAPI app, behind its middleware; empty for another app."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def routes(self) -> Iterable[HttpRoute]:
+        """See :class:`RouteResolver`."""
+        return list(_flat(_routes_of(self._app), ""))
+
+    def template_of(self, method: str, path: str, root: str) -> str | None:
+        """See :class:`RouteResolver`."""
+        scope = {"type": "http", "method": method, "path": path, "root_path": root, "headers": []}
+        return _matched(_routes_of(self._app), {**scope, "path_params": {}}, 0)
+
+
+def _routes_of(app: Any) -> list[Any]:
+    for _ in range(_DEEPEST):
+        routes = getattr(app, "routes", None)
+        if isinstance(routes, list):
+            return routes
+        app = getattr(app, "app", None)
+        if app is None:
+            break
+    return []
+
+
+def _flat(routes: Sequence[Any], prefix: str) -> Iterator[HttpRoute]:
+    """Routes, and those of what is mounted, however deep."""
+    for route in routes:
+        path, inner = getattr(route, "path", None), getattr(route, "routes", None)
+        if not isinstance(path, str) or prefix.count("/") > _DEEPEST:
+            continue
+        if hasattr(route, "methods"):
+            methods = frozenset(route.methods or ("GET",))
+            yield HttpRoute(prefix + path, methods, getattr(route, "endpoint", None))
+        elif isinstance(inner, list):
+            yield from _flat(inner, prefix + path)
+
+
+_full: Final[dict[Any, Any]] = {}
+"""The member for a complete match, by the class of members, which is Starlette's ``Match``. Reading
+the name of a member takes as long as matching a route."""
+
+
+def _is_full(match: Any) -> bool:
+    kind = type(match)
+    found = _full.get(kind)
+    if found is None:
+        found = _full[kind] = kind["FULL"]
+    return match is found
+
+
+def _matched(routes: Sequence[Any], scope: dict[str, Any], depth: int) -> str | None:
+    """What the router would do, and the templates on the way."""
+    for route in routes:
+        if depth > _DEEPEST or not hasattr(route, "matches"):
+            continue
+        match, child = route.matches(scope)
+        if not _is_full(match):
+            continue
+        path, inner = str(getattr(route, "path", "")), getattr(route, "routes", None)
+        if hasattr(route, "methods") or not isinstance(inner, list):
+            return path or None
+        below = _matched(inner, {**scope, **child}, depth + 1)
+        return None if below is None else path + below
+    return None
+
+
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+"""What a view function may be called with: Django routes by path alone."""
+
+
+def is_django(app: Any) -> bool:
+    """Is ``app`` the WSGI or ASGI application of a Django project?"""
+    return any(kind.__module__.startswith("django.core.handlers.") for kind in type(app).__mro__)
+
+
+class DjangoResolver:
+    """See :class:`reenact.exchange.adapters.route_table.Map`. Templates are spelled as in ``urls.py``, with a
+    leading slash: ``/orders/<int:number>/``."""
+
+    def routes(self) -> Iterable[HttpRoute]:
+        """See :class:`reenact.exchange.adapters.route_table.Map`."""
+        return list(_django_routes(_urls().get_resolver().url_patterns, "/", 0))
+
+    def template_of(self, method: str, path: str, root: str) -> str | None:
+        """See :class:`reenact.exchange.adapters.route_table.Map`."""
+        urls = _urls()
+        inner = path.removeprefix(root) if root else path
+        try:
+            found = urls.resolve(inner or "/")
+        except urls.Resolver404:
+            return None
+        return f"/{found.route}" if method in _methods_of(found.func) else None
+
+
+def _urls() -> Any:
+    """Django has no type information."""
+    return import_module("django.urls")
+
+
+def _django_routes(patterns: Iterable[Any], prefix: str, depth: int) -> Iterator[HttpRoute]:
+    for pattern in patterns:
+        template = f"{prefix}{pattern.pattern}"
+        below = getattr(pattern, "url_patterns", None)
+        if below is None:
+            yield HttpRoute(template, _methods_of(pattern.callback), pattern.callback)
+        elif depth < _DEEPEST:
+            yield from _django_routes(below, template, depth + 1)
+
+
+def _methods_of(view: Any) -> frozenset[str]:
+    """A view class names its methods; a view function takes all."""
+    kind = getattr(view, "view_class", None)
+    if kind is None:
+        return _METHODS
+    named = {name.upper() for name in kind.http_method_names if hasattr(kind, name)}
+    return frozenset(named | ({"HEAD"} if "GET" in named else set()))

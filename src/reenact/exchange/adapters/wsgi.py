@@ -1,0 +1,342 @@
+"""WSGI: every request is an exchange, its method and path template the route.
+
+The app runs in a context of its own, from its call to the end of its answer, so that nothing of an
+exchange is left in the server's thread.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
+from typing import Any
+
+from reenact.exchange.active_exchange import ActiveExchange, ExchangeEnd
+from reenact.exchange.adapters.base import run_in_context
+from reenact.exchange.adapters.http import (
+    BodyBuffer,
+    CapturedResponse,
+    body_to_send,
+    failure_of,
+    headers_to_send,
+    unread_reason,
+)
+from reenact.exchange.adapters.route_table import DjangoResolver, HttpRoute, RouteTable, is_django
+from reenact.exchange.model import Exchange, Header, Payload, Route
+from reenact.exchange.payload import find_header
+from reenact.exchange.recorder import ExchangeRecorder
+from reenact.exchange.revision import Definition
+from reenact.hermetic.queue_handoffs import SERVED_LIVE
+
+__all__ = [
+    "FlaskResolver",
+    "WsgiAdapter",
+    "environ_of",
+    "start_of",
+]
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+App = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+
+class WsgiAdapter:
+    """A WSGI app around ``app``, and the way into it for replays."""
+
+    def __init__(self, app: App, desk: ExchangeRecorder) -> None:
+        self.app = app
+        self._desk = desk
+        self._table = RouteTable(DjangoResolver() if is_django(app) else FlaskResolver(app), desk)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        parent, state = environ.get("HTTP_TRACEPARENT", ""), environ.get("HTTP_TRACESTATE", "")
+        trace = self._desk.sampled(parent, state, lambda: self._table.route_of(start_of(environ)))
+        if trace is None:
+            token = SERVED_LIVE.set(True)
+            try:
+                return self.app(environ, start_response)
+            finally:
+                SERVED_LIVE.reset(token)
+        start = start_of(environ)
+        route_id = self._table.route_of(start)
+        passage = self._desk.passage(route_id, "http", start.headers, trace)
+        tap = Tap(environ, self._desk.limits.max_body)
+
+        def ended(error: BaseException | None) -> None:
+            outcome = self._table.judged(route_id, tap.outcome(start, error))
+            self._desk.finish(passage, outcome, self._table.definition(route_id))
+
+        answer = ResponseIterator(passage, tap, ended)
+        answer.begin(self.app, environ, start_response)
+        return answer
+
+    # As a door
+
+    def routes(self) -> tuple[Route, ...]:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return self._table.routes()
+
+    def definition(self, route_id: str) -> Definition:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return self._table.definition(route_id)
+
+    def objection(self, route_id: str, payload: Payload) -> str:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return self._table.objection(route_id, payload)
+
+    def enter(
+        self, passage: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
+    ) -> Exchange:
+        """See :class:`reenact.exchange.adapters.base.Door`."""
+        return run_in_context(lambda: self._again(passage, payload), cancelled)
+
+    def _again(self, passage: ActiveExchange, payload: Payload) -> Exchange:
+        environ = environ_of(payload)
+        tap = Tap(environ, self._desk.limits.max_body)
+        made: list[Exchange] = []
+
+        def ended(error: BaseException | None) -> None:
+            made.append(passage.close(tap.outcome(payload, error, again=True)))
+
+        answer = ResponseIterator(passage, tap, ended)
+        try:
+            answer.begin(self.app, environ, _nobody)
+            for _ in answer:
+                continue
+        except BaseException:  # noqa: BLE001 - whatever it did is what the replay shows
+            pass
+        finally:
+            answer.close()
+        return made[0]
+
+
+def _nobody(status: str, headers: list[Header], exc_info: Any = None) -> Callable[[bytes], object]:
+    return lambda data: None
+
+
+class ResponseIterator:
+    """What the server iterates. ``ended`` is called once, in the app's context, when it is over."""
+
+    def __init__(
+        self, passage: ActiveExchange, tap: Tap, ended: Callable[[BaseException | None], None]
+    ) -> None:
+        self._passage = passage
+        self._tap = tap
+        self._ended: Callable[[BaseException | None], None] | None = ended
+        self._context = copy_context()
+        self._whole: Iterable[bytes] = ()
+        self._parts: Iterator[bytes] = iter(())
+
+    def begin(self, app: App, environ: Environ, start_response: StartResponse) -> None:
+        """Call ``app``. Raises what it raises."""
+        self._context.run(self._passage.open)
+        try:
+            tapped = self._tap.starting(start_response)
+            self._whole = self._context.run(app, environ, tapped)
+            self._parts = self._context.run(iter, self._whole)
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            part = self._context.run(next, self._parts)
+        except StopIteration:
+            self._tap.response.is_whole = True
+            raise
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._tap.response.add(part)
+        return part
+
+    def close(self) -> None:
+        """The server is done with it, or has given up."""
+        try:
+            close = getattr(self._whole, "close", None)
+            if close is not None:
+                self._context.run(close)
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._end(None)
+
+    def _end(self, error: BaseException | None) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            self._context.run(ended, error)
+
+
+class Tap:
+    """Copies what passes between server and app."""
+
+    def __init__(self, environ: Environ, limit: int) -> None:
+        self._request = BodyBuffer(limit)
+        self.response = CapturedResponse(limit, environ.get("REQUEST_METHOD", "GET"))
+        self._input = environ.get("wsgi.input")
+        if self._input is not None:
+            environ["wsgi.input"] = Reader(self._input, self._request)
+
+    def starting(self, start_response: StartResponse) -> StartResponse:
+        def start(status: str, headers: list[Header], *more: Any) -> Callable[[bytes], object]:
+            self.response.begin(int(status[:3]), [(str(k), str(v)) for k, v in headers])
+            write = start_response(status, headers, *more)
+
+            def written(data: bytes) -> object:
+                self.response.add(data)
+                return write(data)
+
+            return written
+
+        return start
+
+    def outcome(
+        self, start: Payload, error: BaseException | None = None, *, again: bool = False
+    ) -> ExchangeEnd:
+        """How it ended. ``again``: ``start`` is all there, because it was replayed."""
+        whole, unfit = (start, "") if again else self._request.put_into(start)
+        if not again and not unfit:
+            unfit = unread_reason(start, self._request.size)
+        return ExchangeEnd(
+            start=whole,
+            result=self.response.payload(),
+            error=error,
+            failed=failure_of(self.response),
+            unfit=unfit,
+        )
+
+
+class Reader:
+    """``wsgi.input`` whose bytes are copied as they are read."""
+
+    def __init__(self, source: Any, buffer: BodyBuffer) -> None:
+        self._source = source
+        self._buffer = buffer
+
+    def read(self, *args: Any) -> bytes:
+        return self._seen(self._source.read(*args))
+
+    def readinto(self, target: Any) -> int:
+        data = self.read(len(memoryview(target).cast("B")))
+        memoryview(target).cast("B")[: len(data)] = data
+        return len(data)
+
+    def readline(self, *args: Any) -> bytes:
+        return self._seen(self._source.readline(*args))
+
+    def readlines(self, *args: Any) -> list[bytes]:
+        return [self._seen(line) for line in self._source.readlines(*args)]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._seen, self._source)
+
+    def close(self) -> None:
+        self._source.close()
+
+    def _seen(self, data: bytes) -> bytes:
+        self._buffer.add(data)
+        return data
+
+
+_BARE = {"CONTENT_TYPE": "content-type", "CONTENT_LENGTH": "content-length"}
+
+
+def start_of(environ: Environ) -> Payload:
+    """Headers and properties of the request; the body comes later."""
+    headers = tuple(_headers(environ))
+    known = {
+        "http.method": environ.get("REQUEST_METHOD", "GET"),
+        "http.path": _text(environ.get("PATH_INFO") or "/"),
+        "http.query": environ.get("QUERY_STRING", ""),
+        "http.scheme": environ.get("wsgi.url_scheme", "http"),
+        "http.host": find_header(headers, "host"),
+        "http.client": environ.get("REMOTE_ADDR", ""),
+        "http.root": environ.get("SCRIPT_NAME", ""),
+    }
+    return Payload(headers=headers, properties={name: str(x) for name, x in known.items() if x})
+
+
+def _headers(environ: Environ) -> list[Header]:
+    found = [(_BARE[name], str(environ[name])) for name in _BARE if environ.get(name)]
+    for name, value in environ.items():
+        if name.startswith("HTTP_"):
+            found.append((name[5:].replace("_", "-").lower(), str(value)))
+    return found
+
+
+def _text(path: str) -> str:
+    """PEP 3333 has bytes as Latin-1."""
+    return path.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def environ_of(payload: Payload) -> Environ:
+    """An environ that the app takes for the request."""
+    properties = payload.properties
+    body = body_to_send(payload)
+    scheme = str(properties.get("http.scheme") or "http")
+    host = str(properties.get("http.host") or "localhost")
+    name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+    environ: Environ = {
+        "REQUEST_METHOD": str(properties.get("http.method") or "GET"),
+        "SCRIPT_NAME": str(properties.get("http.root") or ""),
+        "PATH_INFO": str(properties.get("http.path") or "/").encode().decode("latin-1"),
+        "QUERY_STRING": str(properties.get("http.query") or ""),
+        "SERVER_NAME": name,
+        "SERVER_PORT": port or ("443" if scheme == "https" else "80"),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": str(properties.get("http.client") or "127.0.0.1"),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scheme,
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+    for key, value in headers_to_send(payload, body):
+        _put(environ, key.lower(), value)
+    return environ
+
+
+def _put(environ: Environ, name: str, value: str) -> None:
+    """Repeated headers become one, as servers do it."""
+    bare = {spelled: key for key, spelled in _BARE.items()}.get(name)
+    key = bare or f"HTTP_{name.upper().replace('-', '_')}"
+    joint = "; " if name == "cookie" else ","
+    environ[key] = f"{environ[key]}{joint}{value}" if key in environ and not bare else value
+
+
+class FlaskResolver:
+    """Of a Flask app, given itself or its ``wsgi_app``; empty for another app."""
+
+    def __init__(self, app: Any) -> None:
+        self._owner = app if hasattr(app, "url_map") else getattr(app, "__self__", None)
+
+    def routes(self) -> Iterable[HttpRoute]:
+        """See :class:`reenact.exchange.adapters.route_table.Map`."""
+        rules = getattr(self._owner, "url_map", None)
+        if rules is None:
+            return []
+        views = getattr(self._owner, "view_functions", {})
+        return [
+            HttpRoute(rule.rule, frozenset(rule.methods or ("GET",)), views.get(rule.endpoint))
+            for rule in rules.iter_rules()
+        ]
+
+    def template_of(self, method: str, path: str, root: str) -> str | None:
+        """See :class:`reenact.exchange.adapters.route_table.Map`; with WSGI a path is without its root."""
+        rules = getattr(self._owner, "url_map", None)
+        if rules is None:
+            return None
+        from werkzeug.exceptions import HTTPException
+
+        try:
+            rule, _ = rules.bind("localhost").match(path, method=method, return_rule=True)
+        except HTTPException:  # nothing there, another method, or a slash too few
+            return None
+        return str(rule.rule)

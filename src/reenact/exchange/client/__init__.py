@@ -1,0 +1,1 @@
+"""Client of the server: uploads exchanges, and receives and runs replay commands."""

@@ -1,0 +1,328 @@
+"""Registration at the server: identity, heartbeats, state reports, and deregistration."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from urllib.parse import quote
+
+import msgspec
+
+from reenact._system import monotonic
+from reenact.audit.keys import Key
+from reenact.errors import AuditInvalid
+from reenact.exchange.client.ingest import Fault, fault_of
+from reenact.exchange.client.limits import Limits
+from reenact.exchange.client.replays import replay_path
+from reenact.exchange.client.transport import Answer, Transport, Unreachable
+from reenact.exchange.client.workers import BackOff, Notices
+from reenact.exchange.model import Heartbeat, Registered, Registration, StateReport
+
+__all__ = [
+    "AgentIdentity",
+    "RegistrationState",
+    "RegistrationWorker",
+]
+
+
+class AgentIdentity(msgspec.Struct, frozen=True):
+    """As whom: ``key`` verifies the commands that come."""
+
+    agent_id: str
+    epoch: int
+    tenant: str
+    key: Key
+
+
+class RegistrationState:
+    """Holds the post that is in force, and lets threads wait for it. Over once it is stopped."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        """Notified when something here, or for whoever waits with it, is new."""
+        self._post: AgentIdentity | None = None
+        self._stopped = False
+
+    @property
+    def post(self) -> AgentIdentity | None:
+        with self.changed:
+            return self._post
+
+    @property
+    def is_stopped(self) -> bool:
+        with self.changed:
+            return self._stopped
+
+    def registered(self, post: AgentIdentity) -> None:
+        """The server knows us."""
+        with self.changed:
+            self._post = post
+            self.changed.notify_all()
+
+    def forgotten(self, post: AgentIdentity) -> None:
+        """The server does not know ``post`` any more: whoever registers has to do so again."""
+        with self.changed:
+            if self._post == post:
+                self._post = None
+                self.changed.notify_all()
+
+    def stop(self) -> None:
+        """Nobody waits any longer."""
+        with self.changed:
+            self._stopped = True
+            self.changed.notify_all()
+
+    def wait(self) -> AgentIdentity | None:
+        """Wait until registered; None when it is over."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._stopped or self._post is not None)
+            return None if self._stopped else self._post
+
+    def pause(self, seconds: float) -> bool:
+        """Wait so long, unless it is over: then False."""
+        until = monotonic() + seconds
+        with self.changed:
+            while not self._stopped and (left := until - monotonic()) > 0:
+                self.changed.wait(left)
+            return not self._stopped
+
+
+_MOST_REPORTS = 10_000
+_LONGEST_BEAT = 60.0
+_MESSAGE = 1_000
+_NOW = 0.0
+
+
+class RegistrationWorker:
+    """Works in :meth:`run`, in a thread of its own, until the registrar is stopped.
+
+    ``registration`` says what the app is now, ``heartbeat`` how it is doing; ``welcomed`` gets what
+    the server answers; ``said`` is told of each report that the server has; ``superseded`` that
+    another process has taken over. ``deadline`` are the seconds until ``expire`` is to be called.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        registrar: RegistrationState,
+        notices: Notices,
+        *,
+        registration: Callable[[], Registration],
+        heartbeat: Callable[[], Heartbeat],
+        welcomed: Callable[[Registered], None],
+        said: Callable[[str, StateReport], None],
+        superseded: Callable[[], None],
+        deadline: Callable[[], float | None],
+        expire: Callable[[], None],
+        limits: Limits,
+        pinned: Key | None = None,
+        back_off: Callable[[Limits], BackOff] = BackOff,
+    ) -> None:
+        self._channel = transport.channel()
+        self._server = str(transport.address)
+        self._registrar = registrar
+        self._notices = notices
+        self._registration = registration
+        self._heartbeat = heartbeat
+        self._welcomed = welcomed
+        self._said = said
+        self._superseded = superseded
+        self._deadline = deadline
+        self._expire = expire
+        self._limits = limits
+        self._pinned = pinned
+        self._back_off = back_off(limits)
+        self._reports: deque[tuple[str, StateReport]] = deque()
+        self._registered_as: Registration | None = None
+        self._beat_every = 15.0
+        self._next_beat = 0.0
+        self.is_refused = False
+
+    # What others ask for
+
+    def say(self, replay_id: str, report: StateReport) -> None:
+        """Tell the server of a replay, in order."""
+        clipped = msgspec.structs.replace(report, message=report.message[:_MESSAGE])
+        with self._registrar.changed:
+            if len(self._reports) < _MOST_REPORTS:
+                self._reports.append((replay_id, clipped))
+            self._registrar.changed.notify_all()
+
+    def wake(self) -> None:
+        """Something is to be done earlier than was thought."""
+        with self._registrar.changed:
+            self._registrar.changed.notify_all()
+
+    def abort(self) -> None:
+        """End what is under way."""
+        self._channel.abort()
+
+    def abandon(self) -> None:
+        """In a forked child: let go of what is the parent's."""
+        self._channel.abandon()
+
+    # The thread's work
+
+    def run(self) -> None:
+        """Until the registrar is stopped."""
+        try:
+            while not self._registrar.is_stopped:
+                self._expire()
+                pause = self._do_next()
+                if pause > _NOW:
+                    self._pause(pause)
+        finally:
+            self._channel.close()
+
+    def _do_next(self) -> float:
+        """One thing. Returns the seconds to wait before the next one."""
+        post = self._registrar.post
+        try:
+            if post is None:
+                return self._register()
+            if monotonic() >= self._next_beat:
+                return self._beat(post)
+            if self._reports:
+                return self._report(post)
+        except Unreachable as error:
+            self._notices.note("server", f"{self._server} cannot be reached: {error}")
+            return self._back_off.failed()
+        self._rest()
+        return _NOW
+
+    def _rest(self) -> None:
+        """Until the next heartbeat, or until there is something to do."""
+        with self._registrar.changed:
+            if not (self._reports or self._registrar.post is None or self._registrar.is_stopped):
+                self._registrar.changed.wait(self._bounded(self._next_beat - monotonic()))
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, and keep the deadlines of replays meanwhile."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0 and self._registrar.pause(self._bounded(left)):
+            self._expire()
+
+    def _bounded(self, seconds: float) -> float:
+        deadline = self._deadline()
+        return max(0.0, seconds if deadline is None else min(seconds, deadline + 0.001))
+
+    # Registration
+
+    def _register(self) -> float:
+        registration = self._registration()
+        answer = self._post("/api/v1/agents", registration)
+        if answer.status != 200:
+            return self._not_now(answer)
+        try:
+            registered = msgspec.json.decode(answer.body, type=Registered)
+            key = self._pinned or Key.from_text(registered.command_key)
+        except (msgspec.MsgspecError, AuditInvalid):
+            self._notices.warn("answer", f"{self._server} does not answer as a Reenact server")
+            return self._back_off.failed()
+        if key.to_text() != registered.command_key:
+            self._notices.warn(
+                "pin", "the server's command key is not the pinned one: its commands are refused"
+            )
+        self._registered_as = registration
+        self._beat_every = min(max(registered.heartbeat_seconds, 0.05), _LONGEST_BEAT)
+        self._goes_well()
+        self._welcomed(registered)
+        self._registrar.registered(
+            AgentIdentity(registration.agent_id, registered.epoch, registered.tenant, key)
+        )
+        return _NOW
+
+    def _beat(self, post: AgentIdentity) -> float:
+        if self._registration() != self._registered_as:
+            self._registrar.forgotten(post)  # its routes have changed
+            return _NOW
+        beat = msgspec.structs.replace(self._heartbeat(), epoch=post.epoch)
+        answer = self._post(f"{_path(post)}/heartbeat", beat)
+        if answer.status >= 300:
+            return self._not_now(answer, post)
+        self._goes_well()
+        return _NOW
+
+    def _report(self, post: AgentIdentity) -> float:
+        replay_id, report = self._reports[0]
+        path = replay_path(post.agent_id, replay_id, "state")
+        answer = self._post(path, msgspec.structs.replace(report, epoch=post.epoch))
+        fault = fault_of(answer) if answer.status >= 300 else None
+        if fault is not None and _comes_later(answer, fault):
+            self._put_off(replay_id)
+            return self._not_now(answer, post)
+        self._reports.popleft()  # it is known, or never will be
+        self._said(replay_id, report)
+        self._back_off.succeeded()
+        return _NOW
+
+    def _put_off(self, replay_id: str) -> None:
+        """What is to be said of other replays may be luckier; of this one it keeps its order."""
+        with self._registrar.changed:
+            self._reports = deque(sorted(self._reports, key=lambda report: report[0] == replay_id))
+
+    def say_goodbye(self, transport: Transport, until: float) -> None:
+        """After :meth:`run`: what is still to be said, as far as time allows, and goodbye."""
+        post = self._registrar.post
+        if post is None:
+            return
+        self._channel = transport.channel()
+        try:
+            while self._reports and monotonic() < until:
+                if self._report(post) > _NOW:
+                    break
+            if monotonic() < until:
+                path = f"{_path(post)}?epoch={post.epoch}"
+                self._channel.request("DELETE", path, seconds=self._seconds(until))
+        except Unreachable as error:
+            self._notices.note("server", f"{self._server} cannot be reached: {error}")
+        finally:
+            self._channel.close()
+
+    def _post(self, path: str, value: object) -> Answer:
+        return self._channel.request(
+            "POST",
+            path,
+            body=msgspec.json.encode(value),
+            headers={"Content-Type": "application/json"},
+            seconds=self._limits.control_seconds,
+        )
+
+    def _seconds(self, until: float) -> float:
+        return max(0.1, min(self._limits.control_seconds, until - monotonic()))
+
+    def _goes_well(self) -> None:
+        self._next_beat = monotonic() + self._beat_every
+        self._back_off.succeeded()
+        self.is_refused = False
+        for topic in ("server", "registration", "answer"):
+            self._notices.well(topic)
+
+    def _not_now(self, answer: Answer, post: AgentIdentity | None = None) -> float:
+        fault = fault_of(answer)
+        if post is not None and answer.status == 404:
+            self._registrar.forgotten(post)
+        elif post is not None and answer.status == 409:
+            self._superseded()
+        elif answer.status in (401, 403):
+            self.is_refused = True
+            self._notices.warn(
+                "registration",
+                f"{self._server} does not take this agent: {fault.message} ({fault.code})",
+            )
+            return self._back_off.refused()
+        else:
+            self._notices.note("server", f"{self._server} answers {answer.status}: {fault.message}")
+        return self._back_off.failed(answer.retry_after)
+
+
+def _comes_later(answer: Answer, fault: Fault) -> bool:
+    """Is it worth saying again? What the server does not want to know is said once."""
+    if answer.status >= 500 or answer.status in (401, 403, 408, 429):
+        return True
+    return fault.code in ("agent_unknown", "agent_superseded")
+
+
+def _path(post: AgentIdentity) -> str:
+    return f"/api/v1/agents/{quote(post.agent_id, safe='')}"

@@ -1,0 +1,143 @@
+"""Rules out of two replays in which nothing was changed: what differs between them is noise.
+
+A rule says as much as it can about what may stand there, so that a real change is still seen: an id
+stays an id, a time a time, a fraction stays near; lists in another order stay the same lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from reenact.exchange.comparison.documents import Changed
+from reenact.exchange.comparison.noise import NoiseRule
+from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.patch import format_pointer, parse_pointer
+from reenact.format.canonical import digest
+
+__all__ = ["learn", "propose"]
+
+_SHAPES: Final = (
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    r"[0-9A-F]{8}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{12}",
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?",
+    r"\d{4}-\d{2}-\d{2}",
+    r"\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT",
+)
+_SLACK: Final = 10
+"""How much further apart than the two that were seen numbers may be."""
+_NOTE: Final = "differed between two unchanged replays"
+
+
+def learn(comparison: Comparison) -> tuple[NoiseRule, ...]:
+    """A rule for each difference of ``comparison``, indices of lists as ``*``, each once.
+
+    That one of the two failed is never noise, whatever else is learnt.
+    """
+    found: dict[str, NoiseRule] = {}
+    for rule in _all(comparison):
+        known = found.setdefault(rule.path, rule)
+        if known != rule:
+            found[rule.path] = NoiseRule(rule.path, _weaker(known, rule), note=_NOTE)
+    return tuple(found[path] for path in sorted(found))
+
+
+def propose(root: tuple[str, ...], change: Changed) -> tuple[NoiseRule, ...]:
+    """Rules that would make ``change``, which stands in ``root``, noise: the one that says the most
+    first, the one that takes anything last."""
+    place = (*root, *parse_pointer(change.path))
+    closest = msgspec.structs.replace(_rule(_general(place), change), note="")
+    both = change.before is not msgspec.UNSET and change.after is not msgspec.UNSET
+    weaker = (NoiseRule(closest.path, "present"),) if both else ()
+    return tuple(dict.fromkeys((closest, *weaker, NoiseRule(closest.path))))
+
+
+def _weaker(one: NoiseRule, other: NoiseRule) -> Any:
+    return "ignore" if "ignore" in (one.kind, other.kind) else "present"
+
+
+def _all(comparison: Comparison) -> Iterator[NoiseRule]:
+    yield from _rules(("start",), comparison.start)
+    yield from _rules(("result",), comparison.result)
+    for processor in comparison.processors:
+        yield from _whole(processor.state, processor.noise, "processors", processor.processor_id)
+        yield from _rules(("processors", processor.processor_id), processor.changes)
+    for call in comparison.calls:
+        yield from _whole(call.state, call.noise, "calls", call.operation)
+        yield from _rules(("calls", call.operation), call.changes)
+
+
+def _whole(state: str, noise: bool, *place: str) -> Iterator[NoiseRule]:
+    if state in ("added", "removed") and not noise:
+        yield NoiseRule(format_pointer(place), note=_NOTE)
+
+
+def _rules(root: tuple[str, ...], changes: Iterable[Changed]) -> Iterator[NoiseRule]:
+    counted = [change for change in changes if not change.noise]
+    lists = _reordered(counted)
+    for place in lists:
+        yield NoiseRule(_general((*root, *place)), "unordered", note=_NOTE)
+    for change in counted:
+        place = parse_pointer(change.path)
+        if place[:-1] not in lists:
+            yield _rule(_general((*root, *place)), change)
+
+
+def _reordered(changes: Iterable[Changed]) -> set[tuple[str, ...]]:
+    """Lists whose items are the same on both sides, in another order."""
+    items: defaultdict[tuple[str, ...], list[Changed]] = defaultdict(list)
+    for change in changes:
+        place = parse_pointer(change.path)
+        if change.op == "replace" and place and place[-1].isdecimal():
+            items[place[:-1]].append(change)
+    return {
+        place
+        for place, those in items.items()
+        if len(those) > 1
+        and sorted(digest(one.before) for one in those)
+        == sorted(digest(one.after) for one in those)
+    }
+
+
+def _general(place: tuple[str, ...]) -> str:
+    """Numbers are indices: what differs in one item of a list will differ in the others."""
+    head = place[:2] if place[0] in ("processors", "calls") else place[:1]
+    return format_pointer(
+        (*head, *("*" if step.isdecimal() else step for step in place[len(head) :]))
+    )
+
+
+def _rule(path: str, change: Changed) -> NoiseRule:
+    before, after = change.before, change.after
+    if before is msgspec.UNSET or after is msgspec.UNSET:
+        return NoiseRule(path, note=_NOTE)
+    if isinstance(before, str) and isinstance(after, str):
+        pattern = next((one for one in (*_SHAPES, *_hex(before)) if _both(one, before, after)), "")
+        if pattern:
+            return NoiseRule(path, "regex", pattern, note=_NOTE)
+    if isinstance(before, float) or isinstance(after, float):
+        return _near(path, before, after)
+    return NoiseRule(path, "present", note=_NOTE)
+
+
+def _hex(text: str) -> Iterator[str]:
+    if len(text) >= 8:
+        yield f"[0-9a-f]{{{len(text)}}}"
+
+
+def _both(pattern: str, before: str, after: str) -> bool:
+    return all(re.fullmatch(pattern, text) for text in (before, after))
+
+
+def _near(path: str, before: Any, after: Any) -> NoiseRule:
+    numbers = all(
+        isinstance(one, (int, float)) and not isinstance(one, bool) for one in (before, after)
+    )
+    apart = abs(before - after) if numbers else 0
+    if not 0 < apart < float("inf"):
+        return NoiseRule(path, "present", note=_NOTE)
+    return NoiseRule(path, "tolerance", absolute=_SLACK * apart, note=_NOTE)

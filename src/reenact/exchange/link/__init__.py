@@ -1,1 +1,0 @@
-"""An app's link to the server: what it has recorded goes out, what is to be replayed comes in."""

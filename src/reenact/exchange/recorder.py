@@ -1,0 +1,374 @@
+"""Where exchanges of an app begin and end: sampled, recorded, and handed to the carrier."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from reenact._system import Now
+from reenact.engine.divergence.model import Remedies
+from reenact.engine.recording.sinks import BufferedRecordings
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import Settings
+from reenact.errors import UsageError
+from reenact.exchange.active_exchange import (
+    ActiveExchange,
+    ExchangeEnd,
+    ExchangeStart,
+    SessionWarnings,
+    new_exchange_id,
+)
+from reenact.exchange.client.interface import Exporter, ReplayJob
+from reenact.exchange.containment import Declarations
+from reenact.exchange.context import (
+    correlation_id_of,
+    current_position,
+    sample_trace,
+    start_trace,
+    trace_from_headers,
+    trace_headers,
+)
+from reenact.exchange.model import Exchange, Header, Kind, Payload, ReplayOf, Trace
+from reenact.exchange.payload import clipped_body
+from reenact.exchange.redaction import ExchangeRedactor
+from reenact.exchange.revision import Definition
+from reenact.policy.rules import Policy
+from reenact.scope import session
+from reenact.store.buffered_sink import BufferedSink, Contents
+from reenact.store.files import size_of
+from reenact.store.warning import Heard, Warn
+
+__all__ = ["ExchangeRecorder", "RecordingLimits", "SampleRate"]
+
+SampleRate = float | Callable[[str], float]
+"""The part of all exchanges, or of those of a route, that is recorded: 0 to 1."""
+
+_PATIENCE: Final = 1.0
+"""Seconds without any work after which what comes next in a replay is taken not to come: an edited
+payload leads past recorded calls, and nothing that is waited for is outside."""
+
+
+class RecordingLimits(msgspec.Struct, frozen=True):
+    """In bytes; ``max_body`` of one body, ``max_recording`` of the calls of one exchange."""
+
+    max_body: int = 1_048_576
+    max_recording: int = 16_777_216
+
+
+class _Target(msgspec.Struct, frozen=True):
+    """Where the calls of an exchange are recorded: in memory, and at ``place`` if they are many."""
+
+    carrier: Exporter
+    place: Path
+    sink: BufferedSink | None = None
+
+    def capture(self) -> Path | Contents | None:
+        """What was recorded, if anything was."""
+        if self.sink is not None and self.sink.contents is not None:
+            return self.sink.contents
+        return self.place if self.place.is_dir() else None
+
+
+class ExchangeRecorder:
+    """Shared by all doors of an app. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        carrier: Callable[[], Exporter],
+        keeper: Callable[[], Exporter],
+        cleaner: ExchangeRedactor,
+        *,
+        now: Now,
+        warn: Warn,
+        sample: SampleRate = 1.0,
+        limits: RecordingLimits | None = None,
+        policy: str | Policy | None = None,
+        version: str = "",
+        agent_id: Callable[[], str],
+        declared: Declarations,
+    ) -> None:
+        self.limits = limits or RecordingLimits()
+        self.version = version
+        self.cleaner = cleaner
+        self._carrier = carrier
+        self._keeper = keeper
+        """Returns the carrier without starting it, for exchanges that have ended."""
+        self._now = now
+        self._warn = warn
+        self._sample = sample
+        self._policy = policy
+        self._agent_id = agent_id
+        self._declared = declared
+        self._targets: dict[str, _Target] = {}
+        self._warned = False
+        self._lock = threading.Lock()
+        self._release: Callable[[], None] | None = None
+        """Takes away what the first session has installed, and the next ones need again."""
+        self._usual: Settings | None = None
+        """What holds for every recording, but for its place."""
+        self._buffered: BufferedRecordings | None = None
+        self._spare: list[tuple[Exporter, Path]] = []
+        """Places that were not needed, because the recording stayed in memory."""
+
+    # Recording
+
+    def sampled(self, parent: str, state: str, route_id: Callable[[], str]) -> Trace | None:
+        """The trace of a new exchange that came with these W3C headers, or None when it is not
+        sampled: then nothing of it is recorded. An exchange inside another one always is."""
+        self._carrier()  # the agent starts with the first request, sampled or not
+        sample = self._sample
+        if current_position() is not None:
+            return sample_trace(parent, state, 1)
+        return sample_trace(parent, state, sample(route_id()) if callable(sample) else sample)
+
+    def passage(
+        self,
+        route_id: str,
+        kind: Kind,
+        headers: Sequence[Header],
+        trace: Trace,
+        correlation_id: str = "",
+    ) -> ActiveExchange:
+        """A new exchange, which is not open yet."""
+        said = correlation_id or correlation_id_of(headers)
+        outer = current_position()
+        if outer is not None and not trace.parent_span_id:
+            trace = trace_from_headers(tuple(trace_headers(outer.flow.trace, "").items()))
+            said = said or outer.flow.correlation_id
+        begun = ExchangeStart(
+            route_id=route_id,
+            kind=kind,
+            trace=trace,
+            correlation_id=said[:512],
+            exchange_id=new_exchange_id(self._now),
+        )
+        return ActiveExchange(begun, self.cleaner, self._now, self._recording(begun.exchange_id))
+
+    def bounded(self, payload: Payload) -> tuple[Payload, str]:
+        """``payload`` without a body that is too large, and then the reason why it is no start."""
+        body, most = payload.body, self.limits.max_body
+        size = max(len(body.base64) * 3 // 4, len(body.text))
+        if size * 4 > most:  # it may be: characters are up to four bytes
+            size = max(len(body.base64) * 3 // 4, len(body.text.encode("utf-8", "surrogatepass")))
+        if size <= most:
+            return payload, ""
+        small = msgspec.structs.replace(payload, body=clipped_body(size, body.content_type))
+        return small, f"its body has {size:,} bytes, and no more than {most:,} are kept"
+
+    def finish(self, passage: ActiveExchange, outcome: ExchangeEnd, definition: Definition) -> None:
+        """It has ended. Never raises."""
+        try:
+            self._finish(passage, outcome, definition)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the app goes on
+            if not self._warned:
+                self._warned = True
+                self._warn(f"an exchange was lost: {type(error).__name__}")
+
+    def _finish(
+        self, passage: ActiveExchange, outcome: ExchangeEnd, definition: Definition
+    ) -> None:
+        target = self._targets.pop(passage.begun.exchange_id, None)
+        inside_replay = passage.flow.is_replay
+        exchange = passage.close(outcome)
+        capture = None if target is None else target.capture()
+        if target is not None and isinstance(capture, Contents):
+            self._spare.append((target.carrier, target.place))
+        if capture is not None:
+            exchange, capture = self._bounded(exchange, capture)
+        if not inside_replay:
+            self._keeper().offer(self._signed(exchange, definition), capture)
+
+    def _bounded(
+        self, exchange: Exchange, capture: Path | Contents
+    ) -> tuple[Exchange, Path | Contents | None]:
+        size = capture.size if isinstance(capture, Contents) else size_of(capture)
+        if size <= self.limits.max_recording and not exchange.not_replayable:
+            return exchange, capture
+        if isinstance(capture, Path):
+            shutil.rmtree(capture, ignore_errors=True)
+        if exchange.not_replayable:
+            return exchange, None
+        most = self.limits.max_recording
+        reason = f"its calls take {size:,} bytes, and no more than {most:,} are kept"
+        return msgspec.structs.replace(exchange, not_replayable=reason), None
+
+    def _signed(self, exchange: Exchange, definition: Definition) -> Exchange:
+        return msgspec.structs.replace(
+            exchange,
+            revision=definition.revision,
+            code_version=self.version,
+            agent_id=self._agent_id(),
+        )
+
+    def _recording(self, exchange_id: str) -> Callable[[SessionWarnings], Session]:
+        def open_session(notes: SessionWarnings) -> Session:
+            carrier = self._carrier()
+            place = self._place(carrier)
+            if self._usual is None:
+                made = self._made(notes, self.cleaner, capture=place, mode="record")
+                self._usual = _undurable(made.settings) if self._policy is None else made.settings
+            settings = _placed(self._usual, place, notes)
+            if settings.policy.durability != "none":
+                self._targets[exchange_id] = _Target(carrier, place)
+                return self._entered(Session(settings))
+            if self._buffered is None:
+                self._buffered = BufferedRecordings(settings)
+            parts, sink = self._buffered.open(settings)
+            self._targets[exchange_id] = _Target(carrier, place, sink)
+            return self._entered(Session(settings, parts))
+
+        return open_session
+
+    def _place(self, carrier: Exporter) -> Path:
+        """Return a path at which nothing exists, if possible a spare one of ``carrier``.
+
+        Making a path takes longer than writing an exchange to the log.
+        """
+        while self._spare:
+            try:
+                owner, place = self._spare.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if owner is carrier:
+                return place
+        return carrier.place()
+
+    def _session(
+        self, job: ReplayJob, notes: SessionWarnings, cleaner: ExchangeRedactor, **how: Any
+    ) -> Session:
+        """Of a replay."""
+        usual = self._made(notes, cleaner, **how).settings
+        held: dict[str, Any] = {}
+        if job.command.boundaries != "live":
+            declared = self._declared
+            held = {
+                "allowed_drivers": usual.allowed_drivers | declared.allowed_drivers,
+                "refuses_drivers": True,
+                "scratch": declared.scratch if declared.files == "refuse" else None,
+                "current_environment": job.command.environment_variables == "current",
+            }
+        return self._entered(Session(msgspec.structs.replace(usual, ways=_WAYS, **held)))
+
+    def _made(self, notes: SessionWarnings, cleaner: ExchangeRedactor, **how: Any) -> Session:
+        return session(
+            policy=self._policy,
+            match="lane",
+            redaction=cleaner.redactor,
+            seal=False,  # what is secret stays in the app, sealed or not
+            warn=notes,
+            **how,
+        )
+
+    def _entered(self, made: Session) -> Session:
+        opened = made.__enter__()
+        with self._lock:
+            if self._release is None:
+                self._release = opened.keep_patches()
+        return opened
+
+    def close(self) -> None:
+        """No exchange comes any more."""
+        with self._lock:
+            release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def after_fork(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._lock = threading.Lock()
+        self._spare.clear()  # they are the parent's
+
+    # Replaying
+
+    def replay(
+        self,
+        job: ReplayJob,
+        kind: Kind,
+        cleaner: ExchangeRedactor,
+        filled: tuple[str, ...],
+        check: Callable[[], None],
+    ) -> ActiveExchange:
+        """The passage of a replay, which is not open yet."""
+        command = job.command
+        begun = ExchangeStart(
+            route_id=command.route_id,
+            kind=kind,
+            trace=start_trace(command.trace_parent),
+            correlation_id=correlation_id_of(job.payload.headers),
+            exchange_id=new_exchange_id(self._now),
+            replay=ReplayOf(
+                replay_id=command.replay_id,
+                source_exchange_id=command.source_exchange_id,
+                depth=max(1, command.depth),
+                boundaries=command.boundaries,
+                strict=command.strict,
+                environment_variables=command.environment_variables,
+            ),
+            check=check,
+            filled=filled,
+        )
+        return ActiveExchange(
+            begun, cleaner, self._now, lambda notes: self._again(job, cleaner, notes)
+        )
+
+    def replayed(self, exchange: Exchange, definition: Definition) -> Exchange:
+        """The exchange of a replay as it is sent. Drivers that were loaded while it ran are listed,
+        too."""
+        if exchange.replay is not None:
+            held = self._declared.containment(exchange.replay.boundaries)
+            replay = msgspec.structs.replace(exchange.replay, containment=held)
+            exchange = msgspec.structs.replace(exchange, replay=replay)
+        return self._signed(exchange, definition)
+
+    def _again(self, job: ReplayJob, cleaner: ExchangeRedactor, notes: SessionWarnings) -> Session:
+        command, into = job.command, job.into
+        into.parent.mkdir(parents=True, exist_ok=True)
+        if command.boundaries == "recorded":
+            if job.capture is None:
+                raise UsageError("the calls of this exchange were not recorded")
+            return self._session(
+                job,
+                notes,
+                cleaner,
+                capture=job.capture,
+                mode="replay",
+                strict=command.strict,
+                unused="warn",
+                into=into,
+                patience=_PATIENCE,
+            )
+        if command.boundaries == "live" or job.capture is None:
+            return self._session(job, notes, cleaner, capture=into, mode="record")
+        shutil.copytree(job.capture, into)
+        return self._session(
+            job, notes, cleaner, capture=into, mode="record_missing", strict=command.strict
+        )
+
+
+_LIVE = (
+    "replay with the boundaries recorded_then_live: it goes out, the rest is answered as recorded."
+)
+_WAYS: Final = Remedies(
+    again=f"If the call may be made for real as it is now, {_LIVE}",
+    more=f"If the new call may be made for real, {_LIVE}",
+    fewer="If the edit or the code is why, nothing is to be done: the original needed this call.",
+)
+"""For operators, who have no mode to choose."""
+
+
+def _undurable(settings: Settings) -> Settings:
+    """The app does not wait for the disk. What was written outlives the process all the same; and who
+    wants it to outlive the machine, too, says so in a policy."""
+    policy = msgspec.structs.replace(settings.policy, durability="none")
+    return msgspec.structs.replace(
+        settings, pinned=msgspec.structs.replace(settings.pinned, policy=policy)
+    )
+
+
+def _placed(usual: Settings, place: Path, notes: SessionWarnings) -> Settings:
+    return msgspec.structs.replace(usual, path=place, warn=Heard(notes))
