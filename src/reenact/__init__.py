@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from reenact.store.sink import Sink
     from reenact.store.source import Source
     from reenact.store.verify import verify
-    from reenact.tools.models import llm
-    from reenact.tools.wrapping import tool
+    from reenact.tools.llm import llm
+    from reenact.tools.tool import tool
 
 _HOME = {
     "reenact.agents.config": ("ReplayConfig",),
@@ -123,8 +123,8 @@ _HOME = {
     "reenact.store.sink": ("Sink",),
     "reenact.store.source": ("Source",),
     "reenact.store.verify": ("verify",),
-    "reenact.tools.models": ("llm",),
-    "reenact.tools.wrapping": ("tool",),
+    "reenact.tools.llm": ("llm",),
+    "reenact.tools.tool": ("tool",),
 }
 _ROOMS = ("agents", "clock", "exchange", "rng", "rr", "tools")
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

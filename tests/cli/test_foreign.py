@@ -14,7 +14,7 @@ from reenact.cli.main import main
 from reenact.interop.formats import FORMATS
 from reenact.interop.rrbin import write as write_rrbin
 from tests.cli.conftest import Run
-from tests.unit.interop.making import exchange, taken
+from tests.unit.interop.foreign_files import exchange, taken
 
 CASSETTE = """\
 interactions:

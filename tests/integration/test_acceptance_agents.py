@@ -35,7 +35,7 @@ from reenact.errors import DivergenceError, RecordingDamaged, RecordingMissing, 
 from reenact.format.canonical import digest
 from reenact.format.event import Event
 from reenact.store.verify import verify
-from reenact.tools.wrapping import Tool, tool
+from reenact.tools.tool import Tool, tool
 from tests.contract.server import Server
 from tests.integration.agent_client import AsyncClient, Client
 from tests.integration.agent_models import CLIENT, MODELS, prose

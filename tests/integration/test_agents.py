@@ -33,8 +33,8 @@ from reenact.errors import CapabilityDenied, DivergenceError, UsageError, ValueR
 from reenact.format.payloads import StateMutation
 from reenact.policy.rules import CapabilityRule, Policy
 from reenact.testing import memory_session
-from reenact.tools.models import llm
-from reenact.tools.wrapping import tool
+from reenact.tools.llm import llm
+from reenact.tools.tool import tool
 from tests.integration.agent_models import prose
 
 PATIENCE = 60

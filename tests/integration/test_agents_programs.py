@@ -35,7 +35,7 @@ SHOWN = """
     import os
     from client import AsyncClient, Client
     from reenact.agents import AnthropicMessages, Backoff, Bus, OpenAIChat, run_agent, run_agent_async
-    from reenact.tools.wrapping import tool
+    from reenact.tools.tool import tool
 
     BASE = os.environ["SERVER"]
 

@@ -28,7 +28,7 @@ import msgspec
 from reenact.agents import (
     AnthropicMessages, Backoff, OpenAIChat, OpenAIResponses, run_agent, run_agent_async
 )
-from reenact.tools.wrapping import tool
+from reenact.tools.tool import tool
 
 
 @tool

@@ -79,7 +79,7 @@ TOOLS = """
     from collections.abc import AsyncIterator, Iterator
     from dataclasses import dataclass
     from ask import ask
-    from reenact.tools.wrapping import tool
+    from reenact.tools.tool import tool
 
     @dataclass
     class Found:
@@ -152,7 +152,7 @@ def test_a_stub_writes_no_file_and_asks_nobody(theatre: Theatre) -> None:
         """
         import subprocess, sys
         from ask import ask
-        from reenact.tools.wrapping import tool
+        from reenact.tools.tool import tool
 
         @tool
         def work(name: str) -> str:
@@ -183,10 +183,10 @@ def test_other_arguments_end_a_strict_replay(theatre: Theatre) -> None:
 READY = """
     import os
     from reenact import tools
-    from reenact.tools.fetch import web_fetcher
-    from reenact.tools.providers import Brave
-    from reenact.tools.reach import Limits
-    from reenact.tools.search import web_searcher
+    from reenact.tools.web_fetch_tool import web_fetcher
+    from reenact.tools.web_search_tool import Brave
+    from reenact.tools.safe_http import Limits
+    from reenact.tools.web_search_tool import web_searcher
 
     SERVER = os.environ["SERVER"]
     fetch = web_fetcher(Limits(private_addresses=True))
@@ -243,8 +243,8 @@ def _steady(out: bytes) -> str:
 STEADY = """
     import os
     from reenact import tools
-    from reenact.tools.fetch import web_fetcher
-    from reenact.tools.reach import Limits
+    from reenact.tools.web_fetch_tool import web_fetcher
+    from reenact.tools.safe_http import Limits
 
     fetch = web_fetcher(Limits(private_addresses=True))
     print(tools.exec("echo a; exit 3")["aggregated"])

@@ -11,7 +11,7 @@ import reenact
 from reenact.cli.main import main
 from reenact.errors import DivergenceError
 from reenact.interop.formats import format_named
-from reenact.interop.trees import jobs, move
+from reenact.interop.importer import jobs, move
 from reenact.policy.rules import DEFAULT, Ignore, Pinned
 from tests.interop.serving import CLIENTS, REQUESTS, Asker, serving
 

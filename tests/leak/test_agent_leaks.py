@@ -17,8 +17,8 @@ from reenact.agents import (
     run_agent,
 )
 from reenact.policy.redaction import Redactor
-from reenact.tools.models import llm
-from reenact.tools.wrapping import tool
+from reenact.tools.llm import llm
+from reenact.tools.tool import tool
 from tests.leak.planted import SHAPES, Plant, plant_shape
 
 pytestmark = pytest.mark.thinned(3)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from reenact import rr
 from reenact.boundaries.wire import Head, Request
 from reenact.errors import RecordingError
-from reenact.interop.foreign import Exchange, settled
 from reenact.interop.formats import FORMATS, Format
-from reenact.interop.losses import Losses
+from reenact.interop.model import Exchange, Losses, settled
 from reenact.interop.rrbin import read as read_rrbin
 from reenact.interop.rrbin import write as write_rrbin
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reenact import rr
 from reenact.errors import RrError
-from reenact.rr.cfg import read_cfg
+from reenact.rr.config import read_cfg
 from reenact.rr.entries import key_text, read
 
 KINDS = st.sampled_from(["rr", "http"])

@@ -9,11 +9,10 @@ from __future__ import annotations
 from reenact.agents.adapters.anthropic_messages import AnthropicMessages
 from reenact.agents.adapters.openai_chat import OpenAIChat
 from reenact.agents.adapters.openai_responses import OpenAIResponses
-from reenact.agents.bus import Bus, BusEvent, emit
 from reenact.agents.compaction import Compaction
 from reenact.agents.config import ReplayConfig
-from reenact.agents.failing import Backoff, classify
-from reenact.agents.mapping import capture_event
+from reenact.agents.event_bus import Bus, BusEvent, emit
+from reenact.agents.event_mapping import capture_event
 from reenact.agents.messages import (
     Delta,
     Message,
@@ -25,6 +24,7 @@ from reenact.agents.messages import (
     ToolSpec,
     Usage,
 )
+from reenact.agents.model_failures import Backoff, classify
 from reenact.agents.result import AgentError, AgentFailed, AgentResult, Attempt
 from reenact.agents.runner import run_agent, run_agent_async
 

@@ -1,9 +1,9 @@
-"""The loop of a run: what is done next, as a generator. It calls nobody itself.
+"""Loop of an agent run: a generator that yields effects and performs none itself.
 
-    ask the model → tools → ask the model → … → its last words
+    call the model → run tools → call the model → … → final message
 
-A model call that fails is tried again, then another model is asked; a conversation that is too long
-is made shorter. Each of these begins a new attempt, which model calls are recorded with.
+A failed model call is retried, then the next model is called. A conversation that is too long is
+compacted. Each of these starts a new attempt, whose number is recorded with the model calls.
 """
 
 from __future__ import annotations
@@ -13,16 +13,92 @@ from typing import Any
 
 import msgspec
 
-from reenact.agents.aborting import Abort
-from reenact.agents.compaction import CLIPS, Compaction, Decided, compacted, cut, summary_request
-from reenact.agents.effects import Aborted, AskModel, Compact, Effect, Model, RunTools, Wait
-from reenact.agents.failing import Backoff, Classify, Failure, error_class, error_text, retry_after
-from reenact.agents.messages import Message, ModelReply, ModelRequest, ToolSpec, Usage
+from reenact.agents.abort import Abort
+from reenact.agents.compaction import (
+    CLIPS,
+    Compaction,
+    Decided,
+    Summarize,
+    compacted,
+    cut,
+    summary_request,
+)
+from reenact.agents.messages import Message, ModelReply, ModelRequest, ToolRequest, ToolSpec, Usage
+from reenact.agents.model_failures import (
+    Backoff,
+    Classify,
+    Failure,
+    error_class,
+    error_text,
+    retry_after,
+)
 from reenact.agents.result import AgentError, Attempt, ErrorKind, Status
 from reenact.errors import ReenactError
 from reenact.format.event import Data
 
-__all__ = ["Ended", "Loop", "Plan", "model_name"]
+__all__ = [
+    "Aborted",
+    "AskModel",
+    "Compact",
+    "Effect",
+    "Ended",
+    "Loop",
+    "Model",
+    "Outcome",
+    "Plan",
+    "RunTools",
+    "Wait",
+    "model_name",
+]
+
+Model = Callable[[ModelRequest], Any]
+"""Returns a :class:`ModelReply`, or an iterator of :class:`Delta` whose last piece is, or has, the
+reply (a generator may return it); for tasks an awaitable, or an asynchronous iterator of the same."""
+
+
+class Aborted(Exception):
+    """Somebody has asked the run to stop."""
+
+
+class AskModel(msgspec.Struct, frozen=True):
+    """Gives a :class:`ModelReply`, or raises what the model raised."""
+
+    model: Model
+    request: ModelRequest
+    attempt: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a tool came to, as the model is told it."""
+
+    text: str
+    is_error: bool = False
+
+
+class RunTools(msgspec.Struct, frozen=True):
+    """Gives an :class:`Outcome` for each request, in their order."""
+
+    requests: tuple[ToolRequest, ...]
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Gives nothing, so many seconds later; a replay does not wait."""
+
+    seconds: float
+
+
+class Compact(msgspec.Struct, frozen=True):
+    """Gives a :class:`Decided`: made by ``summarize`` or by the model, or the recorded one."""
+
+    reason: str
+    messages: tuple[Message, ...]
+    keep: int
+    ask: AskModel
+    summarize: Summarize | None = None
+
+
+Effect = AskModel | RunTools | Wait | Compact
+
 
 Emit = Callable[[str, Data], Any]
 Steps = Generator[Effect, Any, Any]

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from reenact.agents.event_bus import Observed
 from reenact.agents.messages import Message, Usage
-from reenact.agents.observers import Observed
 from reenact.engine.divergence.model import Divergence
 
 __all__ = ["AgentError", "AgentFailed", "AgentResult", "Attempt", "ErrorKind", "Status"]

@@ -13,12 +13,10 @@ from reenact.cli.places import recording_at
 from reenact.cli.render import count, escape_controls, json_line, size
 from reenact.cli.running import report
 from reenact.errors import RecordingExists, UsageError
-from reenact.interop.foreign import Made
+from reenact.interop.exporter import give
 from reenact.interop.formats import Format, format_named, guess
-from reenact.interop.giving import give
-from reenact.interop.losses import KINDS, Loss
-from reenact.interop.taking import policy_of
-from reenact.interop.trees import Moved, jobs, move
+from reenact.interop.importer import Moved, jobs, move, policy_of
+from reenact.interop.model import KINDS, Loss, Made
 from reenact.policy.places import find_root
 from reenact.store.files import replace_file
 from reenact.store.reader import open_recording

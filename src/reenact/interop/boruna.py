@@ -12,8 +12,7 @@ from typing import Any
 
 from reenact.boundaries.wire import Head, Request
 from reenact.errors import RecordingTooNew
-from reenact.interop.documents import read_json
-from reenact.interop.foreign import Exchange, Found, Item, Made, damaged, other_shape
+from reenact.interop.model import Exchange, Found, Item, Made, damaged, other_shape, read_json
 
 __all__ = ["read", "write"]
 

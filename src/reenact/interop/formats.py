@@ -9,8 +9,7 @@ import msgspec
 
 from reenact.errors import RecordingDamaged, RecordingTooNew, UsageError
 from reenact.interop import boruna, har, mitmproxy, rrbin, vcr
-from reenact.interop.documents import check_size
-from reenact.interop.foreign import Found, Item, Made
+from reenact.interop.model import Found, Item, Made, check_size
 from reenact.policy.nearest import did_you_mean
 
 __all__ = ["FORMATS", "Format", "format_named", "guess", "read_content"]

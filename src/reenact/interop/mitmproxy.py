@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.boundaries.wire import Head, Pairs, Request
-from reenact.interop.foreign import Exchange, Found, damaged, settled
-from reenact.interop.losses import Losses
+from reenact.interop.model import Exchange, Found, Losses, damaged, settled
 
 __all__ = ["read"]
 

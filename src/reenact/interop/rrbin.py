@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reenact.interop.foreign import Exchange, Found, Item, Made
-from reenact.interop.losses import Losses
+from reenact.interop.model import Exchange, Found, Item, Losses, Made
 from reenact.rr.entries import Entry
 from reenact.rr.rrbin import decode, encode
 

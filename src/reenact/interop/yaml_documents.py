@@ -13,7 +13,7 @@ from base64 import b64decode
 from typing import Any, Final
 
 from reenact.errors import ExtraMissing
-from reenact.interop.foreign import damaged
+from reenact.interop.model import damaged
 
 __all__ = ["Unquoted", "read_yaml", "write_yaml"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reenact.interop.trees import TAPE
+from reenact.interop.importer import TAPE
 from reenact.pytest_plugin.vcr import RECORD_MODES
 from reenact.pytest_plugin.vcr_cassettes import Places, empty_tape, replayed_tape, written_tape
 from reenact.pytest_plugin.vcr_config import Translated, translated

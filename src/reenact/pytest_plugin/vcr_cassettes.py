@@ -17,11 +17,10 @@ import pytest
 
 from reenact._version import __version__
 from reenact.format.canonical import digest_bytes
-from reenact.interop.foreign import Found
+from reenact.interop.exporter import give
 from reenact.interop.formats import format_named, read_content
-from reenact.interop.giving import give
-from reenact.interop.taking import Origin, policy_of, take
-from reenact.interop.trees import TAPE
+from reenact.interop.importer import TAPE, Origin, policy_of, take
+from reenact.interop.model import Found
 from reenact.policy.places import find_root
 from reenact.policy.rules import Pinned
 from reenact.store.reader import open_recording

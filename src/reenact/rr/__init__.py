@@ -6,20 +6,7 @@ answer piece by piece.
 """
 
 from reenact.rr.entries import Entry
-from reenact.rr.handles import (
-    Scope,
-    append,
-    close,
-    current,
-    entry_err,
-    entry_resp,
-    scope,
-    stats,
-    with_policy,
-)
-from reenact.rr.handles import next_entry as next
-from reenact.rr.handles import open_handle as open
-from reenact.rr.numbers import (
+from reenact.rr.error_codes import (
     CFG_INVALID,
     CFG_VERSION,
     ENTRY_INVALID,
@@ -40,6 +27,19 @@ from reenact.rr.numbers import (
     STREAM_OVER_OUT_BYTES,
     TRUNCATED,
 )
+from reenact.rr.handles import (
+    Scope,
+    append,
+    close,
+    current,
+    entry_err,
+    entry_resp,
+    scope,
+    stats,
+    with_policy,
+)
+from reenact.rr.handles import next_entry as next
+from reenact.rr.handles import open_handle as open
 from reenact.rr.streaming import Stream, stream
 
 __all__ = [

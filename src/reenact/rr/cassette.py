@@ -1,27 +1,325 @@
-"""An open cassette: what its mode allows, its counts, and its end."""
+"""Open cassette: the operations that its mode allows, its budget, its counters and its end.
+
+A reader loads and checks all entries and serves each one once. A writer turns entries into events
+while the budget lasts.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from reenact.engine.call import Call
+from reenact.engine.call import Entry as Recorded
+from reenact.engine.decision.matcher import LaneMatcher, LookupMatcher
+from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.session.settings import MODES
-from reenact.errors import ReenactError, RrError, SessionClosed, UsageError
+from reenact.errors import RecordingError, ReenactError, RrError, SessionClosed, UsageError
+from reenact.format.canonical import canonical, digest, digest_bytes
+from reenact.format.event import Data, Draft, Event, parse
+from reenact.format.lane import ROOT
+from reenact.policy.matching import Comparer, Rules
+from reenact.policy.redaction import PLACEHOLDER, blind
+from reenact.policy.rules import Budgets
 from reenact.rr import entries
-from reenact.rr.cfg import MATCH_MODES
-from reenact.rr.entries import Entry
-from reenact.rr.meter import Meter
-from reenact.rr.numbers import MISS, MODE_FORBIDS_APPEND, MODE_FORBIDS_NEXT
-from reenact.rr.opening import Ready, failed
-from reenact.rr.serving import Serving
-from reenact.rr.writing import Writing
+from reenact.rr.config import LIMITS, MATCH_MODES
+from reenact.rr.entries import EVENT, Entry
+from reenact.rr.error_codes import (
+    ENTRY_INVALID,
+    KIND_MISMATCH,
+    MISS,
+    MODE_FORBIDS_APPEND,
+    MODE_FORBIDS_NEXT,
+    OP_MISMATCH,
+    OPEN_FAILED,
+    OVER_CASSETTE_BYTES,
+    OVER_ENTRIES,
+    OVER_KEY_BYTES,
+    OVER_REQ_BYTES,
+    OVER_RESP_BYTES,
+)
+from reenact.rr.opener import EntrySink, Ready, failed
+from reenact.store.copy_sink import LateSink
+from reenact.store.redaction import prepare
 from reenact.store.sink import watch_forks
+from reenact.store.source import SeekableSource
 
-__all__ = ["Cassette", "Stats"]
+__all__ = [
+    "Cassette",
+    "Meter",
+    "Serving",
+    "Stats",
+    "Writing",
+    "check_key_is_left",
+    "entry_data",
+]
+
+_NUMBERS = dict(
+    zip(
+        LIMITS,
+        (OVER_CASSETTE_BYTES, OVER_ENTRIES, OVER_REQ_BYTES, OVER_RESP_BYTES, OVER_KEY_BYTES),
+        strict=True,
+    )
+)
+
+
+class Meter:
+    """Counts the entries of a cassette and their bytes, as they stand in the file.
+
+    The bytes are those of the events' payloads, large ones that lie beside the file included;
+    what the container adds is not counted.
+    """
+
+    def __init__(self, budgets: Budgets) -> None:
+        self.entries = 0
+        self.bytes = 0
+        self._budgets = budgets
+
+    def check(self, entry: Entry, size: int, place: str) -> None:
+        """May ``entry``, whose payload has ``size`` bytes, come? Raises 2003 to 2007."""
+        self.check_key(entry.key, place)
+        self._check("max_req_bytes", len(entry.req), place)
+        self._check("max_resp_bytes", len(entry.resp), place)
+        self._check("max_entries", self.entries + 1, place)
+        self._check("max_cassette_bytes", self.bytes + size, place)
+
+    def check_key(self, key: bytes, place: str) -> None:
+        """May a key be so long? Raises 2007."""
+        self._check("max_key_bytes", len(key), place)
+
+    def add(self, size: int) -> None:
+        """An entry has come."""
+        self.entries += 1
+        self.bytes += size
+
+    def _check(self, name: str, actual: int, place: str) -> None:
+        limit: int | None = getattr(self._budgets, LIMITS[name])
+        if limit is not None and actual > limit:
+            raise RrError(
+                _NUMBERS[name],
+                f"{place}: {name} is {limit}, and this needs {actual}",
+                hint=f"make it smaller, or raise {name}; the smaller limit of cfg and policy holds",
+            )
+
+
+class Writing:
+    """Appends entries. Not thread-safe: the cassette's lock covers it."""
+
+    def __init__(self, ready: Ready, sink: EntrySink, meter: Meter) -> None:
+        self.appended = 0
+        """How many entries have been written."""
+        self._path = ready.path
+        self._size_of = ready.size_of
+        self._clock = ready.parts.clock
+        self._redactor = ready.parts.redactor
+        self._sink = sink
+        self._meter = meter
+
+    def append(self, entry: Entry) -> None:
+        """Write ``entry``. Raises :class:`RrError` 2002 to 2008, and then nothing was written."""
+        draft = Draft(type=EVENT, data=entry_data(entry), ts=self._clock(), op=entry.op)
+        # Measured as it will stand in the file, so that what was written can also be opened.
+        payload = prepare(draft, self._redactor).payload
+        written = entries.read(parse(payload), "what would be written")
+        check_key_is_left(entry.key, written.key)
+        size = self._size_of(written, payload, self._meter.entries)
+        self._meter.check(written, size, f"append to {self._path.name}")
+        if not self._sink.append(draft):
+            raise self.failed("a warning has said why")
+        self._meter.add(size)
+        self.appended += 1
+
+    def failed(self, why: str) -> RrError:
+        """The error for an entry that cannot be written."""
+        return RrError(
+            OPEN_FAILED,
+            f"the entry was not written to {self._path}: {why}",
+            hint="close the handle; what was written before is kept",
+        )
+
+
+def entry_data(entry: Entry) -> Data:
+    """The data of the event that holds ``entry``, before it is redacted."""
+    names = {"source": entry.kind, "op": entry.op, "key": entries.key_text(entry.key)}
+    fields = entries.fields_of(entry)
+    return {**names, **fields, "valueHash": digest(fields["response"])}
+
+
+def check_key_is_left(given: bytes, written: bytes) -> None:
+    """Raise :class:`RrError` 2008 for a key that is nothing but a secret: it would match every
+    other one."""
+    if given != written and blind(written.decode("utf-8", "replace")) == PLACEHOLDER:
+        raise RrError(
+            ENTRY_INVALID,
+            "redaction takes the whole key away, and entries could not be told apart",
+            hint="write a digest as sha256:<64 hex>, which is kept; or a key without secrets",
+        )
+
+
+_SHOWN = 80
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    """What an entry is found by. Redacted, as the recorded side is; ``digest`` is over all three."""
+
+    kind: str
+    op: str
+    digest: str
+
+
+class Serving:
+    """What was recorded, and what of it has been used. Not thread-safe: the cassette's lock
+    covers it.
+
+    Making one reads the whole ``source`` and counts it with ``meter``. Raises :class:`RrError`
+    2002 to 2008 and 2014.
+    """
+
+    def __init__(self, ready: Ready, source: SeekableSource, meter: Meter) -> None:
+        self.used = 0
+        """How many entries have been served."""
+        self._name = ready.path.name
+        self._ready = ready
+        self._meter = meter
+        self._comparer = Comparer(Rules(), ready.parts.redactor)
+        self._known: Counter[str] = Counter()
+        matcher = LaneMatcher if ready.match_mode == "transcript" else LookupMatcher
+        self._matcher: LaneMatcher | LookupMatcher = matcher(self._script(source), _key_of)
+        self._late = self._copies(source)
+
+    def _copies(self, source: SeekableSource) -> LateSink | None:
+        """Where an entry goes when it is served, if what is new has to come behind it.
+
+        In a transcript what is new stands where it was missing. For look-ups the file keeps its
+        order and what is new comes at its end: everything goes there at once.
+        """
+        late = self._ready.parts.copy_sink
+        if late is None or self._ready.mode != "record_missing":
+            return None
+        if self._ready.match_mode == "transcript":
+            return late
+        for seq in range(1, len(source) + 1):
+            late.copy(seq)
+        return None
+
+    def _script(self, source: SeekableSource) -> RecordedCalls:
+        script = RecordedCalls(source, by_lane=False)
+        script.keep_all()
+        try:
+            for event in source:
+                self._check(event)
+            script.read_all()
+        except RecordingError as error:
+            raise failed(self._ready.path, error) from None
+        for recorded in script.entries or ():
+            found = self._identity(recorded.kind, recorded.operation, recorded.key)
+            recorded.kind, recorded.operation, recorded.key = found.kind, found.op, found.digest
+            self._known[found.digest] += 1
+        return script
+
+    def _check(self, event: Event) -> None:
+        place = self._place(event.seq)
+        if event.type != EVENT:
+            raise RrError(
+                ENTRY_INVALID,
+                f"{place} is a {event.type}, not an entry",
+                hint="a cassette that a session recorded is replayed with reenact.session",
+            )
+        entry = entries.read(event.data, place)
+        size = self._ready.size_of(entry, event.payload, event.seq - 1)
+        self._meter.check(entry, size, place)
+        self._meter.add(size)
+
+    def _place(self, seq: int) -> str:
+        return f"event {seq} of {self._name}"
+
+    def _identity(self, kind: str, op: str, key: str) -> _Identity:
+        normal = self._comparer.normal({"source": kind, "op": op, "key": key})
+        if normal["key"] != key and blind(normal["key"]) == PLACEHOLDER:
+            # Only X07 cassettes have keys of which redaction leaves nothing. They stay distinct.
+            normal["key"] = key
+        return _Identity(normal["source"], normal["op"], digest_bytes(canonical(normal)))
+
+    def next(self, kind: str, op: str, key: bytes) -> Entry:
+        """The entry for this call. Raises 2007 and 2009 to 2011, and then nothing has moved."""
+        self._meter.check_key(key, f"next on {self._name}")
+        found = self._find(self._identity(kind, op, entries.key_text(key)), key)
+        try:
+            entry = entries.read(found.opening.data, self._place(found.seq))
+        except RecordingError as error:
+            raise failed(self._ready.path, error) from None
+        self._matcher.take(found)
+        self.used += 1
+        if self._late is not None:
+            self._late.copy(found.seq)
+        return entry
+
+    def _find(self, asked: _Identity, key: bytes) -> Recorded:
+        found = self._matcher.at_cursor(_call(asked), asked.digest, ROOT)
+        if found is None:
+            raise self._miss(asked, key)
+        if found.kind != asked.kind:
+            raise self._mismatch(
+                KIND_MISMATCH, found, "kind", _shown(found.kind), _shown(asked.kind)
+            )
+        if found.operation != asked.op:
+            raise self._mismatch(
+                OP_MISMATCH, found, "op", _shown(found.operation), _shown(asked.op)
+            )
+        if key and found.key != asked.digest:  # in a transcript no key means any
+            raise self._mismatch(MISS, found, "key", "another", f"one of {len(key)} bytes")
+        return found
+
+    def _miss(self, asked: _Identity, key: bytes) -> RrError:
+        times = self._known[asked.digest]
+        if self._ready.match_mode == "transcript":
+            why = f"all {self.used} entries have been used"
+        elif times:
+            why = f"it was recorded {times} time(s), and all have been used"
+        else:
+            why = "it was never recorded"
+        return RrError(
+            MISS,
+            f"{self._name} has no entry for {_shown(asked.kind)} {_shown(asked.op)} with this key "
+            f"({len(key)} bytes): {why}",
+            hint="make the live call and append it, in the mode record_missing; or record again",
+        )
+
+    def _mismatch(
+        self, number: int, found: Recorded, what: str, expected: str, observed: str
+    ) -> RrError:
+        return RrError(
+            number,
+            f"{self._place(found.seq)} comes next, and its {what} is {expected}; asked for was "
+            f"{observed}",
+            hint="the calls come in another order than they were recorded in: look with "
+            f"'reenact show {self._ready.path} {found.seq}', or match by lookup",
+        )
+
+
+def _shown(name: str) -> str:
+    return repr(name[:_SHOWN])
+
+
+def _call(asked: _Identity) -> Call:
+    return Call(
+        type=EVENT,
+        capability="",
+        operation=asked.op,
+        request={},
+        source=asked.kind,
+        key=asked.digest,
+    )
+
+
+def _key_of(recorded: Recorded) -> str:
+    return recorded.key
+
 
 _SERVES: Final = frozenset({"replay", "record_missing"})
 

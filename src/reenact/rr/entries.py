@@ -17,7 +17,7 @@ from reenact.engine.call import SCHEDULE
 from reenact.errors import RrError
 from reenact.format.event import Data
 from reenact.policy.nearest import did_you_mean
-from reenact.rr.numbers import ENTRY_INVALID
+from reenact.rr.error_codes import ENTRY_INVALID
 
 __all__ = ["EVENT", "Entry", "check", "fields_of", "key_text", "name_text", "raw_bytes", "read"]
 

@@ -13,9 +13,9 @@ import msgspec
 from reenact.engine.session.context import context_outside_sessions
 from reenact.errors import ReenactError, UsageError
 from reenact.rr.cassette import Cassette
-from reenact.rr.cfg import Cfg, Config, read_cfg
+from reenact.rr.config import Cfg, Config, read_cfg
 from reenact.rr.entries import Entry
-from reenact.rr.opening import prepare_cassette
+from reenact.rr.opener import prepare_cassette
 from reenact.store.warning import print_warning
 
 __all__ = [

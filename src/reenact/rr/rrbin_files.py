@@ -20,10 +20,10 @@ from reenact.errors import (
 from reenact.format.event import Draft, parse
 from reenact.policy.redaction import Redactor
 from reenact.rr import entries
+from reenact.rr.cassette import entry_data
 from reenact.rr.entries import EVENT
-from reenact.rr.numbers import OVER_CASSETTE_BYTES
+from reenact.rr.error_codes import OVER_CASSETTE_BYTES
 from reenact.rr.rrbin import decode, encode
-from reenact.rr.writing import entry_data
 from reenact.store.files import claimed, create_claimed, sync_file, unwritable
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.reader import unreadable

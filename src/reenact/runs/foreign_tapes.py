@@ -31,9 +31,9 @@ class ForeignTape:
     def __init__(self, source: Path, root: Path, policy: str | None) -> None:
         """Convert ``source``. Raises :class:`RecordingDamaged` and :class:`RecordingTooNew`."""
         # Loaded here because every replay imports this module.
-        from reenact.interop.documents import check_size
         from reenact.interop.formats import format_named, read_content
-        from reenact.interop.taking import Origin, policy_of, take
+        from reenact.interop.importer import Origin, policy_of, take
+        from reenact.interop.model import check_size
 
         check_size(source.stat().st_size)
         content = source.read_bytes()

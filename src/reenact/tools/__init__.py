@@ -10,23 +10,37 @@ if TYPE_CHECKING:
     from typing import Any
 
     from reenact.errors import CommandFailed, ToolFailed, WebFailed
-    from reenact.tools.controlling import process
-    from reenact.tools.fetch import web_fetch, web_fetcher
-    from reenact.tools.providers import Brave, Perplexity, Provider, Query, add_provider
-    from reenact.tools.reach import Limits
-    from reenact.tools.search import web_search, web_searcher
-    from reenact.tools.shell import exec
-    from reenact.tools.wrapping import Tool
+    from reenact.tools.exec_tool import exec
+    from reenact.tools.process_tool import process
+    from reenact.tools.safe_http import Limits
+    from reenact.tools.tool import Tool
+    from reenact.tools.web_fetch_tool import web_fetch, web_fetcher
+    from reenact.tools.web_search_tool import (
+        Brave,
+        Perplexity,
+        Provider,
+        Query,
+        add_provider,
+        web_search,
+        web_searcher,
+    )
 
 _HOME = {
     "reenact.errors": ("CommandFailed", "ToolFailed", "WebFailed"),
-    "reenact.tools.controlling": ("process",),
-    "reenact.tools.fetch": ("web_fetch", "web_fetcher"),
-    "reenact.tools.providers": ("Brave", "Perplexity", "Provider", "Query", "add_provider"),
-    "reenact.tools.reach": ("Limits",),
-    "reenact.tools.search": ("web_search", "web_searcher"),
-    "reenact.tools.shell": ("exec",),
-    "reenact.tools.wrapping": ("Tool",),
+    "reenact.tools.process_tool": ("process",),
+    "reenact.tools.web_fetch_tool": ("web_fetch", "web_fetcher"),
+    "reenact.tools.web_search_tool": (
+        "Brave",
+        "Perplexity",
+        "Provider",
+        "Query",
+        "add_provider",
+        "web_search",
+        "web_searcher",
+    ),
+    "reenact.tools.safe_http": ("Limits",),
+    "reenact.tools.exec_tool": ("exec",),
+    "reenact.tools.tool": ("Tool",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

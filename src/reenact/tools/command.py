@@ -1,25 +1,283 @@
-"""A command that runs, read by a thread of its own until it has ended."""
+"""Running shell command: its start, its output and its end.
+
+A command starts with pipes or in a pseudo-terminal. A thread reads its output until it ends and
+keeps the last part of a long output, with a note about the removed part.
+"""
 
 from __future__ import annotations
 
+import codecs
 import os
 import select
+import signal
 import subprocess
 import threading
 from _thread import start_new_thread
-from typing import Final
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
 
 from reenact._system import kill_group, monotonic, start_clock
 from reenact.boundaries.processes.relay import Gate, relay_of
 from reenact.boundaries.processes.replayed import Replayed
 from reenact.engine.scheduling.cpu_usage import register_thread
 from reenact.engine.session.context import context_outside_sessions, current
+from reenact.errors import CommandFailed
 from reenact.format.event import Data
-from reenact.tools.launching import Launched
-from reenact.tools.outcome import outcome
-from reenact.tools.output import Output
 
-__all__ = ["Command"]
+__all__ = [
+    "MOST",
+    "PENDING",
+    "TAIL",
+    "Command",
+    "Launched",
+    "Output",
+    "Tail",
+    "launch",
+    "outcome",
+    "with_code",
+]
+
+_REASONS: Final = {
+    126: "Command not executable (permission denied)",
+    127: "Command not found",
+}
+
+
+def outcome(code: int, timed_out: float | None) -> Data:
+    """How a command has ended: with ``code``, or after so many seconds. With a ``reason`` it has
+    failed."""
+    reason = _reason(code, timed_out)
+    found: Data = {
+        "status": "completed" if reason is None else "failed",
+        "exitCode": code if code >= 0 else None,
+        "exitSignal": _signal(code),
+        "timedOut": timed_out is not None,
+    }
+    return found if reason is None else {**found, "reason": reason}
+
+
+def _reason(code: int, timed_out: float | None) -> str | None:
+    """Why it has failed, if it has."""
+    if timed_out is not None:
+        return f"Command timed out after {timed_out:g} seconds"
+    if code < 0:
+        return f"Command aborted by signal {_signal(code)}"
+    return _REASONS.get(code)
+
+
+def _signal(code: int) -> str | None:
+    if code >= 0:
+        return None
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return str(-code)
+
+
+def with_code(text: str, code: int) -> str:
+    """``text``, and how it ended if that was not well."""
+    said = text.rstrip("\n") if code else text
+    return f"{said}\n\n(Command exited with code {code})".lstrip("\n") if code else said
+
+
+TAIL: Final = 2_000
+"""Characters that are given of a command that goes on."""
+
+MOST: Final = 200_000
+"""Characters of output that are kept."""
+
+PENDING: Final = 30_000
+"""Characters that wait to be polled."""
+
+
+class Tail:
+    """Keeps the last ``most`` characters of what is added, and little more in memory."""
+
+    def __init__(self, most: int, left_out: int = 0) -> None:
+        self.left_out = left_out
+        """Characters that are not kept any more."""
+        self._most = most
+        self._pieces: deque[str] = deque()
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        """More text."""
+        self._pieces.append(text)
+        self._size += len(text)
+        while self._size - len(self._pieces[0]) >= self._most:
+            gone = len(self._pieces.popleft())
+            self._size -= gone
+            self.left_out += gone
+        over = self._size - self._most
+        if over > 0:
+            self._pieces[0] = self._pieces[0][over:]
+            self._size -= over
+            self.left_out += over
+
+    def is_longer_than(self, most: int) -> bool:
+        """Was more said than that?"""
+        return self.left_out + self._size > most
+
+    def kept(self) -> str:
+        """What is kept."""
+        return "".join(self._pieces)
+
+    def text(self, most: int | None = None) -> str:
+        """What is kept, or the last ``most`` characters of it, and how much is missing."""
+        text, left_out = self.kept(), self.left_out
+        if most is not None and len(text) > most:
+            left_out += len(text) - most
+            text = text[-most:]
+        return f"[{left_out:,} characters left out]\n{text}" if left_out else text
+
+
+class Output:
+    """What a command has said so far, from bytes that may be no text; and what of it is new.
+
+    One thread adds, others look: whoever uses it holds a lock.
+    """
+
+    def __init__(self) -> None:
+        self.all = Tail(MOST)
+        self._new = Tail(PENDING)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def add(self, data: bytes) -> None:
+        """More bytes; a character may be cut in the middle."""
+        self._append(self._decoder.decode(data))
+
+    def end(self) -> None:
+        """Nothing comes any more: half a character stands for itself."""
+        self._append(self._decoder.decode(b"", final=True))
+
+    def _append(self, text: str) -> None:
+        if text:
+            self.all.add(text)
+            self._new.add(text)
+
+    @property
+    def has_news(self) -> bool:
+        """Has it said something since it was last asked?"""
+        return self._new.is_longer_than(0)
+
+    def take_new(self) -> str:
+        """What it has said since then."""
+        found, self._new = self._new.text(), Tail(PENDING)
+        return found
+
+    def tail(self, most: int) -> str:
+        """The last ``most`` characters, and nothing else."""
+        return self.all.kept()[-most:]
+
+
+_REFUSED_NAMES: Final = frozenset(
+    """
+    PATH ENV BASH_ENV IFS SHELLOPTS BASHOPTS PS4 GCONV_PATH SSLKEYLOGFILE NODE_OPTIONS NODE_PATH
+    PYTHONPATH PYTHONHOME PYTHONSTARTUP PERL5LIB PERL5OPT RUBYLIB RUBYOPT JAVA_TOOL_OPTIONS
+    """.split()
+)
+_REFUSED_PREFIXES: Final = ("LD_", "DYLD_", "BASH_FUNC_")
+
+_SIZE: Final = (30, 120)
+"""Lines and columns of a terminal."""
+
+_TERM: Final = "xterm-256color"
+
+_TAKES_TERMINAL: Final = 't=$(tty 2>/dev/null) && exec 0<>"$t" 1>&0 2>&0\n'
+"""The first process of a session that opens a terminal is controlled by it from then on: it can ask
+for passwords, and Ctrl-C reaches it."""
+
+
+class Launched(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that runs. ``source`` is where it is read from, ``sink`` where it is told something
+    (None: nowhere); in a terminal that is the same file. Both are the caller's to close."""
+
+    process: subprocess.Popen[bytes]
+    source: int
+    sink: int | None
+
+
+def launch(
+    command: str, workdir: str | None, env: Mapping[str, str], *, listens: bool, pty: bool
+) -> Launched:
+    """Start ``command`` in a shell, in a session of its own. With ``listens`` it can be told
+    something; otherwise there is nothing on its standard input. Raises :class:`CommandFailed`."""
+    _check_names(env)
+    try:
+        if pty:
+            return _in_terminal(command, workdir, env)
+        return _with_pipes(command, workdir, env, listens=listens)
+    except (OSError, ValueError) as error:  # no such folder, or a null character
+        raise CommandFailed(
+            f"the command could not be started: {error}", details={"status": "failed"}
+        ) from error
+
+
+def _check_names(env: Mapping[str, str]) -> None:
+    for name in env:
+        if name.upper() in _REFUSED_NAMES or name.upper().startswith(_REFUSED_PREFIXES):
+            raise CommandFailed(
+                f"the environment variable {name[:64]!r} may not be set: it changes what is run",
+                hint="leave it out, or set it in the command itself",
+                details={"status": "failed"},
+            )
+
+
+def _with_pipes(
+    command: str, workdir: str | None, env: Mapping[str, str], *, listens: bool
+) -> Launched:
+    process = _start(
+        command,
+        workdir,
+        env,
+        stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    source = os.dup(process.stdout.fileno())
+    process.stdout.close()
+    sink = None
+    if process.stdin is not None:
+        sink = os.dup(process.stdin.fileno())
+        process.stdin.close()
+    return Launched(process=process, source=source, sink=sink)
+
+
+def _in_terminal(command: str, workdir: str | None, env: Mapping[str, str]) -> Launched:
+    import termios  # not on every system
+
+    ours, theirs = os.openpty()
+    try:
+        termios.tcsetwinsize(theirs, _SIZE)
+        given = {"TERM": _TERM, **env}
+        process = _start(
+            _TAKES_TERMINAL + command, workdir, given, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return Launched(process=process, source=ours, sink=ours)
+
+
+def _start(
+    command: str, workdir: str | None, env: Mapping[str, str], **files: Any
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S602 - a shell is what is asked for
+        command,
+        shell=True,
+        cwd=workdir,
+        env={**os.environ, **env},
+        bufsize=0,
+        start_new_session=True,
+        **files,
+    )
+
 
 _END: Final = b"\x04"
 """Ctrl-D: what ends the input of a terminal."""

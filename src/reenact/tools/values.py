@@ -1,9 +1,4 @@
-"""Arguments and results of tools as plain data, and back as what an annotation says they are.
-
-Plain data is what JSON can hold, and bytes. Beyond that are known: dataclasses, attrs classes,
-msgspec structs, pydantic models (by their ``model_dump``), enums, dates, times, durations, uuids,
-decimals, paths, tuples and sets. Anything else is refused, with the place where it stands.
-"""
+"""Arguments and results of tools as plain data, and back as the annotated types."""
 
 from __future__ import annotations
 
@@ -22,12 +17,23 @@ from uuid import UUID
 
 import msgspec
 
+from reenact.engine.call import Call
+from reenact.engine.codecs import PartialResponse, PlainCodec, PlainStreamCodec, copy_value
 from reenact.engine.session.context import current
 from reenact.errors import ValueRefused
-from reenact.format.canonical import MAX_DEPTH, canonical
+from reenact.format.canonical import MAX_DEPTH, canonical, exact
+from reenact.format.event import Data
 from reenact.format.paths import Path, join
+from reenact.policy.screen import Screen
 
-__all__ = ["Kind", "Unreadable", "is_model", "to_plain"]
+__all__ = [
+    "Answers",
+    "Items",
+    "Kind",
+    "Unreadable",
+    "is_model",
+    "to_plain",
+]
 
 _SCALARS = (str, int, float, bytes, type(None))
 _DECAYING = (str, int, float, bytes, bytearray, memoryview)
@@ -246,3 +252,52 @@ def _made(kind: Any, data: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return kind(data)
     raise Unreadable(kind)
+
+
+class Answers(PlainCodec):
+    """The result of a call."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def dump(self, call: Call, result: Any) -> Data:
+        return super().dump(call, self._kind.plain(result, ("result",)))
+
+    def load(self, call: Call, data: Data) -> Any:
+        return self._kind.typed(super().load(call, data))
+
+
+class Items(PlainStreamCodec):
+    """What a generator yields, and what it returns at its end."""
+
+    def __init__(self, item: Kind, returned: Kind) -> None:
+        self._item = item
+        self._returned = returned
+
+    def admit(self, piece: Any) -> Any:
+        return self._item.typed(self._plain(piece))
+
+    def size(self, piece: Any) -> int:
+        return len(exact(self._plain(piece)))
+
+    def dump(self, pieces: list[Any], returned: Any) -> Any:
+        plain = list(map(self._plain, pieces))
+        return super().dump(plain, self._returned.plain(returned, ("returned",)))
+
+    def load(self, response: Any) -> list[Any]:
+        return list(map(self._item.typed, super().load(response)))
+
+    def growth(self, screen: Screen) -> PartialResponse:
+        return _Growing(super().growth(screen), self._item)
+
+    def _plain(self, piece: Any) -> Any:
+        return copy_value(self._item.plain(piece, ("item",)))
+
+
+class _Growing:
+    def __init__(self, growth: PartialResponse, item: Kind) -> None:
+        self._growth = growth
+        self._item = item
+
+    def add(self, piece: Any) -> Any:
+        return self._growth.add(copy_value(self._item.plain(piece, ("item",))))

@@ -13,8 +13,7 @@ import pytest
 import reenact
 from reenact.errors import UsageError
 from reenact.exchange.model import ErrorFacts, Processor, Trace
-from reenact.interop.otel import Group, Span
-from reenact.interop.otel_names import NAMES, SCHEMA_URL
+from reenact.interop.otel import NAMES, SCHEMA_URL, Group, Span
 from reenact.interop.otel_protobuf import write_protobuf
 from reenact.server.ports import Timings
 from reenact.server.storage.telemetry_tables import EXPORTS

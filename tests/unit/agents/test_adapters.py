@@ -22,7 +22,7 @@ from reenact.agents import (
     ToolSpec,
     Usage,
 )
-from reenact.agents.performing import checked
+from reenact.agents.effect_handlers import checked
 from reenact.errors import UsageError
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reenact.agents.aborting import Abort
+from reenact.agents.abort import Abort
 from reenact.agents.compaction import Compaction, Decided
-from reenact.agents.effects import AskModel, Compact, Effect, Outcome, RunTools, Wait
-from reenact.agents.failing import Backoff, classify
-from reenact.agents.loop import Ended, Loop, Plan
+from reenact.agents.loop import (
+    AskModel,
+    Compact,
+    Effect,
+    Ended,
+    Loop,
+    Outcome,
+    Plan,
+    RunTools,
+    Wait,
+)
 from reenact.agents.messages import Message, ModelReply, ModelRequest, ToolRequest, Usage
+from reenact.agents.model_failures import Backoff, classify
 
 
 class Refused(Exception):

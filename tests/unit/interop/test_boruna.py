@@ -10,8 +10,8 @@ import pytest
 
 from reenact.errors import RecordingTooNew
 from reenact.interop.boruna import read, write
-from reenact.interop.foreign import Exchange
-from tests.unit.interop.making import exchange, losses_of, refused
+from reenact.interop.model import Exchange
+from tests.unit.interop.foreign_files import exchange, losses_of, refused
 
 
 def _tape(*transactions: Any, version: Any = 1) -> bytes:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reenact.interop.foreign import Exchange
 from reenact.interop.har import read, write
-from tests.unit.interop.making import exchange, losses_of, refused
+from reenact.interop.model import Exchange
+from tests.unit.interop.foreign_files import exchange, losses_of, refused
 
 REQUEST = {"method": "GET", "url": "https://a.example/x", "headers": []}
 RESPONSE = {"status": 200, "statusText": "OK", "httpVersion": "HTTP/1.1", "headers": []}

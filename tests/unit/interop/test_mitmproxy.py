@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reenact.interop.foreign import Exchange
 from reenact.interop.mitmproxy import read
-from tests.unit.interop.making import losses_of, refused
+from reenact.interop.model import Exchange
+from tests.unit.interop.foreign_files import losses_of, refused
 
 
 def packed(value: Any) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reenact.interop.otel_names import NAMES, SCHEMA_URL, SCHEMA_VERSION, to_current
+from reenact.interop.otel import NAMES, SCHEMA_URL, SCHEMA_VERSION, to_current
 
 
 @pytest.mark.parametrize(

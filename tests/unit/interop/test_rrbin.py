@@ -10,7 +10,7 @@ import pytest
 
 from reenact import rr
 from reenact.interop.rrbin import read, write
-from tests.unit.interop.making import exchange, losses_of, refused
+from tests.unit.interop.foreign_files import exchange, losses_of, refused
 
 SMOKE = [
     rr.Entry(kind="rr", op="std.rr.fetch_v1", key=b"C", req=b"C", resp=b"PONG"),

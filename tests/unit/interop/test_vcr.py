@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from reenact.errors import RecordingTooNew
-from reenact.interop.foreign import Exchange
+from reenact.interop.model import Exchange
 from reenact.interop.vcr import read, read_json_cassette, write, write_json
-from tests.unit.interop.making import exchange, losses_of, refused
+from tests.unit.interop.foreign_files import exchange, losses_of, refused
 
 REQUEST: dict[str, Any] = {
     "method": "GET",

@@ -11,7 +11,7 @@ from reenact.errors import RecordingDamaged
 from reenact.interop.vcr import write
 from reenact.pytest_plugin.vcr_asking import mode_and_tape
 from reenact.pytest_plugin.vcr_cassettes import Places, empty_tape, replayed_tape, written_tape
-from tests.unit.interop.making import events_of, exchange, taken
+from tests.unit.interop.foreign_files import events_of, exchange, taken
 
 
 class Config:

@@ -8,7 +8,7 @@ import pytest
 
 from reenact import rr
 from reenact.rr.entries import check, fields_of, key_text, read
-from reenact.rr.numbers import ENTRY_INVALID
+from reenact.rr.error_codes import ENTRY_INVALID
 from tests.unit.rr.cassettes import DOWN, PING, raises_number
 
 

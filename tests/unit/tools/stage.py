@@ -11,7 +11,7 @@ from reenact import Policy
 from reenact.policy.rules import BoundaryRule
 from reenact.store.memory import MemorySource
 from reenact.testing import memory_session
-from reenact.tools.wrapping import tool
+from reenact.tools.tool import tool
 
 __all__ = ["AGAIN", "KINDS", "PASS", "WORLD", "World", "again", "events", "record", "replay"]
 

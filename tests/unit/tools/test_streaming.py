@@ -13,7 +13,7 @@ import pytest
 from reenact import DivergenceError, UsageError, ValueRefused
 from reenact.policy.rules import DEFAULT
 from reenact.testing import memory_session
-from reenact.tools.wrapping import tool
+from reenact.tools.tool import tool
 from tests.unit.tools.stage import (
     AGAIN,
     WORLD,

@@ -21,8 +21,8 @@ import pytest
 
 from reenact import ValueRefused
 from reenact.tools import values
+from reenact.tools.tool import tool
 from reenact.tools.values import Kind, to_plain
-from reenact.tools.wrapping import tool
 from tests.unit.tools.stage import events, record, replay
 
 pydantic = pytest.importorskip("pydantic")

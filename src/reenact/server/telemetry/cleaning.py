@@ -9,8 +9,7 @@ import msgspec
 
 from reenact.errors import UsageError, ValueRefused
 from reenact.format.canonical import jcs
-from reenact.interop.otel import Group, Span
-from reenact.interop.otel_names import to_current
+from reenact.interop.otel import Group, Span, to_current
 from reenact.policy.redaction import Redactor
 from reenact.server.telemetry.from_spans import Kept
 

@@ -15,8 +15,7 @@ import msgspec
 from reenact._version import __version__
 from reenact.exchange.model import ErrorFacts, Exchange, Payload, Processor
 from reenact.format.canonical import digest
-from reenact.interop.otel import Group, Link, Span, SpanEvent, SpanKind
-from reenact.interop.otel_names import SCHEMA_URL
+from reenact.interop.otel import SCHEMA_URL, Group, Link, Span, SpanEvent, SpanKind
 from reenact.server.telemetry.calling import OutCall
 from reenact.server.telemetry.taking import DEPLOYMENT
 

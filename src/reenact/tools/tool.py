@@ -1,0 +1,347 @@
+"""``@reenact.tool``: a callable whose calls are recorded, with the description a model needs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from functools import cached_property, update_wrapper
+from types import FunctionType, MethodType
+from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
+
+import msgspec
+
+from reenact.engine.call import Call
+from reenact.engine.codecs import copy_value
+from reenact.engine.execution.streams import follow_stream, follow_stream_async
+from reenact.engine.fork.argument_overrides import overridden_tool_arguments
+from reenact.engine.session.context import current
+from reenact.engine.session.session import Session
+from reenact.errors import UsageError
+from reenact.format.event import Data
+from reenact.format.paths import parse
+from reenact.tools.signature import CallKind, Form
+from reenact.tools.values import Answers, Items, Kind, to_plain
+
+__all__ = [
+    "Again",
+    "Said",
+    "Tool",
+    "tool",
+]
+
+Again = Literal["stub", "re-execute", "pass"]
+"""What a replay does with a tool, unless the policy says something else."""
+
+_SHOWN: Final = 128
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What :func:`reenact.tool` was told about a tool. Empty texts were not said."""
+
+    name: str = ""
+    description: str = ""
+    replay: Again = "stub"
+    volatile: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+    def check(self, name: str) -> None:
+        """Raise :class:`UsageError` for what nobody can do; ``name`` is the tool's."""
+        if self.replay not in get_args(Again):
+            raise UsageError(
+                f"the tool {name[:_SHOWN]} cannot have replay={self.replay!r}",
+                hint=f"one of {', '.join(get_args(Again))}",
+            )
+
+    def places(self) -> tuple[str, ...]:
+        """Where in the completing event the volatile places are: in the result, and in the details
+        of a failure. Raises :class:`UsageError`."""
+        return tuple(place for one in self.volatile for place in _places(one))
+
+
+def _places(text: str) -> tuple[str, str]:
+    path = text if text.startswith("$") else f"$.{text}"
+    parse(path)
+    return f"$.result{path[1:]}", f"$.error.state.details{path[1:]}"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MIMED: Final = ("__code__", "__defaults__", "__kwdefaults__")
+"""What makes an object a function for those who look closely: frameworks ask whether it is a
+coroutine function."""
+
+
+class Tool(Generic[P, R]):
+    """A callable whose calls are recorded, and answered from the recording in a replay.
+
+    Made by :func:`reenact.tool`, and called like the function that it is made of. Without a session
+    it is that function. With one, arguments and results go by value. What it does inside is
+    recorded in a lane of its own.
+    """
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        said: Said,
+        *,
+        form: Form | None = None,
+        of_class: bool = False,
+    ) -> None:
+        self.function = function
+        self.name = said.name or _name_of(function)
+        self._of_class = of_class
+        self._form = form or Form(function, said.hidden)
+        self._said = said
+        said.check(self.name)
+        self._volatile = said.places()
+        update_wrapper(self, function, updated=())  # what it has itself is not ours
+        self.__signature__ = self._form.signature
+        for mimed in _MIMED:
+            if hasattr(function, mimed):
+                setattr(self, mimed, getattr(function, mimed))
+
+    # What a model is told
+
+    @property
+    def description(self) -> str:
+        """What it does: as was said, else its docstring without the part on the arguments."""
+        return self._said.description or self._form.description
+
+    @property
+    def parameters(self) -> Data:
+        """JSON Schema of the arguments."""
+        return self._form.parameters
+
+    @property
+    def definition(self) -> Data:
+        """``name``, ``description`` and ``parameters``: what a model has to know."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
+
+    @property
+    def kind(self) -> CallKind:
+        """What calling it gives: a result, a coroutine, an iterator, an asynchronous one."""
+        return self._form.kind
+
+    # Calling it
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.kind == "coroutine":
+            return self._await_function(args, kwargs)  # type: ignore[return-value]
+        session = current()
+        if session is None or session.mode == "off":
+            return self.function(*args, **kwargs)
+        call = self._call(self._form.arguments(args, kwargs), "")
+        return cast("R", self._enact(session, call, lambda: self.function(*args, **kwargs)))
+
+    def call(self, args: Mapping[str, Any] | None = None, *, call_id: str = "") -> Any:
+        """Call it with arguments as a model gives them: plain data by name, which becomes what the
+        annotations say. Gives what calling the function gives: of a coroutine function, a
+        coroutine. ``call_id`` is the model's; it is recorded as it is.
+
+        Arguments that do not fit raise :class:`TypeError` or :class:`ValueError`, recorded as the
+        failure of the tool.
+        """
+        given: Data = to_plain(args or {}, ("args",))
+        if self.kind == "coroutine":
+            return self._await_plain(given, call_id)
+        session = current()
+        if session is None or session.mode == "off":
+            return self._run(given)
+        return self._enact(session, self._call(given, call_id), lambda: self._run(given))
+
+    async def acall(self, args: Mapping[str, Any] | None = None, *, call_id: str = "") -> Any:
+        """The same for tasks, and the whole result of any kind of tool: of generators, the list of
+        what they yield. A function runs in a thread, so that others can go on."""
+        if self.kind == "async_generator":
+            return [item async for item in self.call(args, call_id=call_id)]
+        if self.kind == "coroutine":
+            return await self.call(args, call_id=call_id)
+        import asyncio  # a program that never gets here need not load it
+
+        return await asyncio.to_thread(self._whole, args, call_id)
+
+    def _whole(self, args: Mapping[str, Any] | None, call_id: str) -> Any:
+        found = self.call(args, call_id=call_id)
+        return list(found) if self.kind == "generator" else found
+
+    def _run(self, given: Data) -> Any:
+        positions, names = self._form.bind(given)
+        return self.function(*positions, **names)
+
+    async def _await_function(self, args: Any, kwargs: Any) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return await self.function(*args, **kwargs)  # type: ignore[misc]
+        call = self._call(self._form.arguments(args, kwargs), "")
+        return await self._enact_async(session, call, lambda: self.function(*args, **kwargs))
+
+    async def _await_plain(self, given: Data, call_id: str) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return await self._run(given)
+
+        async def live() -> Any:
+            return await self._run(given)
+
+        return await self._enact_async(session, self._call(given, call_id), live)
+
+    # Under a session
+
+    def _call(self, args: Data, call_id: str) -> Call:
+        return Call(
+            type="tool_call",
+            capability="tool.call",
+            operation=self.name,
+            request={"name": self.name, "args": copy_value(args)},
+            nests=True,
+            call_id=call_id,
+            replay=self._said.replay,
+            volatile=self._volatile,
+        )
+
+    def _enact(self, session: Session, call: Call, live: Callable[[], Any]) -> Any:
+        call, live = self._otherwise(session, call, live)
+        if self.kind == "generator":
+            return self._stream(session, call, live)
+        if self.kind == "async_generator":
+            return self._stream_async(session, call, live)
+        return session.gateway.call(call, live, self._answers)
+
+    async def _enact_async(self, session: Session, call: Call, live: Callable[[], Any]) -> Any:
+        call, live = self._otherwise(session, call, live)
+        return await session.gateway.acall(call, live, self._answers)
+
+    def _otherwise(
+        self, session: Session, call: Call, live: Callable[[], Any]
+    ) -> tuple[Call, Callable[[], Any]]:
+        """``call`` and ``live``, with other arguments where a run is forked with them."""
+        if session.fork is None:
+            return call, live
+        call, other = overridden_tool_arguments(session, call)
+        return call, live if other is None else lambda: self._run(other)
+
+    def _stream(
+        self, session: Session, call: Call, live: Callable[[], Iterator[Any]]
+    ) -> Iterator[Any]:
+        if session.is_late():
+            return live()
+        pieces = follow_stream(session, *session.decide(call, blocks=False), live, self._items)
+        return pieces if self._form.result.is_plain else _typed(pieces, self._form.result)
+
+    def _stream_async(
+        self, session: Session, call: Call, live: Callable[[], AsyncIterator[Any]]
+    ) -> AsyncIterator[Any]:
+        if session.is_late():
+            return live()
+        return follow_stream_async(session, *session.decide(call, blocks=False), live, self._items)
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self._form.result)
+
+    @cached_property
+    def _items(self) -> Items:
+        return Items(self._form.item, self._form.result)
+
+    # As a function of a module, or a method of a class
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Tool[..., R]:
+        receiver = owner if self._of_class else instance
+        if receiver is None or not isinstance(self.function, FunctionType):
+            return self  # as Python does it: other callables are no methods
+        method = cast("Callable[..., R]", MethodType(self.function, receiver))
+        return Tool(method, self._said, form=self._method)
+
+    @cached_property
+    def _method(self) -> Form:
+        """Its form when it is bound: the same for every instance."""
+        return Form(MethodType(self.function, object()), self._said.hidden)
+
+    def __reduce__(self) -> Any:
+        """By its name, as a function: pools of processes send it to their workers."""
+        if isinstance(self.function, MethodType):
+            return getattr, (self.function.__self__, self.function.__name__)
+        return self.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+
+def _typed(pieces: Any, kind: Kind) -> Generator[Any, Any, Any]:
+    """``pieces``, and what is returned at their end as its annotation says."""
+    returned = yield from pieces
+    return kind.typed(to_plain(returned))
+
+
+def _name_of(function: Any) -> str:
+    found = getattr(function, "__name__", "") or getattr(
+        getattr(function, "func", function), "__name__", ""
+    )
+    return str(found or type(function).__name__)
+
+
+@overload
+def tool(
+    function: Callable[P, R],
+    *,
+    name: str = ...,
+    description: str = ...,
+    replay: Again = ...,
+    volatile: tuple[str, ...] = ...,
+    hidden: tuple[str, ...] = ...,
+) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str = ...,
+    description: str = ...,
+    replay: Again = ...,
+    volatile: tuple[str, ...] = ...,
+    hidden: tuple[str, ...] = ...,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Any = None,
+    *,
+    name: str = "",
+    description: str = "",
+    replay: Again = "stub",
+    volatile: tuple[str, ...] = (),
+    hidden: tuple[str, ...] = (),
+) -> Any:
+    """A tool made of ``function``: a function, a coroutine function, a generator of either kind, a
+    method, or any other callable.
+
+    Its calls are recorded as ``tool_call`` and ``tool_result``, with all that it does inside in a
+    lane of its own. In a replay it is not run (``stub``). With ``replay="re-execute"`` it is: what
+    it calls is served from its lane, and what it returns is compared. ``pass`` lets it run
+    unrecorded, where the policy allows that. A rule of the policy goes before what is said here.
+
+    ``volatile`` are places in the result that differ in every run (``"tookMs"``, ``"$.a.at"``), and
+    in the ``details`` of its exceptions: they are never compared, and do not count for the content
+    hash. ``hidden`` are arguments that are no part of the call: a context, a
+    client. ``name`` and ``description`` are those of the function unless they are given.
+    """
+    said = Said(name=name, description=description, replay=replay, volatile=volatile, hidden=hidden)
+    return (lambda real: _made(real, said)) if function is None else _made(function, said)
+
+
+def _made(function: Any, said: Said) -> Any:
+    if isinstance(function, Tool):
+        return function if said == Said() else Tool(function.function, said)
+    if isinstance(function, classmethod):
+        return Tool(function.__func__, said, of_class=True)
+    if isinstance(function, staticmethod):
+        return staticmethod(Tool(function.__func__, said))
+    if not callable(function):
+        raise UsageError(
+            f"a {type(function).__qualname__} cannot be a tool: it cannot be called",
+            hint="@reenact.tool on a function, or reenact.tool(callable, name=…)",
+        )
+    return Tool(function, said)

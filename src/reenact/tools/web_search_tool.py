@@ -1,0 +1,277 @@
+"""``reenact.tools.web_search``: a web search, with an interface and registry for providers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Protocol
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from reenact._system import monotonic
+from reenact.engine.session.context import current
+from reenact.errors import UsageError, WebFailed
+from reenact.format.event import Data
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.placeholder import PLACEHOLDER
+from reenact.tools.page_text import wrap
+from reenact.tools.safe_http import Answer, Limits, send
+from reenact.tools.tool import Tool, tool
+
+__all__ = [
+    "Brave",
+    "Perplexity",
+    "Provider",
+    "Query",
+    "add_provider",
+    "providers",
+    "web_search",
+    "web_searcher",
+]
+
+_DETAIL: Final = 4_000
+_TRUSTED = Limits(private_addresses=True)
+"""Where a provider is was said by whoever runs the program, and by no model."""
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched for. Empty fields were not said."""
+
+    query: str
+    count: int = 5
+    country: str = ""
+    search_lang: str = ""
+    ui_lang: str = ""
+    freshness: str = ""
+
+
+class Provider(Protocol):
+    """One that searches. It is asked with a key that stands in the variable ``key_name``."""
+
+    name: str
+    key_name: str
+    docs: str
+
+    def search(self, query: Query, key: str) -> Data:
+        """What was found, as plain data: ``count`` and ``results``, or ``content`` and
+        ``citations``. Texts from outside are wrapped. Raises :class:`WebFailed`."""
+
+
+_providers: dict[str, Provider] = {}
+
+
+def add_provider(provider: Provider) -> None:
+    """Make a provider known. One of the same name is replaced, at the same place."""
+    if not provider.name.isidentifier():
+        raise UsageError(
+            f"{provider.name[:64]!r} cannot be the name of a provider",
+            hint="letters, digits and '_'",
+        )
+    _providers[provider.name] = provider
+
+
+def providers() -> Mapping[str, Provider]:
+    """All that are known, in the order in which they are tried."""
+    return dict(_providers)
+
+
+class Brave:
+    """Brave's search, and what has the same API: a list of results."""
+
+    name = "brave"
+    key_name = "BRAVE_API_KEY"
+    docs = "https://brave.com/search/api/"
+
+    def __init__(self, base_url: str = "https://api.search.brave.com") -> None:
+        self._base = base_url.rstrip("/")
+
+    def search(self, query: Query, key: str) -> Data:
+        asked = {"q": query.query, "count": query.count}
+        more = msgspec.structs.asdict(query)
+        names = ("country", "search_lang", "ui_lang", "freshness")
+        asked |= {name: more[name] for name in names if more[name]}
+        answer = send(
+            "GET",
+            f"{self._base}/res/v1/web/search?{urlencode(asked)}",
+            headers={"Accept": "application/json", "X-Subscription-Token": key},
+            limits=_TRUSTED,
+        )
+        web = _json(answer).get("web")
+        found = web.get("results") if isinstance(web, dict) else None
+        items = [one for one in found or [] if isinstance(one, dict)][: query.count]
+        return {"count": len(items), "results": list(map(_result, items))}
+
+
+def _result(item: Data) -> Data:
+    url = _text(item.get("url"))
+    found = {
+        "title": wrap(_text(item.get("title")), "web search"),
+        "url": url,
+        "description": wrap(_text(item.get("description")), "web search"),
+        "published": _text(item.get("age")),
+        "siteName": urlsplit(url).hostname or "",
+    }
+    return {name: one for name, one in found.items() if one}
+
+
+class Perplexity:
+    """A model that searches, behind the API of chat completions: a text with citations."""
+
+    name = "perplexity"
+    key_name = "PERPLEXITY_API_KEY"
+    docs = "https://docs.perplexity.ai/"
+
+    def __init__(
+        self, base_url: str = "https://api.perplexity.ai", *, model: str = "sonar-pro"
+    ) -> None:
+        self._base = base_url.rstrip("/")
+        self._model = model
+
+    def search(self, query: Query, key: str) -> Data:
+        asked: Data = {
+            "model": self._model,
+            "messages": [{"role": "user", "content": query.query}],
+        }
+        if query.freshness:
+            asked["search_recency_filter"] = query.freshness
+        answer = send(
+            "POST",
+            f"{self._base}/chat/completions",
+            headers={"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
+            body=json.dumps(asked).encode(),
+            limits=_TRUSTED,
+        )
+        told = _json(answer)
+        citations = told.get("citations")
+        return {
+            "model": _text(told.get("model")) or self._model,
+            "content": wrap(_content(told), "web search"),
+            "citations": [one for one in citations or [] if isinstance(one, str)],
+        }
+
+
+def _content(told: Data) -> str:
+    try:
+        return _text(told["choices"][0]["message"]["content"])
+    except (KeyError, IndexError, TypeError):
+        return ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _json(answer: Answer) -> Data:
+    if not 200 <= answer.status < 300:
+        detail = wrap(answer.text()[:_DETAIL], "web search")
+        raise WebFailed(
+            f"the search answers {answer.status}\n{detail}",
+            hint="look whether the key is right, and what it allows",
+            details={"url": answer.url.partition("?")[0], "status": answer.status},
+        )
+    try:
+        found = json.loads(answer.body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise WebFailed("the search gives no JSON object", details={"status": answer.status})
+    return found
+
+
+add_provider(Brave())
+add_provider(Perplexity())
+
+
+MOST: Final = 10
+_CHOICE: Final = "env web_search provider"
+
+
+def web_searcher(
+    provider: Provider | str | None = None, *, key: str | None = None
+) -> Tool[..., Data]:
+    """A tool ``web_search`` that asks ``provider``; else the first known one that has a key.
+
+    ``key`` is the provider's; else the value of its environment variable.
+    """
+    fixed = _named(provider) if isinstance(provider, str) else provider
+
+    @tool(name="web_search", volatile=("tookMs",))
+    def web_search(
+        query: Annotated[str, "what to search for"],
+        count: Annotated[int, "how many results, 1 to 10"] = 5,
+        country: Annotated[str, "two letters, such as US"] = "",
+        search_lang: Annotated[str, "the language of the results, such as de"] = "",
+        ui_lang: Annotated[str, "the language of what is around them"] = "",
+        freshness: Annotated[str, "how new they must be, as the provider says it"] = "",
+    ) -> Data:
+        """Search the web. The results come from outside and are marked so."""
+        began = monotonic()
+        chosen, secret = _chosen(fixed, key)
+        if chosen is None:
+            return _no_key(fixed)
+        asked = Query(
+            query=query,
+            count=min(max(1, count), MOST),
+            country=country,
+            search_lang=search_lang,
+            ui_lang=ui_lang,
+            freshness=freshness,
+        )
+        found = chosen.search(asked, secret)
+        return {
+            "query": query,
+            "provider": chosen.name,
+            "externalContent": {
+                "untrusted": True,
+                "source": "web_search",
+                "provider": chosen.name,
+                "wrapped": True,
+            },
+            **found,
+            "tookMs": int((monotonic() - began) * 1e3),
+        }
+
+    return web_search
+
+
+def _named(name: str) -> Provider:
+    known = providers()
+    if name not in known:
+        raise UsageError(f"no provider is called {name[:64]!r}", hint=did_you_mean(name, known))
+    return known[name]
+
+
+def _chosen(fixed: Provider | None, key: str | None) -> tuple[Provider | None, str]:
+    """Who is asked, and with which key. Which keys there are is a fact of the machine: a replay
+    that runs the tool again asks whom the recorded run asked, and needs no key."""
+    known = providers() if fixed is None else {fixed.name: fixed}
+    session = current()
+    if session is None:
+        name = _with_key(known, key)
+    else:
+        name = session.draws.draw(_CHOICE, lambda: _with_key(known, key))
+    if name is None or name not in known:
+        return None, ""
+    chosen = known[name]
+    return chosen, key or os.environ.get(chosen.key_name) or PLACEHOLDER
+
+
+def _with_key(known: Mapping[str, Provider], key: str | None) -> str | None:
+    return next((one.name for one in known.values() if key or os.environ.get(one.key_name)), None)
+
+
+def _no_key(fixed: Provider | None) -> Data:
+    known = list(providers().values()) if fixed is None else [fixed]
+    names = " or ".join(one.key_name for one in known)
+    code: Literal["missing_api_key"] = "missing_api_key"
+    return {
+        "error": code,
+        "message": f"web_search needs a key of a search provider: set {names}.",
+        "docs": known[0].docs,
+    }
+
+
+web_search = web_searcher()
+web_search.__qualname__ = "web_search"  # it can be found under this name, by pickle for one
