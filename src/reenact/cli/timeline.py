@@ -21,8 +21,8 @@ from reenact.format import lane as lane_names
 from reenact.format.event import Event
 from reenact.store.source import LogSource
 from reenact.views.calls import MARKS, Step, Steps, read_steps
-from reenact.views.timeline.calls import Bar, read_bars
 from reenact.views.timeline.layout import lay_out
+from reenact.views.timeline.model import Span, read_spans
 
 __all__ = ["timeline"]
 
@@ -37,7 +37,7 @@ def timeline(path: Path, source: LogSource, args: argparse.Namespace, wanted: Wa
     found = [] if args.report is None else divergences_in(Path(args.report))
     steps = read_steps(source)
     chosen = _chosen(steps, wanted, args.limit)
-    bars = read_bars(chosen, {one.event_seq for one in found if one.event_seq is not None})
+    bars = read_spans(chosen, {one.event_seq for one in found if one.event_seq is not None})
     zero, last = _ends(source, steps)
     if args.json:
         print(json_line(_as_json(path, bars, steps, found, zero, last)))
@@ -75,7 +75,7 @@ def _draw(
     path: Path,
     source: LogSource,
     args: argparse.Namespace,
-    bars: list[Bar],
+    bars: list[Span],
     steps: Steps,
     ends: tuple[int, int],
 ) -> None:
@@ -116,7 +116,7 @@ def _tell(steps: Steps, found: list[Divergence]) -> None:
 
 
 def _as_json(
-    path: Path, bars: list[Bar], steps: Steps, found: list[Divergence], zero: int, last: int
+    path: Path, bars: list[Span], steps: Steps, found: list[Divergence], zero: int, last: int
 ) -> dict[str, Any]:
     return {
         "version": VERSION,
@@ -130,7 +130,7 @@ def _as_json(
     }
 
 
-def _lanes(bars: list[Bar]) -> dict[str, int]:
+def _lanes(bars: list[Span]) -> dict[str, int]:
     numbers = Counter(bar.lane for bar in bars)
     return {lane: numbers[lane] for lane in sorted(numbers, key=lane_names.order)}
 
@@ -139,6 +139,6 @@ def _lane(lane: str, calls: int) -> dict[str, Any]:
     return {"lane": lane, "parent": lane.rpartition(".")[0] or None, "calls": calls}
 
 
-def _call(bar: Bar, zero: int) -> dict[str, Any]:
+def _call(bar: Span, zero: int) -> dict[str, Any]:
     told = msgspec.to_builtins(bar)
     return {**told, "start": bar.start - zero, "end": bar.end - zero}

@@ -9,9 +9,8 @@ import msgspec
 from reenact.cli.render import count, escape_controls, span
 from reenact.cli.screen import Screen
 from reenact.diff.terminal_text import cell_width
-from reenact.views.timeline.axis import Axis
-from reenact.views.timeline.calls import Bar, State
-from reenact.views.timeline.layout import MOST_LANES, Piece, Row, Timeline
+from reenact.views.timeline.layout import MOST_LANES, Axis, Row, Segment, Timeline
+from reenact.views.timeline.model import Span, State
 
 __all__ = ["Drawing"]
 
@@ -74,7 +73,7 @@ class _Line:
 class Drawing:
     """Draws on ``screen``, ``width`` cells wide, the calls ``bars``."""
 
-    def __init__(self, screen: Screen, width: int, bars: Sequence[Bar]) -> None:
+    def __init__(self, screen: Screen, width: int, bars: Sequence[Span]) -> None:
         self._screen = screen
         self._glyphs = _BLOCKS if screen.blocks else _PLAIN
         self._names = max(len("lane"), min(_longest_name({bar.lane for bar in bars}), width // 4))
@@ -147,7 +146,7 @@ class Drawing:
             return levels[min(load, len(levels)) - 1]
         return levels[max(0, load * len(levels) // most - 1)]
 
-    def _piece(self, line: _Line, piece: Piece) -> None:
+    def _piece(self, line: _Line, piece: Segment) -> None:
         colour = self._colour(piece)
         column = self._front + piece.column
         line.put(column, self._bar(piece), colour)
@@ -155,7 +154,7 @@ class Drawing:
         if label:
             line.put(column + 1, label, f"{colour};7" if self._screen.blocks else colour)
 
-    def _bar(self, piece: Piece) -> str:
+    def _bar(self, piece: Segment) -> str:
         glyphs, end = self._glyphs, _ENDS[piece.state]
         first = "*" if piece.diverged else glyphs.first
         if piece.width == 1:
@@ -163,7 +162,7 @@ class Drawing:
             return alone or (glyphs.alone if piece.calls == 1 else _number(piece.calls))
         return first + glyphs.fill * (piece.width - 2) + (end or glyphs.last)
 
-    def _label(self, piece: Piece) -> str:
+    def _label(self, piece: Segment) -> str:
         room = piece.width - 2
         if room < _SHORTEST_LABEL or piece.calls > 1:
             return ""
@@ -173,7 +172,7 @@ class Drawing:
             shown = shown.partition(" ")[2] or shown  # the path says more than the method
         return _fitted(shown, room)
 
-    def _colour(self, piece: Piece) -> str:
+    def _colour(self, piece: Segment) -> str:
         if piece.diverged:
             return _DIVERGED
         return _FAILED if piece.state == "failed" else _COLOURS.get(piece.kind, _OTHER)

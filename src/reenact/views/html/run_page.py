@@ -19,6 +19,7 @@ from reenact.views.calls import Step, Steps, readable, undo
 from reenact.views.html.bodies import answer_body, hang, pictures_in, request_body
 from reenact.views.html.document import document, policy
 from reenact.views.html.values import Table
+from reenact.views.timeline.model import Span, span_of
 
 __all__ = [
     "MOST_BYTES",
@@ -92,7 +93,6 @@ def run_policy() -> str:
     return policy("run", _PARTS)
 
 
-_FIRST_BAD_STATUS = 400
 MOST_STEPS = 10_000
 MOST_BYTES = 32 << 20
 
@@ -157,22 +157,22 @@ class _Writer:
         }
 
     def _step(self, step: Step) -> dict[str, Any]:
-        closing = step.closing or step.opening
+        span = span_of(step)
         told: dict[str, Any] = {
-            "seq": step.seq,
-            "closed": None if step.closing is None else step.closing.seq,
-            "lane": step.lane,
-            "kind": step.kind,
+            "seq": span.seq,
+            "closed": span.closed,
+            "lane": span.lane,
+            "kind": span.kind,
             "name": step.name,
-            "start": step.began,
-            "end": step.ended,
+            "start": span.start,
+            "end": span.end,
             "detail": self._detail(step),
         }
-        if _failed(step):
+        if _failed(step, span):
             told["failed"] = True
-        found = self._divergences.pop(step.seq, [])
-        if closing.seq != step.seq:
-            found += self._divergences.pop(closing.seq, [])
+        found = self._divergences.pop(span.seq, [])
+        if span.closed not in (None, span.seq):
+            found += self._divergences.pop(span.closed, [])
         if found:
             told["divergences"] = [self._told(one) for one in found]
         step.let_go()
@@ -292,13 +292,10 @@ def _about(manifest: Manifest) -> dict[str, Any]:
     return told
 
 
-def _failed(step: Step) -> bool:
-    if step.closing is None or step.answered.get("error") is not None:
+def _failed(step: Step, span: Span) -> bool:
+    if span.state in ("failed", "open") or step.answered.get("error") is not None:
         return True
-    if step.kind == "run_end":
-        return step.answered.get("status") not in ("ok", None)
-    status = _part(step.answered, "response").get("status")
-    return type(status) is int and status >= _FIRST_BAD_STATUS
+    return step.kind == "run_end" and step.answered.get("status") not in ("ok", None)
 
 
 def _settings(given: Any) -> Any:

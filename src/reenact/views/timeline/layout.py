@@ -1,7 +1,11 @@
-"""Layout of a timeline: lanes as rows, calls as bars, time as columns."""
+"""Layout of a timeline in columns: lanes as rows, calls as segments, a time axis with ticks.
+
+The axis leaves out long idle periods (:class:`Gap`), which would make the calls too small to see.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
@@ -9,10 +13,149 @@ from typing import Final
 import msgspec
 
 from reenact.format import lane as lane_names
-from reenact.views.timeline.axis import Axis, Tick, make_axis
-from reenact.views.timeline.calls import Bar, State
+from reenact.views.timeline.model import Span, State
 
-__all__ = ["MOST_LANES", "Piece", "Row", "Timeline", "lay_out"]
+__all__ = [
+    "FOLD",
+    "MOST_LANES",
+    "Axis",
+    "Gap",
+    "Row",
+    "Segment",
+    "Tick",
+    "Timeline",
+    "lay_out",
+    "make_axis",
+]
+
+FOLD: Final = 3
+"""Columns of time that is left out."""
+_WORTH_MS = 5_000
+_WORTH_TIMES = 4
+_APART = 4
+_NICE = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000)
+_NICE_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440)
+_MINUTE = 60_000
+
+Interval = tuple[int, int]
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Time in which nothing was under way, and which is left out. Milliseconds since the beginning."""
+
+    start: int
+    end: int
+    column: int
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """A moment that is named on the axis."""
+
+    column: int
+    text: str
+
+
+class Axis(msgspec.Struct, frozen=True, kw_only=True):
+    """``start`` and ``end`` are milliseconds; ``zero`` is what ticks count from."""
+
+    width: int
+    start: int
+    end: int
+    zero: int
+    gaps: tuple[Gap, ...] = ()
+
+    def column(self, at: int) -> int:
+        """The column in which a moment stands, from 0 to ``width - 1``."""
+        return min(self.width - 1, self.edge(at))
+
+    def edge(self, at: int) -> int:
+        """How many columns lie before a moment, from 0 to ``width``."""
+        before = bisect_left(self.gaps, at, key=lambda gap: gap.start)
+        shown = at - self.start
+        for gap in self.gaps[:before]:
+            shown -= min(at, gap.end) - gap.start
+        place = before * FOLD + shown * self._room // max(1, self._shown)
+        return max(0, min(self.width, place))
+
+    def ticks(self) -> Iterator[Tick]:
+        """From left to right, no text touching another."""
+        step, free = self._step(), 0
+        first = self.zero + -(-(self.start - self.zero) // step) * step
+        for start, end in self._parts(first):
+            at = first + -(-(start - first) // step) * step
+            while at <= end:
+                tick = Tick(self.column(at), tick_text(at - self.zero, step))
+                if tick.column >= free and tick.column + len(tick.text) < self.width:
+                    yield tick
+                    free = tick.column + len(tick.text) + _APART // 2
+                at += step
+
+    def _parts(self, first: int) -> Iterator[Interval]:
+        start = first
+        for gap in self.gaps:
+            if gap.start > start:
+                yield start, gap.start
+            start = max(start, gap.end)
+        yield start, self.end
+
+    def _step(self) -> int:
+        """The smallest nice one that leaves room for the text of each tick."""
+        for step in (*_NICE, *(minutes * _MINUTE for minutes in _NICE_MINUTES)):
+            room = step * self._room // max(1, self._shown)
+            last = (self.end - self.zero) // step * step
+            if room >= len(tick_text(last, step)) + _APART:
+                return step
+        day = _NICE_MINUTES[-1] * _MINUTE
+        return max(day, (self._shown * 16 // max(1, self._room) // day + 1) * day)
+
+    @property
+    def _shown(self) -> int:
+        return self.end - self.start - sum(gap.end - gap.start for gap in self.gaps)
+
+    @property
+    def _room(self) -> int:
+        return max(1, self.width - FOLD * len(self.gaps))
+
+
+def make_axis(start: int, end: int, width: int, *, zero: int, busy: Iterable[Interval]) -> Axis:
+    """For ``width`` columns. ``busy`` are the times of calls, by their beginning: a long time without
+    any, beside which what happens could hardly be seen, is left out."""
+    whole = Axis(width=width, start=start, end=max(start, end), zero=zero)
+    idle = list(_idle(start, end, busy))
+    worked = end - start - sum(last - first for first, last in idle)
+    worth = max(_WORTH_MS, _WORTH_TIMES * worked)
+    left_out = [one for one in idle if one[1] - one[0] > worth] if worked else []
+    most = width // (_WORTH_TIMES * FOLD)
+    gaps = tuple(Gap(first, last, 0) for first, last in left_out[:most])
+    whole = msgspec.structs.replace(whole, gaps=gaps)
+    placed = tuple(Gap(gap.start, gap.end, whole.edge(gap.start)) for gap in gaps)
+    return msgspec.structs.replace(whole, gaps=placed)
+
+
+def _idle(start: int, end: int, busy: Iterable[Interval]) -> Iterator[Interval]:
+    reached = start
+    for first, last in busy:
+        if first > reached:
+            yield reached, first
+        reached = max(reached, last)
+    if end > reached:
+        yield reached, end
+
+
+def tick_text(milliseconds: int, step: int) -> str:
+    """A moment as its tick says it: ``0``, ``250 ms``, ``1.5 s``, ``2:30``, ``1:00:00``."""
+    if milliseconds == 0:
+        return "0"
+    if abs(milliseconds) < _MINUTE:
+        if abs(milliseconds) < 1_000 and step < 100:
+            return f"{milliseconds} ms"
+        return f"{milliseconds / 1000:.10g} s"
+    sign, seconds = "-" if milliseconds < 0 else "", abs(milliseconds) / 1000
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    rest = f"{seconds:06.3f}".rstrip("0").rstrip(".") if step < 1_000 else f"{int(seconds):02}"
+    return f"{sign}{hours}:{minutes:02}:{rest}" if hours else f"{sign}{minutes}:{rest}"
+
 
 MOST_LANES: Final = 24
 _MOST_TRACKS = 4
@@ -22,7 +165,7 @@ _ROUNDED = 1
 _BADNESS: dict[State, int] = {"done": 0, "cut": 1, "open": 2, "failed": 3}
 
 
-class Piece(msgspec.Struct, kw_only=True):
+class Segment(msgspec.Struct, kw_only=True):
     """What is drawn: a call, or ``calls`` that share a column."""
 
     column: int
@@ -39,7 +182,7 @@ class Piece(msgspec.Struct, kw_only=True):
         """The column after it."""
         return self.column + self.width
 
-    def take(self, bar: Bar) -> None:
+    def take(self, bar: Span) -> None:
         """One more in the same column. The worst that happened is what shows."""
         self.calls += 1
         self.diverged = self.diverged or bar.diverged
@@ -57,7 +200,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     depth: int
     lanes: int
     calls: int
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[Segment, ...] = ()
     load: tuple[int, ...] = ()
 
 
@@ -72,7 +215,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lay_out(
-    bars: list[Bar],
+    bars: list[Span],
     width: int,
     *,
     start: int,
@@ -95,15 +238,15 @@ def lay_out(
     return Timeline(axis=axis, ticks=ticks, rows=rows, timed=timed)
 
 
-def _seq(bar: Bar) -> int:
+def _seq(bar: Span) -> int:
     return bar.seq
 
 
-def _in_order(place: int, bar: Bar) -> Bar:
+def _in_order(place: int, bar: Span) -> Span:
     return msgspec.structs.replace(bar, start=place, end=place + 1)
 
 
-def _numbers(bars: list[Bar], axis: Axis) -> Iterator[Tick]:
+def _numbers(bars: list[Span], axis: Axis) -> Iterator[Tick]:
     """Ticks where time says nothing: the numbers of events."""
     free = 0
     for bar in bars:
@@ -113,14 +256,14 @@ def _numbers(bars: list[Bar], axis: Axis) -> Iterator[Tick]:
             free = column + len(text) + 4
 
 
-def _by_lane(bars: Iterable[Bar]) -> dict[str, list[Bar]]:
-    found: dict[str, list[Bar]] = {}
+def _by_lane(bars: Iterable[Span]) -> dict[str, list[Span]]:
+    found: dict[str, list[Span]] = {}
     for bar in bars:
         found.setdefault(bar.lane, []).append(bar)
     return {lane: found[lane] for lane in sorted(found, key=lane_names.order)}
 
 
-def _rows(lanes: dict[str, list[Bar]], axis: Axis, most: int) -> Iterator[Row]:
+def _rows(lanes: dict[str, list[Span]], axis: Axis, most: int) -> Iterator[Row]:
     shown = _worth_a_row(lanes, most)
     tracks = max(1, min(_MOST_TRACKS, _MOST_ROWS // max(1, len(shown))))
     depths: dict[str, int] = {}
@@ -134,7 +277,7 @@ def _rows(lanes: dict[str, list[Bar]], axis: Axis, most: int) -> Iterator[Row]:
             yield _folded(names, _depth(names[0], depths), lanes, axis)
 
 
-def _worth_a_row(lanes: dict[str, list[Bar]], most: int) -> set[str]:
+def _worth_a_row(lanes: dict[str, list[Span]], most: int) -> set[str]:
     """Those with divergences, then those with failures, then the busiest."""
     if len(lanes) <= most:
         return set(lanes)
@@ -160,8 +303,8 @@ def _depth(lane: str, depths: dict[str, int]) -> int:
     return 0
 
 
-def _lane_rows(lane: str, depth: int, bars: list[Bar], axis: Axis, most: int) -> Iterator[Row]:
-    tracks: list[list[Piece]] = []
+def _lane_rows(lane: str, depth: int, bars: list[Span], axis: Axis, most: int) -> Iterator[Row]:
+    tracks: list[list[Segment]] = []
     ends: list[int] = []
     for bar in bars:
         free = (place for place, end in enumerate(ends) if bar.start >= end - _ROUNDED)
@@ -181,7 +324,7 @@ def _lane_rows(lane: str, depth: int, bars: list[Bar], axis: Axis, most: int) ->
         )
 
 
-def _put(pieces: list[Piece], bar: Bar, axis: Axis) -> None:
+def _put(pieces: list[Segment], bar: Span, axis: Axis) -> None:
     """At the end of ``pieces``: in its place, a column later, or together with the one before."""
     first, last = _columns(bar, axis)
     if pieces and first < pieces[-1].end:
@@ -191,7 +334,7 @@ def _put(pieces: list[Piece], bar: Bar, axis: Axis) -> None:
             before.take(bar)
             return
     pieces.append(
-        Piece(
+        Segment(
             column=first,
             width=last - first,
             kind=bar.kind,
@@ -203,13 +346,13 @@ def _put(pieces: list[Piece], bar: Bar, axis: Axis) -> None:
     )
 
 
-def _columns(bar: Bar, axis: Axis) -> tuple[int, int]:
+def _columns(bar: Span, axis: Axis) -> tuple[int, int]:
     """The first column of it, and the one after its last."""
     first = axis.column(bar.start)
     return first, max(first + 1, axis.edge(bar.end))
 
 
-def _folded(names: list[str], depth: int, lanes: dict[str, list[Bar]], axis: Axis) -> Row:
+def _folded(names: list[str], depth: int, lanes: dict[str, list[Span]], axis: Axis) -> Row:
     steps = [0] * (axis.width + 1)
     bars = [bar for name in names for bar in lanes[name]]
     for bar in bars:

@@ -27,6 +27,8 @@ from reenact.server.web.components.layout import page
 from reenact.server.web.components.lookups import kinds_of
 from reenact.server.web.components.tables import table
 from reenact.server.web.components.values import folded
+from reenact.server.web.exchanges.timeline import SVG_WIDTH, span_bar
+from reenact.views.timeline.model import Extent, TimeRange, nested
 
 __all__ = [
     "drawing",
@@ -148,16 +150,12 @@ def rows_of(found: Graph) -> list[tuple[int, Node]]:
             led.add(edge.target)
     order = sorted(nodes.values(), key=lambda node: (node.started_at, node.exchange_id))
     tops = [node.exchange_id for node in order if node.exchange_id not in led]
-    seen: dict[str, int] = {}
-    waiting = [(0, one) for one in reversed([*tops, *(node.exchange_id for node in order)])]
-    while waiting:
-        depth, one = waiting.pop()
-        if one in seen:
-            continue
-        seen[one] = depth
-        after = sorted(below[one], key=lambda name: nodes[name].started_at, reverse=True)
-        waiting += [(min(depth + 1, _DEEPEST), name) for name in after]
-    return [(depth, nodes[one]) for one, depth in seen.items()]
+    starts = [*tops, *(node.exchange_id for node in order)]  # all of them: some are only in cycles
+
+    def children(one: str) -> list[str]:
+        return sorted(below[one], key=lambda name: nodes[name].started_at)
+
+    return [(depth, nodes[one]) for depth, one in nested(starts, children, deepest=_DEEPEST)]
 
 
 def drawing(found: Graph, here: str) -> Html:
@@ -270,8 +268,6 @@ def _cut(text: str, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
-_WIDTH: Final = 1_000
-_LEAST: Final = 4.0
 _THICK: Final = 14
 
 
@@ -292,7 +288,7 @@ def waterfall(found: Graph, rows: Sequence[Node], tops: Sequence[int], high: int
     return tag(
         "svg",
         *bars,
-        viewBox=f"0 0 {_WIDTH} {height}",
+        viewBox=f"0 0 {SVG_WIDTH} {height}",
         height=height,
         preserveAspectRatio="none",
         aria_hidden="true",
@@ -319,18 +315,10 @@ def _begun(found: Graph) -> dict[str, Node]:
 
 
 def _bar(node: Node, top: Node, end: float, y: int, high: int) -> Html:
-    """Clocks of two machines differ: what would lie outside begins at the edge."""
-    whole = max(end - top.started_at, 0.001)
-    start = min(max((node.started_at - top.started_at) / whole, 0.0), 1.0) * _WIDTH
-    width = max(min(node.duration / whole * _WIDTH, _WIDTH - start), _LEAST)
+    """Clocks of two machines differ, so a bar outside the time range begins at its edge."""
+    period = TimeRange(top.started_at, end)
+    extent = period.extent(node.started_at, node.started_at + node.duration)
+    tone = ending_class(node.status, node.http_status)
     middle = y + (high - _THICK) // 2
-    track = tag("rect", x=0, y=middle, width=_WIDTH, height=_THICK, class_="track")
-    bar = tag(
-        "rect",
-        x=f"{min(start, _WIDTH - _LEAST):.1f}",
-        y=middle,
-        width=f"{width:.1f}",
-        height=_THICK,
-        class_=ending_class(node.status, node.http_status),
-    )
-    return Html(track + bar)
+    track = span_bar(Extent(0.0, 1.0), "track", y=middle, height=_THICK)
+    return Html(track + span_bar(extent, tone, y=middle, height=_THICK))

@@ -21,14 +21,17 @@ from reenact.server.web.components.tables import Part
 from reenact.server.web.components.values import folded, value, wrong
 from reenact.server.web.exchanges.calls import Told, spoken
 from reenact.server.web.exchanges.conversation import called
+from reenact.views.timeline.model import Extent, TimeRange, nested
 
 __all__ = [
+    "SVG_WIDTH",
     "Entry",
     "Passage",
     "bar",
     "entries",
     "happening",
     "passages",
+    "span_bar",
 ]
 
 
@@ -151,7 +154,7 @@ def _from_recording(told: Told) -> str:
 
 
 _DEEPEST: Final = 8
-_WIDE: Final = 1_000
+SVG_WIDTH: Final = 1_000
 _SLACK: Final = 5.0
 """Milliseconds: clocks of steps and calls are rounded."""
 
@@ -168,37 +171,32 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def entries(exchange: Exchange, calls: Sequence[Told]) -> Iterator[Entry]:
-    """From the outside in: a processor, its calls and the processors in it as they began, and what
-    follows."""
-    owned: dict[int, list[Told]] = {}
-    for told in calls:
-        owned.setdefault(told.call.processor_seq, []).append(told)
-    inside: dict[int, list[Processor]] = {}
+    """Yield the rows of the timeline: each processor, then its calls and inner processors by start."""
+    items: list[Processor | Told] = [*exchange.processors, *calls]
     known = {one.seq for one in exchange.processors}
-    for processor in exchange.processors:
-        parent = processor.parent_seq if processor.parent_seq in known else 0
-        inside.setdefault(parent, []).append(processor)
-    waiting: list[tuple[int, Processor | Told]] = _next(0, 0, inside, owned)
-    seen: set[int] = set()
-    while waiting:
-        depth, one = waiting.pop()
-        yield _entry(exchange, depth, one)
-        if isinstance(one, Processor) and one.seq not in seen:
-            seen.add(one.seq)
-            waiting += _next(one.seq, depth + 1, inside, owned)
+    inside: dict[int, list[int]] = {}
+    for index, one in enumerate(items):
+        if isinstance(one, Processor):
+            parent = one.parent_seq if one.parent_seq in known else 0
+        else:
+            parent = one.call.processor_seq
+        inside.setdefault(parent, []).append(index)
+
+    def below(seq: int) -> list[int]:
+        found = inside.pop(seq, [])
+        served = any(isinstance(one, Told) and one.served for one in map(items.__getitem__, found))
+        order = _position if served else _moment
+        return sorted(found, key=lambda index: order(items[index]))
+
+    def children(index: int) -> list[int]:
+        one = items[index]
+        return below(one.seq) if isinstance(one, Processor) else []
+
+    for depth, index in nested(below(0), children, deepest=_DEEPEST):
+        yield _entry(exchange, depth, items[index])
 
 
-def _next(
-    seq: int, depth: int, inside: dict[int, list[Processor]], owned: dict[int, list[Told]]
-) -> list[tuple[int, Processor | Told]]:
-    """What is in a processor, the last first."""
-    found: list[Processor | Told] = [*inside.pop(seq, ()), *owned.pop(seq, ())]
-    served = any(isinstance(one, Told) and one.served for one in found)
-    found.sort(key=_place if served else _moment, reverse=True)
-    return [(min(depth, _DEEPEST), one) for one in found]
-
-
-def _place(one: Processor | Told) -> tuple[int, int]:
+def _position(one: Processor | Told) -> tuple[int, int]:
     """By calls, where they have no time: a processor stands where the first of its calls would."""
     if isinstance(one, Processor):
         return one.first_call, one.seq
@@ -223,20 +221,31 @@ def _entry(exchange: Exchange, depth: int, one: Processor | Told) -> Entry:
 
 
 def bar(entry: Entry, whole: float, tone: str) -> Html:
-    """Its place in the whole, drawn. What lies outside of it is left out."""
+    """Draw the extent of a row in an exchange of ``whole`` milliseconds. A row outside it has none."""
     inside: Html | None = None
     if entry.start is not None and whole > 0 and entry.start <= whole + _SLACK:
-        start = max(0.0, min(entry.start / whole, 1.0))
-        length = max(0.004, min(entry.length / whole, 1.0 - start))
-        x, width = min(start, 0.996) * _WIDE, length * _WIDE
-        inside = tag("rect", x=f"{x:.1f}", y=0, width=f"{width:.1f}", height=10, rx=2, class_=tone)
+        extent = TimeRange(0.0, whole).extent(entry.start, entry.start + entry.length)
+        inside = span_bar(extent, tone, height=10, rx=2)
     return tag(
         "svg",
         inside,
-        viewBox=f"0 0 {_WIDE} 10",
+        viewBox=f"0 0 {SVG_WIDTH} 10",
         preserveAspectRatio="none",
         aria_hidden="true",
         class_="bar",
+    )
+
+
+def span_bar(extent: Extent, tone: str, *, height: int, y: int = 0, rx: int | None = None) -> Html:
+    """Return a rectangle in an SVG that is :data:`SVG_WIDTH` wide."""
+    return tag(
+        "rect",
+        x=f"{extent.offset * SVG_WIDTH:.1f}",
+        y=y,
+        width=f"{extent.length * SVG_WIDTH:.1f}",
+        height=height,
+        rx=rx,
+        class_=tone,
     )
 
 

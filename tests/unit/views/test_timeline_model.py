@@ -10,18 +10,18 @@ import pytest
 from reenact.format.event import Draft
 from reenact.store.reader import open_recording
 from reenact.views.calls import read_steps
-from reenact.views.timeline.calls import Bar, read_bars
+from reenact.views.timeline.model import Extent, Span, TimeRange, nested, read_spans
 from tests.unit.store.samples import NOW, draft, start_sink
 
 
-def _bars(path: Path, *drafts: Draft, diverged: tuple[int, ...] = ()) -> list[Bar]:
+def _bars(path: Path, *drafts: Draft, diverged: tuple[int, ...] = ()) -> list[Span]:
     sink = start_sink(path)
     for one in drafts:
         sink.append(one)
     sink.finalize()
     with open_recording(path) as source:
         steps = read_steps(source)
-        return read_bars((step for lane in steps.lanes.values() for step in lane), diverged)
+        return read_spans((step for lane in steps.lanes.values() for step in lane), diverged)
 
 
 def _fetched(url: str = "https://a.example/x", **more: Any) -> Draft:
@@ -93,3 +93,17 @@ def test_a_call_of_two_events_lasts_from_the_one_to_the_other(tmp_path: Path) ->
     )
     assert (bar.seq, bar.closed, bar.start, bar.end) == (2, 3, NOW + 100, NOW + 400)
     assert (bar.state, bar.diverged) == ("failed", True)
+
+
+def test_extent_is_clamped_to_the_range_and_stays_visible() -> None:
+    period = TimeRange(100.0, 200.0)
+    assert period.extent(150.0, 175.0) == Extent(0.5, 0.25)
+    assert period.extent(50.0, 150.0) == Extent(0.0, 1.0)
+    assert period.extent(175.0, 500.0) == Extent(0.75, 0.25)
+    assert period.extent(200.0, 200.0) == Extent(0.996, 0.004)
+
+
+def test_nested_items_follow_their_parent_and_a_cycle_is_cut() -> None:
+    below = {"a": ["b", "c"], "b": ["d"], "c": ["a"], "d": []}
+    found = [*nested(["a", "c"], below.__getitem__, deepest=1)]
+    assert found == [(0, "a"), (1, "b"), (1, "d"), (1, "c")]

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from reenact.views.timeline.axis import make_axis, told
-from reenact.views.timeline.calls import Bar
-from reenact.views.timeline.layout import Timeline, lay_out
+from reenact.views.timeline.layout import Timeline, lay_out, make_axis, tick_text
+from reenact.views.timeline.model import Span
 
 
-def _bar(start: int, end: int, lane: str = "0", **more: Any) -> Bar:
+def _bar(start: int, end: int, lane: str = "0", **more: Any) -> Span:
     seq = more.pop("seq", start + 1)
     made: dict[str, Any] = {"kind": "tool", "label": "t", "state": "done", "closed": seq}
-    return Bar(seq=seq, lane=lane, start=start, end=end, **{**made, **more})
+    return Span(seq=seq, lane=lane, start=start, end=end, **{**made, **more})
 
 
-def _laid(bars: list[Bar], width: int = 100, **more: Any) -> Timeline:
+def _laid(bars: list[Span], width: int = 100, **more: Any) -> Timeline:
     ends = {"start": min(b.start for b in bars), "end": max(b.end for b in bars)}
     return lay_out(bars, width, **{**ends, **more})
 
@@ -153,4 +152,4 @@ def test_ticks_are_in_order_and_do_not_touch(span: int, width: int) -> None:
     ],
 )
 def test_how_a_moment_is_told(at: int, step: int, text: str) -> None:
-    assert told(at, step) == text
+    assert tick_text(at, step) == text

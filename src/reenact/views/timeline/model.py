@@ -1,9 +1,13 @@
-"""Calls of a recording as timeline spans: lane, start, end, label and result."""
+"""Timeline model: calls as spans in lanes, extents within a time range, and nesting.
+
+The terminal (:mod:`reenact.views.timeline.layout`), the HTML page of a run and the pages of the server draw the
+same spans. Times are in milliseconds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -13,17 +17,19 @@ from reenact.engine.decision.recorded_calls import text_or_empty
 from reenact.format.event import Event
 from reenact.views.calls import MARKS, Step, took
 
-__all__ = ["Bar", "State", "read_bars"]
+__all__ = ["Extent", "Span", "State", "TimeRange", "nested", "read_spans", "span_of"]
 
 State = Literal["done", "failed", "cut", "open"]
 """``cut``: cancelled, or left before its end. ``open``: nothing ever completed it."""
 
+_Key = TypeVar("_Key", bound=Hashable)
+_NARROWEST: Final = 0.004
 _LABEL = 200
 _FAILED = 400
 """The first status of HTTP that says that something went wrong."""
 
 
-class Bar(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call. ``start`` and ``end`` are milliseconds, as the events tell time."""
 
     seq: int
@@ -65,24 +71,60 @@ class _Brief(msgspec.Struct, gc=False):
     type: Any = ""
 
 
+class Extent(msgspec.Struct, frozen=True):
+    """Position of a span in a time range, in fractions of the range."""
+
+    offset: float
+    length: float
+
+
+class TimeRange(msgspec.Struct, frozen=True):
+    """Period that a timeline shows."""
+
+    start: float
+    end: float
+
+    def extent(self, start: float, end: float) -> Extent:
+        """Return the position of a span, clamped to the range and wide enough to see."""
+        whole = max(self.end - self.start, 0.001)
+        offset = min(max((start - self.start) / whole, 0.0), 1.0)
+        length = max(_NARROWEST, min((end - start) / whole, 1.0 - offset))
+        return Extent(min(offset, 1.0 - _NARROWEST), length)
+
+
+def nested(
+    tops: Iterable[_Key], children: Callable[[_Key], Iterable[_Key]], *, deepest: int
+) -> Iterator[tuple[int, _Key]]:
+    """Yield each item once with its depth, parents before their children. Cycles are cut."""
+    waiting = [(0, one) for one in reversed([*tops])]
+    seen: set[_Key] = set()
+    while waiting:
+        depth, one = waiting.pop()
+        if one not in seen:
+            seen.add(one)
+            yield depth, one
+            waiting += [(min(depth + 1, deepest), below) for below in reversed([*children(one)])]
+
+
 _brief = msgspec.json.Decoder(_Brief)
 _request = msgspec.json.Decoder(_Request)
 _response = msgspec.json.Decoder(_Response)
 
 
-def read_bars(steps: Iterable[Step], diverged: Collection[int] = ()) -> list[Bar]:
-    """The calls among ``steps``, by when they began. ``diverged`` are numbers of events."""
-    bars = [_bar(step, diverged) for step in steps if step.kind not in MARKS]
-    return sorted(bars, key=lambda bar: (bar.start, bar.seq))
+def read_spans(steps: Iterable[Step], diverged: Collection[int] = ()) -> list[Span]:
+    """Return the calls among ``steps`` by start. ``diverged`` has the numbers of diverged events."""
+    spans = [span_of(step, diverged) for step in steps if step.kind not in MARKS]
+    return sorted(spans, key=lambda span: (span.start, span.seq))
 
 
-def _bar(step: Step, diverged: Collection[int]) -> Bar:
+def span_of(step: Step, diverged: Collection[int] = ()) -> Span:
+    """Return ``step`` as a span, and release its decoded data."""
     opening, closing = step.opening, step.closing
     asked = _look(opening)
     answered = asked if closing is opening else _look(closing)
     last = step.ended
     single = closing is opening
-    bar = Bar(
+    span = Span(
         seq=step.seq,
         closed=None if closing is None else closing.seq,
         lane=step.lane,
@@ -95,7 +137,7 @@ def _bar(step: Step, diverged: Collection[int]) -> Bar:
         diverged=step.seq in diverged or (closing is not None and closing.seq in diverged),
     )
     step.let_go()
-    return bar
+    return span
 
 
 def _says_how_long(event: Event, asked: _Brief) -> bool:
