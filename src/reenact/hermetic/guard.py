@@ -224,6 +224,7 @@ class Guard:
     def opened(self, session: Session) -> None:
         """Say what is in the process already and cannot be seen."""
         release_unneeded()
+        session.before_close(release_unneeded)
         self._worker_processes.opened(session)
         if session.mode == "replay" and not is_isolated():
             watch = SentByteCounters(session, lambda peer, count: self._sent(session, peer, count))

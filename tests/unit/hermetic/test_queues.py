@@ -1,5 +1,6 @@
 """Who acts for a replayed session, and who does not."""
 
+import asyncio
 import contextvars
 import gc
 import queue
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 import reenact
@@ -152,3 +154,14 @@ def test_patches_do_not_outlive_a_replay_whose_result_the_main_thread_received(
     results.get()
     replaying(lambda: None)
     assert (queue.Queue.get, threading.Thread.start) == before
+
+
+def test_nothing_is_patched_after_a_replay_with_worker_threads_of_anyio(
+    replaying: Callable[..., None],
+) -> None:
+    async def main() -> None:
+        await anyio.to_thread.run_sync(lambda: None)
+
+    before = queue.Queue.get
+    replaying(lambda: asyncio.run(main()))
+    assert queue.Queue.get is before
