@@ -20,9 +20,8 @@ from reenact.engine.call import Call, Serve
 from reenact.engine.decision.machine import Machine
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.divergence.diagnosis import Diagnosis
-from reenact.policy.access import Access
-from reenact.policy.capabilities import KNOWN
-from reenact.policy.rules import Pinned
+from reenact.policy.access import KNOWN, Access
+from reenact.policy.model import Pinned
 from reenact.store.source import LogSource
 
 TITLE = "deciding about a call"

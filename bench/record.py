@@ -18,8 +18,8 @@ from bench.traffic import chat, chat_requests
 from reenact import Draft, Redactor, Sink, digest
 from reenact._system import start_clock
 from reenact.format.canonical import exact
-from reenact.policy.gate import Engine
-from reenact.policy.redaction import Profile
+from reenact.policy.redaction.gate import Engine
+from reenact.policy.redaction.redactor import Profile
 from reenact.store.directory.layout import EVENTS
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.log.writer import Durability

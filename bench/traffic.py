@@ -15,7 +15,7 @@ from pydoc_data.topics import topics
 from typing import Any
 
 from reenact.format.canonical import digest
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 
 __all__ = ["Turn", "chat", "chat_requests", "paragraphs", "vector"]
 

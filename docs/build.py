@@ -27,9 +27,9 @@ from reenact.format.payloads import PAYLOADS
 from reenact.hermetic.network_libraries import BUILT_ON, NETWORK_LIBRARIES
 from reenact.lenses.places import PROVIDERS
 from reenact.lenses.table import LENSES
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
+from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.schema import FILES, schemas
-from reenact.policy.shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "tests" / "frameworks" / "results"

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
         ToolCall,
         ToolResult,
     )
-    from reenact.policy.redaction import Redactor
-    from reenact.policy.rules import Ignore, Policy
+    from reenact.policy.model import Ignore, Policy
+    from reenact.policy.redaction.redactor import Redactor
     from reenact.scope import session
     from reenact.store.reader import open_recording
     from reenact.store.recording import Recording, start_recording
@@ -116,8 +116,8 @@ _HOME = {
         "ToolCall",
         "ToolResult",
     ),
-    "reenact.policy.redaction": ("Redactor",),
-    "reenact.policy.rules": ("Ignore", "Policy"),
+    "reenact.policy.redaction.redactor": ("Redactor",),
+    "reenact.policy.model": ("Ignore", "Policy"),
     "reenact.store.reader": ("open_recording",),
     "reenact.store.recording": ("Recording", "start_recording"),
     "reenact.store.sink": ("Sink",),

@@ -13,8 +13,8 @@ from reenact.engine.scheduling.scheduler import STALL_SECONDS
 from reenact.engine.session.child_processes import install_patches_permanently
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import PaceMode, Unused, resolve_settings
-from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import Ignore, Policy
+from reenact.policy.model import Ignore, Policy
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["keep_installed", "session"]

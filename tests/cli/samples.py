@@ -17,7 +17,7 @@ from reenact.format.payloads import (
     ToolCall,
     ToolResult,
 )
-from reenact.policy.redaction import Profile
+from reenact.policy.redaction.redactor import Profile
 from reenact.store.recording import Recording, start_recording
 from tests.unit.store.samples import NOW, draft, start_sink
 

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reenact.policy.capabilities import KNOWN
+from reenact.policy.access import KNOWN
 from reenact.policy.schema import FILES, schemas
 from tests.cli.conftest import Run
 from tests.meta.markdown import blocks

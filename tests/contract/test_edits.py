@@ -11,7 +11,7 @@ import pytest
 
 from reenact import Policy
 from reenact.engine.divergence.model import Divergence
-from reenact.policy.rules import Ignore, NetRules
+from reenact.policy.model import Ignore, NetRules
 from tests.contract.clients.cases import every, some_with
 from tests.contract.clients.every import able, named
 from tests.contract.clients.face import Client, Pairs

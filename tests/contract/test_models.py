@@ -15,7 +15,7 @@ from reenact import Policy, Session
 from reenact.boundaries.table import PATCHES
 from reenact.engine.session.settings import resolve_settings
 from reenact.format.event import Event
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 from tests.contract.clients.cases import every
 from tests.contract.clients.face import Client
 from tests.contract.server import Exchange, Handler

@@ -37,7 +37,7 @@ from reenact.format.payloads import (
     ToolCall,
     ToolResult,
 )
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import pack
 from reenact.store.reader import open_recording

@@ -31,7 +31,7 @@ from reenact.agents import (
 )
 from reenact.errors import CapabilityDenied, DivergenceError, UsageError, ValueRefused
 from reenact.format.payloads import StateMutation
-from reenact.policy.rules import CapabilityRule, Policy
+from reenact.policy.model import CapabilityRule, Policy
 from reenact.testing import memory_session
 from reenact.tools.llm import llm
 from reenact.tools.tool import tool

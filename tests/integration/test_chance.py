@@ -31,7 +31,7 @@ from reenact import rng
 from reenact.errors import DivergenceError, PolicyRefused
 from reenact.format.draws import load_run
 from reenact.format.event import Event
-from reenact.policy.rules import BoundaryRule, Policy
+from reenact.policy.model import BoundaryRule, Policy
 
 
 class Own(random.Random):

@@ -12,7 +12,7 @@ import pytest
 from reenact import Draft, Redactor, open_recording, verify
 from reenact._system import start_clock
 from reenact.errors import RecordingDamaged
-from reenact.policy.redaction import PLACEHOLDER
+from reenact.policy.redaction.redactor import PLACEHOLDER
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import make_seed
 from reenact.store.recover import recover

@@ -14,7 +14,7 @@ import pytest
 import reenact
 from reenact import DivergenceError, Policy, UsageError
 from reenact.hermetic.driver_statements import DRIVERS, loaded_drivers
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 from tests.integration.hermetic import empty_recording
 from tests.integration.processes import PATIENCE, environment
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.policy.pins import pinned_index
+from reenact.policy.index import pinned_index
 from tests.integration.running import Ran, Theatre, reenact_command
 
 pytestmark = pytest.mark.slow

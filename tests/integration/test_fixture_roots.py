@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact import PathRefused, PolicyInvalid, PolicyRefused, RrError, rr
-from reenact.policy.pins import pinned_index
+from reenact.policy.index import pinned_index
 from tests.unit.policy.sets import POLICY, SANITIZER, put, put_set
 from tests.unit.policy.test_places import REFUSED
 

@@ -25,7 +25,7 @@ from reenact import DivergenceError, Policy, Session
 from reenact.boundaries.table import PATCHES
 from reenact.engine.session.settings import resolve_settings
 from reenact.hermetic import guard
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 from reenact.testing import memory_session
 from tests.integration.hermetic import Target, empty_recording
 

@@ -22,7 +22,7 @@ import urllib3
 import reenact
 from reenact.boundaries.coding import MOST
 from reenact.engine.divergence.model import Divergence
-from reenact.policy.redaction import PLACEHOLDER
+from reenact.policy.redaction.redactor import PLACEHOLDER
 from tests.integration.sessions import Studio
 
 _CHANCE = random.Random("secrets in bombs")

@@ -14,7 +14,7 @@ import pytest
 import reenact
 from reenact import Policy, Redactor
 from reenact.engine.divergence.model import Divergence
-from reenact.policy.redaction import Profile
+from reenact.policy.redaction.redactor import Profile
 from tests.integration.sessions import Studio
 
 PROFILES: tuple[Profile, ...] = ("none", "default", "strict")

@@ -13,8 +13,8 @@ from reenact import boundary
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import resolve_settings
 from reenact.errors import PolicyRefused
-from reenact.policy.capabilities import KNOWN
-from reenact.policy.rules import CapabilityRule, Policy
+from reenact.policy.access import KNOWN
+from reenact.policy.model import CapabilityRule, Policy
 from reenact.store.reader import open_recording
 
 KNOWN.register("weather.ask")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.policy.rules import Budgets, Mode, Policy
+from reenact.policy.model import Budgets, Mode, Policy
 from tests.integration.running import Theatre
 from tests.unit.policy.sets import POLICY, put_set
 

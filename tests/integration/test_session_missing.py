@@ -12,7 +12,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Policy
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 from tests.integration.sessions import Studio, outcome
 
 

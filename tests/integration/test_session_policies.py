@@ -20,8 +20,8 @@ from reenact import (
     PolicyRefused,
 )
 from reenact.engine.call import Call
-from reenact.policy.capabilities import KNOWN
-from reenact.policy.rules import BoundaryRule, Budgets, CapabilityRule, NetRules
+from reenact.policy.access import KNOWN
+from reenact.policy.model import BoundaryRule, Budgets, CapabilityRule, NetRules
 from tests.integration.sessions import Studio, outcome
 from tests.unit.policy.sets import POLICY, SANITIZER, put_set
 

@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError
-from reenact.policy.redaction import PLACEHOLDER
+from reenact.policy.redaction.redactor import PLACEHOLDER
 from tests.integration.sessions import Studio
 
 _CHANCE = random.Random("secrets of the sessions")

@@ -15,7 +15,7 @@ import pytest
 import reenact
 from reenact import BudgetExceeded, Policy, PolicyRefused, UsageError
 from reenact.format.manifest import Manifest
-from reenact.policy.rules import BoundaryRule, Budgets
+from reenact.policy.model import BoundaryRule, Budgets
 from reenact.store.verify import verify
 from tests.integration.sessions import Studio
 

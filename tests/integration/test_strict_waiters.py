@@ -16,7 +16,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Policy
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 
 FOR_EVER = 600.0
 """A patience that no test waits for."""

@@ -12,7 +12,7 @@ from reenact.cli.main import main
 from reenact.errors import DivergenceError
 from reenact.interop.formats import format_named
 from reenact.interop.importer import jobs, move
-from reenact.policy.rules import DEFAULT, Ignore, Pinned
+from reenact.policy.model import DEFAULT, Ignore, Pinned
 from tests.interop.serving import CLIENTS, REQUESTS, Asker, serving
 
 SETTINGS: dict[str, dict[str, bool]] = {

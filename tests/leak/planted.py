@@ -274,7 +274,7 @@ SHAPES: dict[str, _Make] = {
     "shape.yandex-key": _of("AQVN{a36}"),
     "shape.secret-token": _of("secret-token:{a32}"),
 }
-"""How to make a token of each shape that :mod:`reenact.policy.shapes` declares."""
+"""How to make a token of each shape that :mod:`reenact.policy.redaction.tokens` declares."""
 
 NAMES = """
 password passwd pwd passphrase user_password new-password password_confirmation secret client_secret

@@ -16,7 +16,7 @@ from reenact.agents import (
     ToolRequest,
     run_agent,
 )
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.tools.llm import llm
 from reenact.tools.tool import tool
 from tests.leak.planted import SHAPES, Plant, plant_shape

@@ -17,7 +17,7 @@ import pytest
 import reenact
 from reenact.errors import DivergenceError
 from reenact.format.canonical import canonical, digest_bytes
-from reenact.policy.redaction import Profile
+from reenact.policy.redaction.redactor import Profile
 
 SIZE = 24
 

@@ -14,8 +14,8 @@ import pytest
 import reenact
 from reenact import DivergenceError, PolicyRefused, Redactor, ReenactError, Session, verify
 from reenact.errors import ValueRefused
-from reenact.policy.redaction import Profile
-from reenact.policy.rules import BoundaryRule, Policy
+from reenact.policy.model import BoundaryRule, Policy
+from reenact.policy.redaction.redactor import Profile
 from tests.leak.places import BY_NAME, FREE
 from tests.leak.planted import NAMES, SHAPES, Plant, known_value, plant_name, plant_shape
 from tests.leak.test_leaks import Planted, _decoded, _leaks

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reenact import DivergenceError
-from reenact.policy.redaction import Profile
-from reenact.policy.rules import Files, Policy
+from reenact.policy.model import Files, Policy
+from reenact.policy.redaction.redactor import Profile
 from tests.leak.planted import SHAPES, Plant, plant_name, plant_shape
 from tests.leak.test_http_leaks import Room
 from tests.leak.test_leaks import Planted

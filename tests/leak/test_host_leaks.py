@@ -13,7 +13,7 @@ import reenact
 from reenact import DivergenceError
 from reenact.engine.session.settings import resolve_settings
 from reenact.format.draws import load_aside
-from reenact.policy.rules import Files, Policy
+from reenact.policy.model import Files, Policy
 from reenact.runs.arguments import other_arguments
 from tests.leak.planted import SHAPES, Plant, plant_shape
 

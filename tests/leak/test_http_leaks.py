@@ -21,7 +21,7 @@ import websockets
 
 import reenact
 from reenact import DivergenceError, Redactor, Session
-from reenact.policy.redaction import Profile
+from reenact.policy.redaction.redactor import Profile
 from tests.integration.chatting import Chat
 from tests.leak.exchanges import CLIENTS, Answer, Exchange, Server, exchanges
 from tests.leak.planted import Plant, known_value, plant_shape

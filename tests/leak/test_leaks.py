@@ -19,8 +19,8 @@ import pytest
 from reenact import Draft, Redactor, ReenactError, ValueRefused, open_recording, verify
 from reenact._system import start_clock
 from reenact.format.canonical import digest
-from reenact.policy.redaction import PLACEHOLDER, Profile
-from reenact.policy.shapes import SHAPES as DECLARED_SHAPES
+from reenact.policy.redaction.redactor import PLACEHOLDER, Profile
+from reenact.policy.redaction.tokens import SHAPES as DECLARED_SHAPES
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import pack
 from reenact.store.recording import make_seed

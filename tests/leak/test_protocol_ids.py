@@ -13,7 +13,7 @@ import pytest
 
 from reenact import Draft, Redactor, open_recording, verify
 from reenact._system import start_clock
-from reenact.policy.redaction import Profile
+from reenact.policy.redaction.redactor import Profile
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import make_seed
 from reenact.store.sink import Options

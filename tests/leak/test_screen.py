@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reenact import start_recording
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.seal import key_path, make_key
 from tests.integration.processes import PATIENCE, environment
 from tests.leak.places import BY_NAME, FREE

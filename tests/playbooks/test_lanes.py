@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.policy.rules import Policy
+from reenact.policy.model import Policy
 from reenact.testing import Playbook, recording
 
 TRANSCRIPT = Policy(id="p", match="transcript")

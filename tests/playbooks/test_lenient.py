@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.policy.rules import BoundaryRule, Policy
+from reenact.policy.model import BoundaryRule, Policy
 from reenact.testing import MemorySource, Playbook, Scripted, memory_session, recording
 
 FOUR = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.policy.rules import BoundaryRule, Mode, Policy
+from reenact.policy.model import BoundaryRule, Mode, Policy
 from reenact.testing import Playbook
 
 RECORDED = """

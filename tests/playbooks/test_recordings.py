@@ -11,7 +11,7 @@ import pytest
 from reenact import RunStart, ToolCall, ToolResult, open_recording, start_recording
 from reenact.format.event import Draft
 from reenact.policy.matching import Rules
-from reenact.policy.rules import Ignore, Mode, Policy
+from reenact.policy.model import Ignore, Mode, Policy
 from reenact.store.memory import MemorySource
 from reenact.testing import Playbook, memory_source, recording
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.policy.rules import (
+from reenact.policy.model import (
     BoundaryRule,
     Budgets,
     CapabilityRule,

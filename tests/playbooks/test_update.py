@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.engine.update.changes import UpdateOutcome
-from reenact.policy.rules import Policy
+from reenact.policy.model import Policy
 from reenact.testing import Playbook
 
 RECORDED = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.policy.segments import unsafe
+from reenact.policy.paths import unsafe
 from reenact.pytest_plugin.naming import default_name
 
 

@@ -17,7 +17,7 @@ from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.format import lane as lane_names
 from reenact.format.event import Event
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.memory import MemorySource, memory_source
 from reenact.views.calls import Step, read_steps
 from reenact.views.compare.runs import Change, Comparison

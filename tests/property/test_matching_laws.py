@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reenact.format.canonical import canonical
 from reenact.format.paths import Path, join
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.policy.volatile import KINDS
 from tests.property.values import NAMES, VALUES
 

@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 
 from reenact.errors import PathRefused
 from reenact.format.paths import join, parse
-from reenact.policy.lines import lines_of
-from reenact.policy.places import cassette_path
+from reenact.policy.files import lines_of, problems, read
+from reenact.policy.paths import cassette_path, unsafe
 from reenact.policy.schema import FILES, schemas
-from reenact.policy.segments import unsafe
-from reenact.policy.shape import problems, read
 
 SCHEMAS = {name.partition(".")[0]: json.loads(text) for name, text in schemas().items()}
 VALIDATORS = {name: jsonschema.Draft202012Validator(one) for name, one in SCHEMAS.items()}

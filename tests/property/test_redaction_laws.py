@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.policy.behind import Finding
-from reenact.policy.gate import Engine, Gate
-from reenact.policy.known import Known
-from reenact.policy.names import CASELESS, Names
-from reenact.policy.redaction import Redactor, blind
-from reenact.policy.searched import Searched
-from reenact.policy.shapes import SHAPES
-from reenact.policy.texts import Texts
-from reenact.policy.walk import Walk
+from reenact.policy.redaction.gate import Engine, Gate
+from reenact.policy.redaction.grammar import Finding
+from reenact.policy.redaction.known_values import Known
+from reenact.policy.redaction.names import CASELESS, Names
+from reenact.policy.redaction.prescan import Searched
+from reenact.policy.redaction.redactor import Redactor, blind
+from reenact.policy.redaction.text import Texts
+from reenact.policy.redaction.tokens import SHAPES
+from reenact.policy.redaction.walk import Walk
 
 ENGINES: tuple[Engine, ...] = ("hyperscan", "python")
 ENVIRON = {"CORP_API_KEY": 'q"uo\\te é/x 42', "OTHER_TOKEN": "plainvalue77", "LANG": "en_US.UTF-8"}

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.redactor import Profile, Redactor, Screen
 from tests.property.test_redaction_laws import BLANKS, NAMES, PLANTED, SHAPED, WITNESS
 
 KNOWN = "correct horse " + WITNESS + " staple"

@@ -14,7 +14,7 @@ from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 from reenact.store.directory.layout import free_sibling, new_place, runs_folder
 from reenact.store.files import unwritable
 from reenact.store.warning import Warn

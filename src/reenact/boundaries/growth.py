@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from reenact.boundaries.coding import MOST
 from reenact.format.event import Data
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.redactor import Screen
 
 __all__ = ["GrowingBody", "as_text"]
 

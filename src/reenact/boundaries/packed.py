@@ -12,7 +12,7 @@ from reenact.boundaries.coding import MOST, Headers, coding_of, encode, look
 from reenact.boundaries.growth import as_text
 from reenact.engine.session.session import Session
 from reenact.format.event import Data
-from reenact.policy.placeholder import is_mark
+from reenact.policy.redaction.placeholder import is_mark
 
 __all__ = ["HIDDEN", "hide", "kept_body", "served_body"]
 

@@ -18,8 +18,8 @@ from reenact.engine.call import Call
 from reenact.engine.codecs import dump_exception, load_exception
 from reenact.engine.session.session import Session
 from reenact.format.event import Data
-from reenact.policy.placeholder import PLACEHOLDER
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.placeholder import PLACEHOLDER
+from reenact.policy.redaction.redactor import Screen
 
 __all__ = [
     "Errors",

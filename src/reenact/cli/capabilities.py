@@ -6,7 +6,7 @@ import argparse
 
 from reenact._version import __version__
 from reenact.cli.render import json_line, rows
-from reenact.policy.capabilities import KNOWN, PROTOCOL_VERSION
+from reenact.policy.access import KNOWN, PROTOCOL_VERSION
 
 __all__ = ["capabilities"]
 

@@ -15,7 +15,7 @@ from reenact.cli.inventory import Cassette, files_of, find_tapes, look_at
 from reenact.cli.render import count, escape_controls, json_line, rows, size
 from reenact.cli.staleness import Project
 from reenact.errors import UsageError
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 
 __all__ = ["ls", "prune", "stale", "unused"]
 

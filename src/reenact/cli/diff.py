@@ -17,7 +17,7 @@ from reenact.cli.places import recording_at
 from reenact.cli.render import count, escape_controls, json_line, size
 from reenact.policy.index import load_policy
 from reenact.policy.matching import Rules
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
 from reenact.views.compare.json_report import KINDS, VERSION, as_json, counts

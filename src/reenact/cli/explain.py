@@ -17,7 +17,7 @@ from reenact.cli.parsing import columns
 from reenact.cli.places import recording_at
 from reenact.cli.render import count, json_line
 from reenact.errors import RecordingError, UsageError
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 from reenact.runs.kept import kept_about, last_kept
 from reenact.runs.options import LAST
 from reenact.store.reader import open_recording

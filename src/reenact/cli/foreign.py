@@ -17,7 +17,7 @@ from reenact.interop.exporter import give
 from reenact.interop.formats import Format, format_named, guess
 from reenact.interop.importer import Moved, jobs, move, policy_of
 from reenact.interop.model import KINDS, Loss, Made
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 from reenact.store.files import replace_file
 from reenact.store.reader import open_recording
 

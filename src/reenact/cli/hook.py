@@ -20,8 +20,8 @@ from reenact.cli.staleness import Project
 from reenact.errors import PolicyRefused, RecordingError
 from reenact.format.event import Event
 from reenact.format.manifest import Manifest
-from reenact.policy.places import find_root
-from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.paths import find_root
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.tape.reader import open_tape
 
 __all__ = ["check"]

@@ -12,7 +12,7 @@ import msgspec
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.errors import RecordingError, RecordingOutdated, RecordingTooNew, RecordingUnfinished
 from reenact.format.manifest import Manifest
-from reenact.policy.places import FOLDER
+from reenact.policy.paths import FOLDER
 from reenact.runs.leftovers import counted
 from reenact.store.tape.reader import open_tape, part_path, tape_blobs
 

@@ -13,7 +13,7 @@ from reenact.cli.places import recording_at
 from reenact.cli.render import count, escape_controls, json_line, rows
 from reenact.errors import RecordingDamaged, UsageError
 from reenact.format.manifest import Manifest
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.layout import MANIFEST
 from reenact.store.recover import Recovery
 from reenact.store.recover import recover as close_unfinished

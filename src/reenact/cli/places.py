@@ -34,7 +34,7 @@ def recording_at(text: str) -> Path:
 
 
 def _last() -> Path:
-    from reenact.policy.places import find_root
+    from reenact.policy.paths import find_root
     from reenact.runs.options import last_run
 
     return last_run(find_root(Path.cwd(), os.environ))

@@ -17,14 +17,22 @@ from msgspec import structs
 from reenact.cli.render import count, escape_controls, json_line, rows
 from reenact.cli.running import report
 from reenact.errors import UsageError
+from reenact.policy.explain import Value, describe
 from reenact.policy.files import Finding
-from reenact.policy.index import INDEX, check_all, load_index, load_policy, named_worlds
-from reenact.policy.inforce import Value, describe
-from reenact.policy.pins import Pin, pinned_index, starter
-from reenact.policy.places import FOLDER, find_root, world
-from reenact.policy.rules import DEFAULT, Pinned
-from reenact.policy.x07 import Import, import_arch
-from reenact.policy.x07_files import load_arch
+from reenact.policy.index import (
+    INDEX,
+    Pin,
+    check_all,
+    load_index,
+    load_policy,
+    named_worlds,
+    pinned_index,
+    starter,
+)
+from reenact.policy.model import DEFAULT, Pinned
+from reenact.policy.paths import FOLDER, find_root, world
+from reenact.policy.x07.files import load_arch
+from reenact.policy.x07.importer import Import, import_arch
 from reenact.store.files import replace_file
 
 __all__ = ["check", "import_x07", "init", "pin", "show"]

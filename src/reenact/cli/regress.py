@@ -16,7 +16,7 @@ from reenact.cli.render import count, json_line
 from reenact.cli.stopping import as_interrupt
 from reenact.errors import UsageError
 from reenact.policy.index import load_policy
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 from reenact.runs.afar.place import Place, Remote
 from reenact.runs.afar.pulling import Means
 from reenact.runs.regression.account import Account, as_json

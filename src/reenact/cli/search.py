@@ -12,7 +12,7 @@ from reenact.cli.parsing import columns
 from reenact.cli.render import count, escape_controls, json_line
 from reenact.cli.search_text import Printer, as_json, command_for, page_for
 from reenact.errors import UsageError
-from reenact.policy.places import FOLDER, find_root
+from reenact.policy.paths import FOLDER, find_root
 from reenact.search.answering import Question
 from reenact.search.asking import read_terms
 from reenact.search.moments import read_moment

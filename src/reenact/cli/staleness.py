@@ -9,8 +9,8 @@ from typing import Final, Literal
 from reenact.cli.inventory import Cassette, leftovers
 from reenact.errors import ReenactError
 from reenact.format.manifest import FORMAT, Flag, Manifest
-from reenact.policy.places import has_policies
-from reenact.policy.rules import DEFAULT, Pinned
+from reenact.policy.model import DEFAULT, Pinned
+from reenact.policy.paths import has_policies
 
 __all__ = ["Project"]
 

@@ -29,8 +29,8 @@ from reenact.format.content import settled
 from reenact.format.event import Data
 from reenact.format.paths import lookup, parse
 from reenact.policy.matching import Comparer
-from reenact.policy.screen import Screen
-from reenact.policy.streams import payload
+from reenact.policy.redaction.redactor import Screen
+from reenact.policy.redaction.streams import payload
 
 __all__ = [
     "PLAIN_CODEC",

@@ -28,10 +28,10 @@ from reenact.exchange.redaction import ExchangeRedactor
 from reenact.exchange.replay_runner import Credentials, ReplayRunner
 from reenact.exchange.steps import Handler
 from reenact.hermetic.driver_statements import Treatment
-from reenact.policy.known import SHORTEST_DECLARED
-from reenact.policy.places import FOLDER, find_root
-from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import Policy
+from reenact.policy.model import Policy
+from reenact.policy.paths import FOLDER, find_root
+from reenact.policy.redaction.known_values import SHORTEST_DECLARED
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.recording import default_profile
 from reenact.store.warning import Warn, print_warning
 

@@ -37,7 +37,7 @@ from reenact.exchange.model import Exchange, Header, Kind, Payload, ReplayOf, Tr
 from reenact.exchange.payload import clipped_body
 from reenact.exchange.redaction import ExchangeRedactor
 from reenact.exchange.revision import Definition
-from reenact.policy.rules import Policy
+from reenact.policy.model import Policy
 from reenact.scope import session
 from reenact.store.buffered_sink import BufferedSink, Contents
 from reenact.store.files import size_of

@@ -20,8 +20,7 @@ from reenact.hermetic.endpoints import text
 from reenact.hermetic.network_libraries import NetworkLibrary
 from reenact.hermetic.process_starts import ProcessStart
 from reenact.hermetic.queue_handoffs import HandOff, current_handoff
-from reenact.policy.access import Access
-from reenact.policy.capabilities import KNOWN
+from reenact.policy.access import KNOWN, Access
 from reenact.policy.drivers import driver_named
 
 __all__ = [

@@ -33,11 +33,11 @@ from reenact.format.event import Draft
 from reenact.format.manifest import Manifest, PolicyRef
 from reenact.interop.formats import FORMATS, Format, format_named, guess, read_content
 from reenact.interop.model import Exchange, Found, Item, Loss, Losses, check_size, is_another
-from reenact.policy.capabilities import KNOWN
+from reenact.policy.access import KNOWN
 from reenact.policy.index import load_policy
-from reenact.policy.places import has_policies
-from reenact.policy.redaction import Mark, Profile
-from reenact.policy.rules import DEFAULT, NetRules, Pinned
+from reenact.policy.model import DEFAULT, NetRules, Pinned
+from reenact.policy.paths import has_policies
+from reenact.policy.redaction.redactor import Mark, Profile
 from reenact.rr.cassette import check_key_is_left, entry_data
 from reenact.rr.entries import EVENT, Entry
 from reenact.store.files import read_regular

@@ -12,13 +12,8 @@ from msgspec import Meta
 from reenact.errors import PathRefused, ValueRefused
 from reenact.format.building import build
 from reenact.format.canonical import decode
-from reenact.policy.files import Finding, content_of
-from reenact.policy.lines import lines_of
-from reenact.policy.nearest import did_you_mean
-from reenact.policy.places import fixture_folder
-from reenact.policy.segments import unsafe
-from reenact.policy.shape import problems, read
-from reenact.policy.terms import (
+from reenact.policy.files import Finding, content_of, lines_of, problems, read
+from reenact.policy.model import (
     CasePath,
     CassetteName,
     Entry,
@@ -28,7 +23,9 @@ from reenact.policy.terms import (
     TestId,
     World,
 )
-from reenact.policy.x07_cases import X07_TESTS, X07_WORLDS, entry_modules, from_x07, is_x07_manifest
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.paths import fixture_folder, unsafe
+from reenact.policy.x07.cases import X07_TESTS, X07_WORLDS, entry_modules, from_x07, is_x07_manifest
 
 __all__ = ["TESTS", "TESTS_SCHEMA", "Case", "Cases", "is_ours", "read_cases"]
 
@@ -112,7 +109,7 @@ def read_cases(
 ) -> tuple[list[tuple[Case, int]], list[Finding]]:
     """The tests in the file at ``path`` with the lines they stand on, and everything wrong with it.
 
-    A manifest of X07 is read as well: see :mod:`reenact.policy.x07_cases`.
+    A manifest of X07 is read as well: see :mod:`reenact.policy.x07.cases`.
     ``file`` is what it is called in findings, where its line is added; ``worlds`` are those that
     are known. There are tests when there is no finding. Raises nothing.
     """

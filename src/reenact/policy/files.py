@@ -1,20 +1,38 @@
-"""Reading one policy file: whole or not at all, and everything that is wrong with it at once."""
+"""Reader of policy files that reports every mistake with its path, its line and the nearest valid name.
+
+msgspec stops at the first mistake and does not report the key of a map. The checks here follow the
+same type definitions, so the two cannot drift apart. msgspec still builds the value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
+from msgspec import inspect as types
 
 from reenact.errors import PolicyInvalid, ValueRefused
 from reenact.format.canonical import decode, digest
-from reenact.policy.places import FOLDER
-from reenact.policy.segments import unsafe
-from reenact.policy.shape import problems, read
+from reenact.format.paths import Path as JsonPath
+from reenact.format.paths import join
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.paths import FOLDER, unsafe
+from reenact.policy.patterns import late
 
-__all__ = ["Finding", "Loaded", "content_of", "load_file", "raise_first"]
+__all__ = [
+    "Finding",
+    "Loaded",
+    "Problem",
+    "content_of",
+    "lines_of",
+    "load_file",
+    "problems",
+    "raise_first",
+    "read",
+]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -133,3 +151,201 @@ def _names(raw: dict[str, Any], before: str) -> Iterator[str]:
         yield f"{before}{name}"
         if isinstance(item, dict):
             yield from _names(item, f"{before}{name}.")
+
+
+_LONGEST_SHOWN = 40
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One mistake. ``path`` is where it sits in the file, ``$`` being the whole."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+
+def read(raw: Any, kind: type[S]) -> S:
+    """The value of a file in which :func:`problems` finds nothing."""
+    return msgspec.convert(raw, kind)
+
+
+def problems(raw: Any, kind: type[msgspec.Struct]) -> list[Problem]:
+    """Every mistake in ``raw`` against the fields of ``kind``, in the order of the file."""
+    return list(_look(raw, types.type_info(kind), ()))
+
+
+def _look(value: Any, kind: types.Type, path: JsonPath, words: str = "") -> Iterator[Problem]:
+    if isinstance(kind, types.Metadata):
+        words = (kind.extra or {}).get("expected", words)
+        kind = kind.type
+    yield from _LOOKS[type(kind)](value, kind, path, words)
+
+
+def _expected(what: str, value: Any, path: JsonPath) -> Problem:
+    """Says what kind of value is there, not which: somebody may have pasted a secret."""
+    return Problem(join(path), f"expected {what}, found {_called(value)}")
+
+
+def _called(value: Any) -> str:
+    if isinstance(value, str) and not value:
+        return "an empty text"
+    return _CALLED.get(type(value), "something else")
+
+
+_CALLED: dict[type, str] = {
+    bool: "true or false",
+    dict: "an object",
+    float: "a number",
+    int: "a number",
+    list: "a list",
+    str: "another text",
+    type(None): "null",
+}
+
+
+def _struct(value: Any, kind: types.StructType, path: JsonPath, _: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield _expected("an object", value, path)
+        return
+    known = {field.encode_name: field for field in kind.fields}
+    for name, item in value.items():
+        field = known.get(name)
+        if field is None:
+            hint = did_you_mean(name, known.keys() - value.keys())
+            yield Problem(join((*path, name)), "there is no such field", hint)
+        else:
+            yield from _look(item, field.type, (*path, name))
+    for name, field in known.items():
+        if field.required and name not in value:
+            yield Problem(join(path), f"the field {name} is missing", f"add {name}")
+
+
+def _map(value: Any, kind: types.DictType, path: JsonPath, _: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield _expected("an object", value, path)
+        return
+    for name, item in value.items():
+        yield from _look(name, kind.key_type, (*path, name))
+        yield from _look(item, kind.value_type, (*path, name))
+
+
+def _list(value: Any, kind: types.VarTupleType, path: JsonPath, _: str) -> Iterator[Problem]:
+    if not isinstance(value, list):
+        yield _expected("a list", value, path)
+        return
+    for index, item in enumerate(value):
+        yield from _look(item, kind.item_type, (*path, index))
+
+
+def _choice(value: Any, kind: types.LiteralType, path: JsonPath, _: str) -> Iterator[Problem]:
+    options = [str(one) for one in kind.values]
+    if not isinstance(value, str):
+        yield _expected(f"one of {', '.join(options)}", value, path)
+    elif value not in options:
+        shown = repr(value[:_LONGEST_SHOWN])
+        yield Problem(join(path), f"{shown} is not a choice here", did_you_mean(value, options))
+
+
+def _union(value: Any, kind: types.UnionType, path: JsonPath, words: str) -> Iterator[Problem]:
+    """Only ``something | None`` is in use."""
+    (inner,) = (one for one in kind.types if not isinstance(one, types.NoneType))
+    if value is not None:
+        yield from _look(value, inner, path, words)
+
+
+def _text(value: Any, kind: types.StrType, path: JsonPath, words: str) -> Iterator[Problem]:
+    if (
+        not isinstance(value, str)
+        or len(value) < (kind.min_length or 0)
+        or (kind.max_length is not None and len(value) > kind.max_length)
+        or (kind.pattern is not None and re.search(kind.pattern, value) is None)
+    ):
+        yield _expected(words or "a text", value, path)
+
+
+def _number(value: Any, kind: types.IntType, path: JsonPath, words: str) -> Iterator[Problem]:
+    if (
+        type(value) is not int
+        or (kind.ge is not None and value < kind.ge)
+        or (kind.le is not None and value > kind.le)
+    ):
+        yield _expected(words or "a whole number", value, path)
+
+
+def _flag(value: Any, _: types.BoolType, path: JsonPath, words: str) -> Iterator[Problem]:
+    if not isinstance(value, bool):
+        yield _expected("true or false", value, path)
+
+
+_LOOKS: dict[type[types.Type], Callable[[Any, Any, JsonPath, str], Iterator[Problem]]] = {
+    types.BoolType: _flag,
+    types.DictType: _map,
+    types.IntType: _number,
+    types.LiteralType: _choice,
+    types.StrType: _text,
+    types.StructType: _struct,
+    types.UnionType: _union,
+    types.VarTupleType: _list,
+}
+
+
+_TOKEN = late(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """The line of every value, by its path (``$.tests[0].id``); of a field, that of its name.
+
+    ``text`` is JSON. Where a name stands twice, the last line counts.
+    """
+    found = {"$": 1}
+    open_: list[_Container] = []
+    line = 1
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token == "\n":
+            line += 1
+            continue
+        inside = open_[-1] if open_ else None
+        if inside is not None and token not in ",:]}" and inside.begins(token):
+            found[join(inside.path)] = line
+        if token in "[{":
+            open_.append(_Container(() if inside is None else inside.path, token))
+        elif token in "]}" and open_:
+            open_.pop()
+        elif token == "," and inside is not None:
+            inside.go_on()
+    return found
+
+
+class _Container:
+    """An object or a list that is being read. ``path`` is where the next value belongs."""
+
+    def __init__(self, path: JsonPath, token: str) -> None:
+        self._at = path
+        self._step: str | int | None = 0 if token == "[" else None
+
+    @property
+    def path(self) -> JsonPath:
+        return self._at if self._step is None else (*self._at, self._step)
+
+    def begins(self, token: str) -> bool:
+        """Is ``token`` where something begins: an item, or the name of a field?"""
+        if isinstance(self._step, int):
+            return True
+        if self._step is None:
+            self._step = _name(token)
+            return True
+        return False
+
+    def go_on(self) -> None:
+        """A comma: the next one."""
+        self._step = self._step + 1 if isinstance(self._step, int) else None
+
+
+def _name(token: str) -> str:
+    import json  # strings have escapes
+
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token

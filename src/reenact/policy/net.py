@@ -8,8 +8,8 @@ from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from reenact.errors import PolicyRefused
+from reenact.policy.model import NetRules
 from reenact.policy.patterns import late
-from reenact.policy.rules import NetRules
 
 __all__ = ["address_refusal", "keeps_credentials", "net_refusal"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.policy.cases import TESTS_SCHEMA, Cases
 from reenact.policy.index import INDEX_SCHEMA, Index
-from reenact.policy.rules import POLICY_SCHEMA, SANITIZER_SCHEMA, Policy, Sanitizer
+from reenact.policy.model import POLICY_SCHEMA, SANITIZER_SCHEMA, Policy, Sanitizer
 
 __all__ = ["FILES", "schemas"]
 

@@ -21,7 +21,7 @@ from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical
 from reenact.format.paths import Path
 from reenact.policy.patterns import late
-from reenact.policy.structure import like
+from reenact.policy.redaction.structure import like
 
 __all__ = ["KINDS", "Taken", "Volatile", "settles"]
 

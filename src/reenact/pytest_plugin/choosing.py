@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from reenact.errors import RecordingExists, RecordingMissing
-from reenact.policy.places import has_policies
+from reenact.policy.paths import has_policies
 from reenact.pytest_plugin.common_tape import Part
 from reenact.pytest_plugin.marking import scope_of
 from reenact.pytest_plugin.options import MODES, said_mode, said_policy

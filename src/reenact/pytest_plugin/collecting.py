@@ -74,7 +74,7 @@ class CasesFile(pytest.File):
         """Those that have a meaning, and those that the index of the project names."""
         from reenact.errors import UsageError
         from reenact.policy.index import load_index, named_worlds
-        from reenact.policy.places import WORLDS, find_root
+        from reenact.policy.paths import WORLDS, find_root
 
         try:
             named = named_worlds(load_index(find_root(self.config.rootpath, os.environ)))
@@ -113,7 +113,7 @@ class CaseItem(pytest.Item):
 
     def _surroundings(self, case: Case) -> dict[str, str]:
         """The root is that of the tests, in whatever folder pytest was started."""
-        from reenact.policy.places import FIXTURES, find_root
+        from reenact.policy.paths import FIXTURES, find_root
 
         said = {
             "REENACT_ROOT": str(find_root(self.config.rootpath, os.environ)),

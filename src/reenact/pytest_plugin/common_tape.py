@@ -23,7 +23,7 @@ from reenact._system import start_clock
 from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft, Event
 from reenact.format.manifest import Manifest, Seed
-from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.copy_sink import Copier
 from reenact.store.reader import open_recording
 from reenact.store.sink import Options

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from reenact.policy.model import Ignore
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.rules import Ignore
 from reenact.pytest_plugin.options import MODES
 from reenact.pytest_plugin.wanted import Wanted
 

@@ -13,7 +13,7 @@ import re
 from hashlib import sha256
 from typing import Final
 
-from reenact.policy.segments import unsafe
+from reenact.policy.paths import unsafe
 
 __all__ = ["default_name"]
 

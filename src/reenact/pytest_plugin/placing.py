@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import PathRefused
-from reenact.policy.places import FIXTURES, cassette_path, find_root
-from reenact.policy.segments import unsafe
+from reenact.policy.paths import FIXTURES, cassette_path, find_root, unsafe
 from reenact.pytest_plugin.marking import scope_of
 from reenact.pytest_plugin.naming import default_name
 from reenact.pytest_plugin.options import setting

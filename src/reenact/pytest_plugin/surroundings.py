@@ -60,7 +60,7 @@ def _setting(config: pytest.Config) -> str:
 def _fixtures(config: pytest.Config, said: str) -> dict[str, str]:
     """Absolute: a test may go to another folder. What is refused is left to who opens a cassette."""
     from reenact.errors import PathRefused
-    from reenact.policy.places import find_root, fixture_folder
+    from reenact.policy.paths import find_root, fixture_folder
 
     try:
         return {_FIXTURES: str(fixture_folder(find_root(config.rootpath, os.environ), said))}

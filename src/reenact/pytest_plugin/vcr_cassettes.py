@@ -21,8 +21,8 @@ from reenact.interop.exporter import give
 from reenact.interop.formats import format_named, read_content
 from reenact.interop.importer import TAPE, Origin, policy_of, take
 from reenact.interop.model import Found
-from reenact.policy.places import find_root
-from reenact.policy.rules import Pinned
+from reenact.policy.model import Pinned
+from reenact.policy.paths import find_root
 from reenact.store.reader import open_recording
 
 __all__ = ["Places", "empty_tape", "replayed_tape", "written_tape"]

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import Ignore
+from reenact.policy.model import Ignore
+from reenact.policy.redaction.redactor import Redactor
 from reenact.pytest_plugin.vcr_warning import warn_once
 
 __all__ = ["Translated", "translated"]

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from reenact.policy.rules import Ignore
+from reenact.policy.model import Ignore
 
 __all__ = ["Wanted"]
 

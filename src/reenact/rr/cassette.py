@@ -24,8 +24,8 @@ from reenact.format.canonical import canonical, digest, digest_bytes
 from reenact.format.event import Data, Draft, Event, parse
 from reenact.format.lane import ROOT
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import PLACEHOLDER, blind
-from reenact.policy.rules import Budgets
+from reenact.policy.model import Budgets
+from reenact.policy.redaction.redactor import PLACEHOLDER, blind
 from reenact.rr import entries
 from reenact.rr.config import LIMITS, MATCH_MODES
 from reenact.rr.entries import EVENT, Entry

@@ -11,8 +11,8 @@ import msgspec
 
 from reenact.engine.session.settings import MODES, mode_named
 from reenact.errors import RrError, UsageError
+from reenact.policy.model import Budgets, Mode
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.rules import Budgets, Mode
 from reenact.rr.error_codes import CFG_INVALID, CFG_VERSION
 
 __all__ = ["LIMITS", "MATCH_MODES", "Cfg", "Config", "MatchMode", "read_cfg", "tighter"]

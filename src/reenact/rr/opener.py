@@ -22,8 +22,8 @@ from reenact.errors import (
 )
 from reenact.format.event import Draft
 from reenact.policy.access import Access
-from reenact.policy.places import FIXTURES, cassette_path, find_root, rrbin_path
-from reenact.policy.rules import Budgets, SessionMode
+from reenact.policy.model import Budgets, SessionMode
+from reenact.policy.paths import FIXTURES, cassette_path, find_root, rrbin_path
 from reenact.rr.config import Config, MatchMode, tighter
 from reenact.rr.entries import Entry
 from reenact.rr.error_codes import CFG_INVALID, ENTRY_INVALID, OPEN_FAILED, TRUNCATED

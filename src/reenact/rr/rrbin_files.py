@@ -18,7 +18,7 @@ from reenact.errors import (
     WriterBusy,
 )
 from reenact.format.event import Draft, parse
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.rr import entries
 from reenact.rr.cassette import entry_data
 from reenact.rr.entries import EVENT

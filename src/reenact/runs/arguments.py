@@ -18,7 +18,7 @@ from reenact.engine.request import request_of
 from reenact.engine.session.resources import SessionResources, make_comparer, open_resources
 from reenact.engine.session.settings import Settings
 from reenact.format.event import Event
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.runs.command import arguments_of
 from reenact.runs.words import dump_words, in_words, load_words
 

@@ -25,7 +25,7 @@ from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft, Event
 from reenact.format.manifest import Flag
 from reenact.format.schedule import SCHEDULE
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 from reenact.runs.arguments import other_arguments
 from reenact.runs.command import check_command
 from reenact.runs.leftovers import counted, left_before

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact._version import __version__
-from reenact.policy.places import FOLDER
+from reenact.policy.paths import FOLDER
 from reenact.store.files import replace_file
 
 __all__ = ["KEEP", "forget", "keep", "kept_about", "last_kept", "surroundings"]

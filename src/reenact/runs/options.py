@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from reenact.errors import RecordingMissing, UsageError
-from reenact.policy.rules import SessionMode
+from reenact.policy.model import SessionMode
 from reenact.store.directory.layout import runs_folder
 
 __all__ = ["Job", "Options", "last_run"]

@@ -18,7 +18,7 @@ import msgspec
 
 from reenact.engine.fork.plan import At
 from reenact.errors import UsageError
-from reenact.policy.rules import SessionMode
+from reenact.policy.model import SessionMode
 
 __all__ = [
     "LANE",

@@ -23,7 +23,7 @@ from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageE
 from reenact.format import lane as lanes
 from reenact.format.event import Data
 from reenact.format.paths import Path as JsonPath
-from reenact.policy.rules import SessionMode
+from reenact.policy.model import SessionMode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.modules import EXPLAIN, note_modules
 from reenact.runs.places import print_place

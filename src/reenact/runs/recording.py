@@ -18,7 +18,7 @@ from reenact.errors import RecordingExists, ReenactError
 from reenact.format import lane as lanes
 from reenact.format.event import Data, Draft
 from reenact.format.manifest import Flag
-from reenact.policy.rules import SessionMode
+from reenact.policy.model import SessionMode
 from reenact.runs.leftovers import counted
 from reenact.runs.options import Options
 from reenact.runs.plan import Plan, Told, reports

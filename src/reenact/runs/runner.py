@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from reenact.errors import SinkUnwritable, UsageError
-from reenact.policy.places import find_root
+from reenact.policy.paths import find_root
 from reenact.runs.children import with_injection
 from reenact.runs.command import check_command
 from reenact.runs.launchers import through_env

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from reenact.policy.places import FOLDER
+from reenact.policy.paths import FOLDER
 
 __all__ = ["drop", "index_files", "is_private", "make_private", "touch"]
 

@@ -21,7 +21,7 @@ from reenact._system import Clock
 from reenact.errors import SinkError, UsageError
 from reenact.format.event import VERSION, Draft, Event, Head, Prefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
-from reenact.policy.redaction import Mark, Redactor
+from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.log.integrity import Sums, close_manifest_json, encode_json
 from reenact.store.log.journal import Note

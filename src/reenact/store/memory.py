@@ -16,7 +16,7 @@ from reenact.errors import SinkError, UsageError
 from reenact.format import lane as lanes
 from reenact.format.event import VERSION, Data, Draft, Event, Head, Prefix
 from reenact.format.manifest import FORMAT, BlobTotals, Flag, Manifest, Model, RedactionInfo, Seed
-from reenact.policy.redaction import Mark, Profile, Redactor
+from reenact.policy.redaction.redactor import Mark, Profile, Redactor
 from reenact.store.directory.layout import EVENTS
 from reenact.store.log.integrity import Sums, close_manifest
 from reenact.store.redaction import Prepared, prepare

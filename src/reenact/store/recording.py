@@ -20,7 +20,7 @@ from reenact.format.canonical import digest
 from reenact.format.event import TYPES, Data, Draft
 from reenact.format.manifest import FORMAT, Manifest, Model, Origin, PolicyRef, RedactionInfo, Seed
 from reenact.format.payloads import PAYLOADS, Payload
-from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.directory.layout import EVENTS
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.log.writer import Durability

@@ -24,7 +24,7 @@ from reenact.errors import (
 from reenact.format.canonical import stored
 from reenact.format.event import Envelope, TapePrefix
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.layout import (
     BLOBS,
     EVENTS,

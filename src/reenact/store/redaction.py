@@ -10,7 +10,7 @@ from reenact.errors import ValueRefused
 from reenact.format.canonical import digest, digest_bytes, exact
 from reenact.format.content import varies
 from reenact.format.event import Data, Draft
-from reenact.policy.redaction import Mark, Redactor
+from reenact.policy.redaction.redactor import Mark, Redactor
 
 __all__ = ["Prepared", "prepare"]
 

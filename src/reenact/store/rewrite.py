@@ -25,7 +25,7 @@ from reenact.format.canonical import plain
 from reenact.format.event import Draft, decode_line, unknown_fields
 from reenact.format.manifest import MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
 from reenact.format.migrate import major_of, migrate_events, migrate_manifest
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.layout import EVENTS, MANIFEST
 from reenact.store.directory.sink import DirectorySink, swap
 from reenact.store.files import read_regular

@@ -32,7 +32,7 @@ from reenact.store.log.writer import whole_lines, write_whole
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from reenact.policy.redaction import Mark
+    from reenact.policy.redaction.redactor import Mark
 
 __all__ = [
     "KEY_SIZE",

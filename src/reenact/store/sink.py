@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from reenact.errors import SinkError
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Flag, Manifest, Seed
-from reenact.policy.redaction import Mark, Redactor
+from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.directory.layout import is_open_as
 from reenact.store.files import sync_file
 from reenact.store.log.integrity import Sums

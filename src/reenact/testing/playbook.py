@@ -14,11 +14,10 @@ from reenact.engine.fork.forked_run import ForkMachine
 from reenact.engine.fork.plan import At, ForkPoint, find_fork_point
 from reenact.engine.session.settings import READING_MODES
 from reenact.errors import UsageError
-from reenact.policy.access import Access
-from reenact.policy.capabilities import KNOWN, Capabilities
+from reenact.policy.access import KNOWN, Access, Capabilities
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import DEFAULT, Pinned, Policy, SessionMode
+from reenact.policy.model import DEFAULT, Pinned, Policy, SessionMode
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.memory import MemorySource
 from reenact.testing.notation import call_of, lines_of, parse_line
 from reenact.testing.recordings import recording

@@ -15,8 +15,8 @@ from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import DEFAULT
+from reenact.policy.model import DEFAULT
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.sink import Options
 from reenact.testing.clock import VirtualClock

@@ -23,8 +23,8 @@ from reenact.engine.session.settings import (
 )
 from reenact.errors import UsageError
 from reenact.format.event import Event
-from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import DEFAULT, Ignore, Pinned, Policy, SessionMode
+from reenact.policy.model import DEFAULT, Ignore, Pinned, Policy, SessionMode
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.copy_sink import LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.sink import Options

@@ -23,8 +23,8 @@ import msgspec
 from reenact._system import monotonic
 from reenact.engine.session.context import current
 from reenact.errors import WebFailed
+from reenact.policy.model import NetRules
 from reenact.policy.net import address_refusal, keeps_credentials
-from reenact.policy.rules import NetRules
 
 __all__ = [
     "LIMITS",

@@ -24,7 +24,7 @@ from reenact.errors import ValueRefused
 from reenact.format.canonical import MAX_DEPTH, canonical, exact
 from reenact.format.event import Data
 from reenact.format.paths import Path, join
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.redactor import Screen
 
 __all__ = [
     "Answers",

@@ -15,7 +15,7 @@ from reenact.engine.session.context import current
 from reenact.errors import UsageError, WebFailed
 from reenact.format.event import Data
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.placeholder import PLACEHOLDER
+from reenact.policy.redaction.placeholder import PLACEHOLDER
 from reenact.tools.page_text import wrap
 from reenact.tools.safe_http import Answer, Limits, send
 from reenact.tools.tool import Tool, tool

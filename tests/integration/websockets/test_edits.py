@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as connect_sync
 
 from reenact import BudgetExceeded, DivergenceError, Policy, PolicyRefused
-from reenact.policy.rules import BoundaryRule, Budgets, Ignore, NetRules
+from reenact.policy.model import BoundaryRule, Budgets, Ignore, NetRules
 from tests.integration.chatting import Chat
 from tests.integration.sessions import Studio
 

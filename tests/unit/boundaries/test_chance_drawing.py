@@ -9,7 +9,7 @@ import pytest
 
 from reenact.boundaries.chance.drawing import ANYBODY, LARGEST, apart, bits, drawn, octets, text
 from reenact.engine.session.context import current
-from reenact.policy.redaction import Profile
+from reenact.policy.redaction.redactor import Profile
 from reenact.testing import MemorySource, memory_session
 
 NAME = "rng x"

@@ -16,7 +16,7 @@ import pytest
 
 import reenact
 from reenact.errors import CapabilityDenied, DivergenceError
-from reenact.policy.rules import BoundaryRule, CapabilityRule, Files, Policy
+from reenact.policy.model import BoundaryRule, CapabilityRule, Files, Policy
 
 CONTENT = Policy(id="p", files=Files(("data",), content=True))
 

@@ -23,7 +23,7 @@ from reenact.boundaries.host.told import Numbers
 from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
 from reenact.errors import PolicyRefused
 from reenact.format.draws import load_aside
-from reenact.policy.rules import BoundaryRule, Policy
+from reenact.policy.model import BoundaryRule, Policy
 
 
 def _session(folder: Path, mode: str, **more: Any) -> reenact.Session:

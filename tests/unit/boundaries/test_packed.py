@@ -16,7 +16,7 @@ from reenact import Redactor
 from reenact.boundaries.coding import MOST, encode
 from reenact.boundaries.packed import kept_body, served_body
 from reenact.engine.session.session import Session
-from reenact.policy.redaction import PLACEHOLDER, Profile
+from reenact.policy.redaction.redactor import PLACEHOLDER, Profile
 from tests.integration.sessions import Studio
 
 _CHANCE = random.Random("secrets in packed bodies")

@@ -15,7 +15,7 @@ import reenact
 from reenact.boundaries.http import Head, Request, ask
 from reenact.boundaries.wire import call_of, sketch_of
 from reenact.engine.session.session import Session
-from reenact.policy.rules import Policy
+from reenact.policy.model import Policy
 from tests.integration.sessions import Studio
 
 _CHANCE = random.Random("secrets in raw hashes")

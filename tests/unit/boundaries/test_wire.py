@@ -14,7 +14,7 @@ import pytest
 import reenact
 from reenact.boundaries.wire import Errors, Head, Partial, Request, Wire, call_of
 from reenact.engine.session.session import Session
-from reenact.policy.redaction import PLACEHOLDER
+from reenact.policy.redaction.redactor import PLACEHOLDER
 from tests.integration.sessions import Studio
 
 _CHANCE = random.Random("secrets on the wire")

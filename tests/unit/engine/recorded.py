@@ -9,7 +9,7 @@ from reenact.engine.request import ObservedRequest, operation_of
 from reenact.format.canonical import exact
 from reenact.format.event import Event, Head
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Profile, Redactor
+from reenact.policy.redaction.redactor import Profile, Redactor
 
 
 def event(seq: int, type: str, data: dict[str, Any], lane: str = "0") -> Event:

@@ -11,8 +11,8 @@ from reenact._system import start_clock
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import DEFAULT, Mode, Pinned
+from reenact.policy.model import DEFAULT, Mode, Pinned
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.sink import Options
 

@@ -11,7 +11,7 @@ import pytest
 
 import reenact
 from reenact import CapabilityDenied, Policy, Session, ValueRefused
-from reenact.policy.rules import CapabilityRule
+from reenact.policy.model import CapabilityRule
 from tests.unit.engine.stage import Stage
 
 

@@ -15,7 +15,7 @@ from reenact.engine.recording.budget import (
     recorded_size,
     repeat_refusal,
 )
-from reenact.policy.rules import Budgets
+from reenact.policy.model import Budgets
 from reenact.store.memory import memory_source
 
 

@@ -19,7 +19,7 @@ from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError, PolicyRefused, RecordingDamaged
 from reenact.format.draws import LONGEST_RUN, load_run
 from reenact.format.schedule import NO_VALUE
-from reenact.policy.rules import BoundaryRule, CapabilityRule, Policy
+from reenact.policy.model import BoundaryRule, CapabilityRule, Policy
 from reenact.testing import MemorySource, memory_session
 
 CLOCK, OTHER, CHANCE = "clock time.time", "clock time.monotonic", "rng random.random"

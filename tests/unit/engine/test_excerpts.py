@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reenact.engine.divergence.excerpts import Truncator, json_size, truncate_text
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from tests.property.values import VALUES
 
 BOUNDS = Truncator(Redactor())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact import BudgetExceeded, DivergenceError, Policy, Session, UsageError, ValueRefused
-from reenact.policy.rules import Budgets
+from reenact.policy.model import Budgets
 from reenact.store.memory import memory_source
 from tests.unit.engine.stage import Stage
 

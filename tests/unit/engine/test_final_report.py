@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reenact.engine.decision.machine import MAX_DIVERGENCES
 from reenact.engine.session.final_report import Report
-from reenact.policy.rules import Policy
+from reenact.policy.model import Policy
 from reenact.testing import Playbook
 
 

@@ -13,7 +13,7 @@ from reenact import CapabilityDenied, DivergenceError, Policy, Session
 from reenact.engine.call import Call
 from reenact.engine.codecs import PlainCodec
 from reenact.format.event import Data
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 from tests.unit.engine.stage import Stage
 
 

@@ -9,7 +9,7 @@ from reenact.engine.decision.machine import call_identity
 from reenact.engine.decision.matcher import LaneMatcher, LookupMatcher
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.testing import MemorySource, memory_source, recording
 from reenact.testing.notation import call_of, parse_line
 

@@ -9,7 +9,7 @@ from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.errors import RecordingDamaged
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import chunk_run
-from reenact.policy.rules import DEFAULT, BoundaryRule, Policy
+from reenact.policy.model import DEFAULT, BoundaryRule, Policy
 from reenact.testing import memory_source, recording
 from tests.unit.engine.recorded import event
 

@@ -13,8 +13,8 @@ from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.format.schedule import LONGEST_RUN
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import Budgets
+from reenact.policy.model import Budgets
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.copy_sink import LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
 from reenact.store.sink import Options

@@ -12,7 +12,7 @@ import pytest
 import reenact
 from reenact import PathRefused, Policy, Redactor, Session, UsageError
 from reenact.engine.session.settings import MODES, mode_named
-from reenact.policy.rules import Ignore
+from reenact.policy.model import Ignore
 from tests.unit.policy.sets import POLICY, SANITIZER, put_set
 
 

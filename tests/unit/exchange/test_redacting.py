@@ -8,7 +8,7 @@ import pytest
 from reenact.exchange.model import Body, Change, Payload, Processor
 from reenact.exchange.payload import make_body, to_document
 from reenact.exchange.redaction import ExchangeRedactor, fill_values, placeholder_pointers
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 CLEANER = ExchangeRedactor(Redactor(environ={}))
 PASSWORD = "-".join(["correct", "horse", "battery"])

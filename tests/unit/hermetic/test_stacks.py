@@ -23,7 +23,7 @@ from reenact.hermetic.network_libraries import (
     imported_libraries,
     is_covered,
 )
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 
 UNSEEN = ("uvloop", "pycurl", "grpc", "psycopg2", "confluent_kafka", "zmq", "curl_cffi", "MySQLdb")
 SEEN = ("pymongo", "asyncpg", "pika", "websocket", "niquests")

@@ -15,7 +15,7 @@ import pytest
 
 import reenact
 from reenact.hermetic.process_handoffs import ProcessHandoffs
-from reenact.policy.rules import BoundaryRule, Policy
+from reenact.policy.model import BoundaryRule, Policy
 
 FORK = multiprocessing.get_context("fork")
 

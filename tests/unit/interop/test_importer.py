@@ -11,7 +11,7 @@ import reenact
 from reenact import rr
 from reenact.boundaries.wire import Request, call_of
 from reenact.errors import BudgetExceeded, RecordingExists
-from reenact.policy.rules import DEFAULT, Budgets, NetRules, Pinned, Policy
+from reenact.policy.model import DEFAULT, Budgets, NetRules, Pinned, Policy
 from reenact.store.verify import verify
 from reenact.testing import memory_session
 from tests.unit.interop.foreign_files import events_of, exchange, losses_of, taken

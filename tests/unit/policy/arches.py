@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reenact.policy.placeholder import PLACEHOLDER
+from reenact.policy.redaction.placeholder import PLACEHOLDER
 
 REFERENCE: dict[str, Any] = {
     "id": "smoke_rr_v1",

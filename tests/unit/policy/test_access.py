@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from reenact.errors import BudgetExceeded, CapabilityDenied, PolicyRefused
 from reenact.policy.access import (
+    BUILT_IN,
     Access,
+    Capabilities,
     check_mode,
     over_bytes,
     over_entries,
@@ -18,8 +20,7 @@ from reenact.policy.access import (
     over_request,
     over_response,
 )
-from reenact.policy.capabilities import BUILT_IN, Capabilities
-from reenact.policy.rules import DEFAULT, BoundaryRule, Budgets, CapabilityRule, Pinned, Policy
+from reenact.policy.model import DEFAULT, BoundaryRule, Budgets, CapabilityRule, Pinned, Policy
 
 
 def _access(known: Capabilities | None = None, pinned: Any = None, **settings: Any) -> Access:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reenact.errors import UsageError
-from reenact.policy.capabilities import BUILT_IN, KNOWN, Capabilities, set_hash
+from reenact.policy.access import BUILT_IN, KNOWN, Capabilities, set_hash
 
 BORUNA = """
 net.fetch fs.read fs.write db.query ui.render time.now random llm.call actor.spawn actor.send

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact.policy.cases import Case, is_ours, read_cases
-from reenact.policy.places import WORLDS
+from reenact.policy.paths import WORLDS
 from tests.meta.markdown import blocks
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "fixtures.md"

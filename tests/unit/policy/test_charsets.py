@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from reenact.policy.gate import Engine
-from reenact.policy.redaction import PLACEHOLDER, Redactor, blind
+from reenact.policy.redaction.gate import Engine
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor, blind
 from tests.leak.planted import plant_shape
 
 SECRET = "hunter2-Zq"

@@ -8,7 +8,7 @@ import shlex
 import orjson
 import pytest
 
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 # With the secret as XX.
 COMMANDS = [

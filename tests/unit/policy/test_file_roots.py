@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from reenact.engine.session.settings import resolve_settings
-from reenact.policy.lint import policy_findings
-from reenact.policy.rules import Files, Policy
+from reenact.policy.model import Files, Policy
+from reenact.policy.validation import policy_findings
 
 
 def _policy(**files: Any) -> Policy:

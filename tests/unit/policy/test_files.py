@@ -12,7 +12,7 @@ import pytest
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import digest
 from reenact.policy.files import Finding, Loaded, load_file, raise_first
-from reenact.policy.rules import POLICY_SCHEMA, Policy
+from reenact.policy.model import POLICY_SCHEMA, Policy
 from tests.unit.policy.sets import POLICY, put
 
 FILE = "policies/default.policy.json"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.policy.folding import View, fold, unquote
+from reenact.policy.redaction.text import View, fold, unquote
 
 ROW = "中文字"
 """Written as JSON it is nothing but escapes."""

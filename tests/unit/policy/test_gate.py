@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from reenact.errors import ExtraMissing
-from reenact.policy.gate import Engine, Gate, Verdict
-from reenact.policy.names import Names
+from reenact.policy.redaction.gate import Engine, Gate, Verdict
+from reenact.policy.redaction.names import Names
 
 ENGINES: tuple[Engine, ...] = ("hyperscan", "python")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from reenact.policy.shelf import Shelf
+from reenact.policy.redaction.gate import Shelf
 
 pytest.importorskip("hyperscan")
 
 _LOOK = """
 import sys
-from reenact.policy.gate import Gate
-from reenact.policy.names import Names
+from reenact.policy.redaction.gate import Gate
+from reenact.policy.redaction.names import Names
 names = Names(sys.argv[1:])
 samples = (b'{"password":"x"}', b'{"chunks":["a"]}', b'{"n":1}', b'{"xcorptag":"x"}')
 gates = (Gate(names, engine="hyperscan"), Gate(engine="hyperscan", shapes_only=True))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 HARMLESS = [
     '{"token":"hello"}',

@@ -10,11 +10,17 @@ import pytest
 
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import digest
+from reenact.policy.explain import Value, describe
 from reenact.policy.files import Finding
-from reenact.policy.index import check_all, load_index, load_policy, named_worlds
-from reenact.policy.inforce import Value, describe
-from reenact.policy.pins import pinned_index, starter
-from reenact.policy.rules import DEFAULT, Pinned, Policy
+from reenact.policy.index import (
+    check_all,
+    load_index,
+    load_policy,
+    named_worlds,
+    pinned_index,
+    starter,
+)
+from reenact.policy.model import DEFAULT, Pinned, Policy
 from tests.unit.policy.sets import POLICY, SANITIZER, entry, put, put_index, put_set
 
 OTHER = {**POLICY, "id": "other", "match": "lookup"}

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from reenact.errors import UsageError
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 ODD = 'p"a\\ss é&wörd'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from reenact.policy.lines import lines_of
+from reenact.policy.files import lines_of
 
 TEXT = """{
   "version": 1, "tests": [

@@ -11,9 +11,8 @@ import pytest
 
 from reenact.errors import PolicyInvalid, ValueRefused
 from reenact.format.canonical import digest
-from reenact.policy.ignoring import Paths
-from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
+from reenact.policy.matching import Comparer, Paths, Rules
+from reenact.policy.redaction.redactor import Redactor
 from reenact.policy.volatile import settles
 from tests.unit.policy.secrets_for_tests import TOKENS
 
@@ -39,7 +38,7 @@ def test_what_json_cannot_hold_is_refused_with_its_path() -> None:
 def test_hash_seed_does_not_matter() -> None:
     program = (
         "from reenact.policy.matching import Comparer, Rules\n"
-        "from reenact.policy.redaction import Redactor\n"
+        "from reenact.policy.redaction.redactor import Redactor\n"
         "rules = Rules(('$..id',), ('x-a', 'x-b'), ('t', 'u'), ('uuids', 'durations'))\n"
         "request = {'url': 'http://h/?t=1&a=2', 'headers': [['X-B', '1']], 'password': 'p'}\n"
         "print(Comparer(rules, Redactor()).key(request))\n"

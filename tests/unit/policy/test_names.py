@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.policy.names import Names, is_cookie, is_log_probability, normalise
+from reenact.policy.redaction.names import Names, is_cookie, is_log_probability, normalise
 
 SECRET = """
 password passwd pwd passphrase Password user_password password2 password_confirmation db.passwd

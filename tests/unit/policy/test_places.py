@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import PathRefused, UsageError
-from reenact.policy.places import cassette_path, find_root, world
-from reenact.policy.segments import unsafe
+from reenact.policy.paths import cassette_path, find_root, unsafe, world
 
 
 def test_root_is_the_nearest_ancestor_with_the_folder(tmp_path: Path) -> None:

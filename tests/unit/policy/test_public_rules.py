@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from tests.leak.planted import made
 
 UUID = "{h8}-{h4}-{h4}-{h4}-{h12}"

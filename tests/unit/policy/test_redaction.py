@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from reenact.errors import UsageError, ValueRefused
-from reenact.policy.redaction import PLACEHOLDER, Mark, Redactor, blind
+from reenact.policy.redaction.redactor import PLACEHOLDER, Mark, Redactor, blind
 from tests.unit.policy.secrets_for_tests import TOKENS
 
 P = PLACEHOLDER

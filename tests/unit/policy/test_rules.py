@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from reenact.format.canonical import digest
-from reenact.policy.pins import starter
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import (
+from reenact.policy.files import problems, read
+from reenact.policy.index import starter
+from reenact.policy.model import (
     DEFAULT,
     BoundaryRule,
     CapabilityRule,
@@ -22,8 +22,8 @@ from reenact.policy.rules import (
     Sanitizer,
     stays_inside,
 )
+from reenact.policy.redaction.redactor import Redactor
 from reenact.policy.schema import FILES, schemas
-from reenact.policy.shape import problems, read
 from tests.unit.policy.sets import POLICY, SANITIZER
 
 INDEX: dict[str, Any] = {"schemaVersion": "reenact.index@1", "policies": []}

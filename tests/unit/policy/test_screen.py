@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from reenact.policy.redaction import Redactor
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.redactor import Redactor, Screen
 
 TOKEN = "Zz9" + "Planted0Secret" + "Xx7"
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from reenact.policy.gate import Gate
-from reenact.policy.redaction import PLACEHOLDER, Redactor
-from reenact.policy.shapes import SHAPES
+from reenact.policy.redaction.gate import Gate
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
+from reenact.policy.redaction.tokens import SHAPES
 from tests.leak.planted import plant_shape
 from tests.unit.policy.secrets_for_tests import FILLER, TOKENS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.policy.shelf import Shelf, shelf_of
+from reenact.policy.redaction.gate import Shelf, shelf_of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 P = PLACEHOLDER
 RANDOM = "q9Zx3LmT7vB2" + "kR8wY5nC1dF6"
@@ -39,7 +39,7 @@ def test_strict_adds_addresses_and_random_strings(text: str, kept: str) -> None:
         "https://host/docs/getting-started/installation-guide/index",
         "this_is_a_rather_long_snake_case_identifier",
         "ThisIsARatherLongCamelCaseIdentifierName",
-        "src/reenact/policy/redaction/of/long/paths",
+        "src/reenact/policy/redaction/redactor/of/long/paths",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         "2024-01-01T00-00-00-backup-of-database",
         "@decorator and user at host",
@@ -160,7 +160,7 @@ def test_numbers_without_a_valid_check_digit_stay() -> None:
 
 
 def test_a_number_in_groups_is_held_back_until_it_has_ended() -> None:
-    from reenact.policy.screen import Screen
+    from reenact.policy.redaction.redactor import Screen
 
     screen = Screen(Redactor("strict"))
     written = [

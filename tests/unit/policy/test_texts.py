@@ -7,7 +7,7 @@ from base64 import b64encode
 
 import pytest
 
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 SECRET = "hunter2-Zq"
 

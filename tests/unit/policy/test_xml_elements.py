@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 SECRET = "hunter2-Zq"
 

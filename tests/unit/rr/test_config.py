@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reenact.policy.rules import Budgets
+from reenact.policy.model import Budgets
 from reenact.rr.config import Config, read_cfg
 from reenact.rr.error_codes import CFG_INVALID, CFG_VERSION
 from tests.unit.rr.cassettes import raises_number

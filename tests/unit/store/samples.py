@@ -11,7 +11,7 @@ from reenact._system import Clock
 from reenact.format.canonical import digest, digest_bytes
 from reenact.format.event import Draft
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.reader import open_recording
 from reenact.store.sink import Options

@@ -8,7 +8,7 @@ from reenact._system import start_clock
 from reenact.errors import SinkError
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.buffered_sink import BufferedSink, Recurring
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.log.integrity import encode_manifest

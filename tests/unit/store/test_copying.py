@@ -18,7 +18,7 @@ import pytest
 from reenact.errors import SinkError, SinkUnwritable, UsageError
 from reenact.format.event import Draft
 from reenact.format.manifest import RedactionInfo
-from reenact.policy.redaction import PLACEHOLDER, Profile, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Profile, Redactor
 from reenact.store.copy_sink import Copier, LateSink
 from reenact.store.memory import MemorySink, MemorySource, memory_source
 from reenact.store.reader import open_recording

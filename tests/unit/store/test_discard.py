@@ -10,7 +10,7 @@ import pytest
 
 from reenact.errors import SinkError, SinkUnwritable, WriterBusy
 from reenact.format.canonical import digest_bytes
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.segments import join_directory
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.seal import Seal

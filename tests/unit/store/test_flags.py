@@ -9,7 +9,7 @@ import pytest
 
 from reenact.errors import SinkError, UsageError
 from reenact.format.manifest import Flag
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.copy_sink import Copier, LateSink
 from reenact.store.memory import MemorySink, memory_seed, memory_source
 from reenact.store.reader import open_recording

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from reenact.format.event import Draft
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.seal import Seal
 from reenact.store.sink import Options
 from reenact.store.verify import verify

@@ -12,7 +12,7 @@ import pytest
 from reenact._system import start_clock
 from reenact.format.canonical import decode
 from reenact.format.event import Draft
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.log.journal import Journal, journal_path
 from reenact.store.memory import memory_seed

@@ -14,7 +14,7 @@ import pytest
 
 from reenact.errors import SinkError, UsageError, ValueRefused
 from reenact.format.event import Draft
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
 from reenact.store.reader import open_recording
 from reenact.store.seal import Seal

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, SinkUnwritable
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.pack import pack, unpack
 from reenact.store.seal import Seal
 from reenact.store.sign import check_signature, new_key, sign

@@ -13,7 +13,7 @@ import pytest
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import decode, exact
 from reenact.format.event import Draft
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import Resolver, blob_references, is_delta
 from reenact.store.payloads.encoder import Packer

@@ -10,7 +10,7 @@ from reenact._version import __version__
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.format.manifest import Model, Origin, PolicyRef
 from reenact.format.payloads import LlmRequest, RunEnd, RunStart, ToolCall, ToolResult
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.store.reader import open_recording
 from reenact.store.recording import Recording, start_recording
 from reenact.store.seal import Seal, key_path, load_key

@@ -8,7 +8,7 @@ import pytest
 
 from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished, WriterBusy
 from reenact.format.manifest import Flag
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.segments import join_directory
 from reenact.store.reader import open_recording
 from reenact.store.recover import recover

@@ -7,7 +7,7 @@ import pytest
 
 from reenact.format.canonical import digest_bytes, exact
 from reenact.format.event import Draft
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.store.redaction import prepare
 from reenact.store.sink import Options
 from reenact.store.verify import verify

@@ -9,7 +9,7 @@ import pytest
 
 from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, UsageError
 from reenact.format.event import unknown_fields
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.store.reader import open_recording
 from reenact.store.recover import recover
 from reenact.store.rewrite import migrate, redact_again

@@ -7,7 +7,7 @@ import pytest
 
 from reenact.errors import RecordingDamaged
 from reenact.format.manifest import Flag
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.store.directory.segments import join_directory
 from reenact.store.reader import open_recording
 from reenact.store.seal import Seal, read_sealed

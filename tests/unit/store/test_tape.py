@@ -196,7 +196,7 @@ def test_a_forked_child_records_nothing_and_says_so(tmp_path: Path) -> None:
 
 
 def test_a_tape_is_never_sealed_and_never_a_delta(tmp_path: Path) -> None:
-    from reenact.policy.redaction import Redactor
+    from reenact.policy.redaction.redactor import Redactor
     from reenact.store.seal import Seal
 
     secret = "hunter" + "2" * 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reenact import UsageError
-from reenact.policy.capabilities import Capabilities
-from reenact.policy.rules import CapabilityRule, Policy
+from reenact.policy.access import Capabilities
+from reenact.policy.model import CapabilityRule, Policy
 from reenact.testing import Playbook, recording
 from reenact.testing.notation import call_of, parse_line
 

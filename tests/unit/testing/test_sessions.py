@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reenact import DivergenceError, Ignore, Policy, PolicyRefused, UsageError
-from reenact.policy.rules import Budgets
+from reenact.policy.model import Budgets
 from reenact.testing import MemorySession, Scripted, VirtualClock, memory_session, memory_source
 
 

@@ -13,7 +13,7 @@ import pytest
 import reenact
 from reenact import DivergenceError, PolicyRefused, tools
 from reenact.errors import CommandFailed
-from reenact.policy.rules import BoundaryRule, Policy
+from reenact.policy.model import BoundaryRule, Policy
 from reenact.testing import memory_session
 from reenact.tools.command import MOST, PENDING
 from reenact.tools.process_tool import FINISHED, LONGEST, MOST_LINES, Background

@@ -11,8 +11,8 @@ from reenact.engine.codecs import has_path, same_result
 from reenact.format.content import settled
 from reenact.policy.access import Access
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import Pinned, Policy
+from reenact.policy.model import Pinned, Policy
+from reenact.policy.redaction.redactor import Redactor
 
 COMPARER = Comparer(Rules(), Redactor("default"))
 

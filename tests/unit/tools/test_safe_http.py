@@ -11,7 +11,7 @@ import pytest
 
 from reenact import Policy, PolicyRefused, tools
 from reenact.errors import WebFailed
-from reenact.policy.rules import NetRules
+from reenact.policy.model import NetRules
 from reenact.testing import memory_session
 from reenact.tools.safe_http import Limits, send
 from reenact.tools.web_fetch_tool import web_fetcher

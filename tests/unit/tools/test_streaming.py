@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reenact import DivergenceError, UsageError, ValueRefused
-from reenact.policy.rules import DEFAULT
+from reenact.policy.model import DEFAULT
 from reenact.testing import memory_session
 from reenact.tools.tool import tool
 from tests.unit.tools.stage import (

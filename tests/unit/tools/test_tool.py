@@ -15,7 +15,7 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Policy, PolicyRefused, UsageError, ValueRefused
-from reenact.policy.rules import BoundaryRule
+from reenact.policy.model import BoundaryRule
 from reenact.testing import memory_session
 from reenact.tools.tool import Tool, tool
 from tests.unit.tools.stage import (

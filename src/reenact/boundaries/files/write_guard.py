@@ -325,7 +325,7 @@ def _is_own_file() -> bool:
         if name not in _THROUGH and not name.startswith(_BETWEEN):
             module = sys.modules.get(name)
             genuine = module is not None and vars(module) is frame.f_globals
-            return genuine and name.startswith(("reenact.store.", "reenact.policy.shelf"))
+            return genuine and name.startswith(("reenact.store.", "reenact.policy.redaction.gate"))
         frame = frame.f_back
     return False
 

@@ -11,7 +11,7 @@ from reenact.boundaries.growth import as_text
 from reenact.errors import RecordingDamaged
 from reenact.format.building import build
 from reenact.format.event import Data
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.redactor import Screen
 
 __all__ = ["ENDED", "NAMES", "Account", "GrowingAccount", "Turn", "load_account"]
 

@@ -42,8 +42,8 @@ from reenact.format.content import settled
 from reenact.format.event import Data, Event
 from reenact.policy.access import Access, over_key, over_request
 from reenact.policy.matching import Comparer
+from reenact.policy.model import Action, Policy, SessionMode
 from reenact.policy.net import net_refusal
-from reenact.policy.rules import Action, Policy, SessionMode
 
 if TYPE_CHECKING:
     from reenact.engine.divergence.diagnosis import Diagnosis

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from reenact.engine.call import CAPABILITIES, SLEEP, Entry
 
 if TYPE_CHECKING:
-    from reenact.policy.rules import Policy
+    from reenact.policy.model import Policy
 
 __all__ = ["PassThroughRules", "entry_capability", "pass_through_rules"]
 

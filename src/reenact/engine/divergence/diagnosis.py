@@ -23,8 +23,8 @@ from reenact.engine.request import ObservedRequest, kind_of, operation_of, reque
 from reenact.format.event import Data, Event
 from reenact.format.paths import Path, lookup
 from reenact.policy.matching import Comparer
-from reenact.policy.redaction import Redactor
-from reenact.policy.structure import is_pair, pair_name
+from reenact.policy.redaction.redactor import Redactor
+from reenact.policy.redaction.structure import is_pair, pair_name
 from reenact.policy.volatile import KINDS, settles
 
 __all__ = [

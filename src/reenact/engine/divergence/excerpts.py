@@ -35,7 +35,7 @@ from reenact.format.canonical import RESERVED, canonical, digest
 from reenact.format.event import Data, Event
 from reenact.format.lane import ROOT
 from reenact.format.paths import Path, join
-from reenact.policy.redaction import PLACEHOLDER, Redactor
+from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 __all__ = [
     "ExcerptBuilder",

@@ -16,7 +16,7 @@ from reenact.format.canonical import exact
 from reenact.format.event import Data, Event
 from reenact.format.manifest import Manifest
 from reenact.policy.access import over_bytes, over_entries, over_response
-from reenact.policy.rules import Policy
+from reenact.policy.model import Policy
 from reenact.store.directory.layout import EVENTS
 
 __all__ = [

@@ -22,8 +22,7 @@ from reenact.format.canonical import canonical, digest, digest_bytes
 from reenact.format.draws import Run, dump_aside, dump_reads, dump_run, values_of
 from reenact.format.event import Data, Draft, Event
 from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
-from reenact.policy.redaction import Redactor
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.redactor import Redactor, Screen
 
 if TYPE_CHECKING:
     from reenact.store.copy_sink import BranchSink, LateSink

@@ -23,8 +23,8 @@ from reenact.errors import SinkError
 from reenact.format import lane as lanes
 from reenact.format.event import Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
-from reenact.policy.capabilities import KNOWN
-from reenact.policy.redaction import Redactor
+from reenact.policy.access import KNOWN
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.buffered_sink import BufferedSink, Recurring
 from reenact.store.copy_sink import BranchSink, Copier, LateSink
 from reenact.store.directory.layout import EVENTS

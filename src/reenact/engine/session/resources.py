@@ -27,12 +27,11 @@ from reenact.engine.recording.budget import RecordingBudget, count_recorded_call
 from reenact.engine.session.settings import ADDING_MODES, READING_MODES, Settings
 from reenact.errors import RecordingMissing, UsageError
 from reenact.format.event import Data, Event
-from reenact.policy.access import Access, over_bytes, over_entries
-from reenact.policy.capabilities import KNOWN
+from reenact.policy.access import KNOWN, Access, over_bytes, over_entries
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.places import rrbin_of
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import DEFAULT
+from reenact.policy.model import DEFAULT
+from reenact.policy.paths import rrbin_of
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.files import unwritable
 from reenact.store.reader import open_recording, unreadable
 from reenact.store.seal import Seal, key_path, load_key

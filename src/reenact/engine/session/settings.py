@@ -20,13 +20,9 @@ from reenact.engine.divergence.model import SESSION_REMEDIES, Remedies
 from reenact.engine.fork.plan import At, ChangeData, changed_data
 from reenact.engine.patches.patch import PatchSet
 from reenact.errors import UsageError
-from reenact.policy.access import check_mode
-from reenact.policy.capabilities import KNOWN
+from reenact.policy.access import KNOWN, check_mode
 from reenact.policy.drivers import DRIVERS, driver_named
-from reenact.policy.nearest import did_you_mean
-from reenact.policy.places import FIXTURES, FOLDER, cassette_path, find_root, has_policies, world
-from reenact.policy.redaction import Profile, Redactor
-from reenact.policy.rules import (
+from reenact.policy.model import (
     DEFAULT,
     BoundaryRule,
     Files,
@@ -36,6 +32,9 @@ from reenact.policy.rules import (
     Policy,
     SessionMode,
 )
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.paths import FIXTURES, FOLDER, cassette_path, find_root, has_policies, world
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.warning import Heard, Warn, print_warning
 
 __all__ = [

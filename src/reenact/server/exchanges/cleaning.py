@@ -34,7 +34,7 @@ from reenact.exchange.model import (
 from reenact.exchange.payload import payload_digest
 from reenact.exchange.redaction import ExchangeRedactor, RedactedPayload
 from reenact.format.canonical import digest_bytes, exact
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.server.ports import Limits
 from reenact.store.pack import pack, packed_members, unpack
 from reenact.store.reader import open_recording

@@ -16,7 +16,7 @@ from reenact.exchange.model import Payload
 from reenact.exchange.patch import format_pointer
 from reenact.exchange.payload import body_bytes, to_document
 from reenact.format.canonical import exact
-from reenact.policy.placeholder import is_mark
+from reenact.policy.redaction.placeholder import is_mark
 from reenact.server.exchanges.wanting import hidden
 
 __all__ = ["first_difference"]

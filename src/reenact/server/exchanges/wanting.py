@@ -13,7 +13,7 @@ from reenact.exchange.model import Body, Boundaries, EnvironmentVariables, Heade
 from reenact.exchange.patch import Op, edit_payload, parse_pointer, read_patch, resolve_pointer
 from reenact.exchange.payload import check_payload, to_document
 from reenact.format.canonical import exact, jcs
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.server.problems import Problem
 
 __all__ = [

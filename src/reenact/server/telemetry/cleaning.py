@@ -10,7 +10,7 @@ import msgspec
 from reenact.errors import UsageError, ValueRefused
 from reenact.format.canonical import jcs
 from reenact.interop.otel import Group, Span, to_current
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.server.telemetry.from_spans import Kept
 
 __all__ = ["clean_span", "resource_of"]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from reenact._system import entropy
 from reenact.errors import SinkUnwritable
-from reenact.policy.places import FOLDER
+from reenact.policy.paths import FOLDER
 from reenact.store.files import unwritable
 
 __all__ = [

@@ -28,7 +28,7 @@ from reenact.format import lane as lanes
 from reenact.format.building import build
 from reenact.format.event import Draft, Envelope, Prefix
 from reenact.format.manifest import Flag, Manifest, Seed
-from reenact.policy.redaction import Mark
+from reenact.policy.redaction.redactor import Mark
 from reenact.store.directory.layout import (
     BLOBS,
     EVENTS,

@@ -19,7 +19,7 @@ from reenact._system import Clock, monotonic, pause
 from reenact.errors import RecordingExists, SinkError, SinkUnwritable, UsageError, WriterBusy
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag, Manifest, Seed
-from reenact.policy.redaction import Mark
+from reenact.policy.redaction.redactor import Mark
 from reenact.store.directory.layout import (
     BLOBS,
     CLOSING,

@@ -23,7 +23,7 @@ from reenact.format.canonical import canonical, decode, digest_bytes, plain, sto
 from reenact.format.event import Data, Draft, Prefix
 from reenact.format.manifest import Seed
 from reenact.format.schedule import LONGEST_RUN, SCHEDULE, chunk_run, read_run
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.layout import BLOBS
 from reenact.store.files import (
     PRIVATE_FILE,

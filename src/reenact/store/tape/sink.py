@@ -21,7 +21,7 @@ from reenact.errors import (
 from reenact.format.canonical import stored
 from reenact.format.event import Draft, TapePrefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
-from reenact.policy.redaction import Mark
+from reenact.policy.redaction.redactor import Mark
 from reenact.store.directory.layout import drop_folder, not_removed
 from reenact.store.files import (
     claimed,

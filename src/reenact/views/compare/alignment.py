@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from reenact.diff.sequences import Pair, align
 from reenact.format import lane as lane_names
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 from reenact.views.calls import Step
 from reenact.views.compare.call_digests import Seen, Skimmer
 from reenact.views.content import Speaker

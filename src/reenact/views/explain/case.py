@@ -17,7 +17,7 @@ from reenact.format.event import Data
 from reenact.format.paths import Path, join, parse
 from reenact.lenses.paths import may_ask
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.redaction import Redactor
+from reenact.policy.redaction.redactor import Redactor
 
 __all__ = [
     "SURE",

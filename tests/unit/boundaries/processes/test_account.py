@@ -6,8 +6,7 @@ import pytest
 
 from reenact.boundaries.processes.account import ENDED, Account, GrowingAccount, Turn, load_account
 from reenact.errors import RecordingDamaged
-from reenact.policy.redaction import Redactor
-from reenact.policy.screen import Screen
+from reenact.policy.redaction.redactor import Redactor, Screen
 
 
 def _account() -> Account:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.policy.names import is_log_probability, normalise
 from reenact.policy.patterns import late
-from reenact.policy.streams import decoded
+from reenact.policy.redaction.names import is_log_probability, normalise
+from reenact.policy.redaction.streams import decoded
 
 __all__ = [
     "SCHEMA_VALUES",

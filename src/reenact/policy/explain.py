@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from reenact.policy.rules import Pinned
+from reenact.policy.model import Pinned
 
 __all__ = ["Origin", "Value", "describe"]
 

@@ -7,17 +7,28 @@ from typing import Any
 
 from reenact.errors import ValueRefused
 from reenact.format.paths import Path, join
-from reenact.policy.behind import Finding
-from reenact.policy.charsets import replace_wide, wide_forms
-from reenact.policy.command_lines import argument_credentials
-from reenact.policy.harmless import is_harmless
-from reenact.policy.known import Known
-from reenact.policy.literals import cookies
-from reenact.policy.names import Names, is_always_sent, is_authorization_code, is_cookie, normalise
-from reenact.policy.placeholder import is_mark, pseudonym
-from reenact.policy.streams import CHUNKS, payload_key, pieces, rejoin
-from reenact.policy.strict import is_allowed_header, is_protocol_id, number_rule
-from reenact.policy.structure import (
+from reenact.policy.redaction.command_lines import argument_credentials
+from reenact.policy.redaction.grammar import Finding, cookies
+from reenact.policy.redaction.known_values import Known
+from reenact.policy.redaction.names import (
+    Names,
+    is_always_sent,
+    is_authorization_code,
+    is_cookie,
+    is_harmless,
+    normalise,
+)
+from reenact.policy.redaction.placeholder import is_mark, pseudonym
+from reenact.policy.redaction.streams import (
+    CHUNKS,
+    payload_key,
+    pieces,
+    rejoin,
+    replace_wide,
+    wide_forms,
+)
+from reenact.policy.redaction.strict import is_allowed_header, is_protocol_id, number_rule
+from reenact.policy.redaction.structure import (
     SCHEMA_VALUES,
     Leaf,
     if_changed,
@@ -29,7 +40,7 @@ from reenact.policy.structure import (
     like,
     pair_name,
 )
-from reenact.policy.texts import Texts, replace
+from reenact.policy.redaction.text import Texts, replace
 
 __all__ = ["Walk"]
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from math import log2
 
-from reenact.policy.behind import Finding
-from reenact.policy.names import normalise
 from reenact.policy.patterns import late
+from reenact.policy.redaction.grammar import Finding
+from reenact.policy.redaction.names import normalise
 
 __all__ = ["begins_number", "find_strict", "is_allowed_header", "is_protocol_id", "number_rule"]
 

@@ -1,34 +1,49 @@
-"""Taking the secrets out of a value before it leaves the process.
+"""The redactor: removes secrets from a value before it leaves the process.
 
-The gate (fast, over-approximating) decides whether the exact pass needs to run; the exact pass
-replaces; a last scan of the encoded bytes looks for survivors, so that what slipped through is
-refused rather than written. A replacement is always whole: never a partial mask.
+The gate decides whether the exact pass needs to run. The exact pass replaces secrets. A last scan of
+the encoded bytes looks for survivors, so that a missed secret is refused and not written. A value is
+always replaced completely, never masked in part.
+
+A secret in a growing text can begin in one piece of a stream and end in another. A :class:`Screen`
+therefore releases text up to a word boundary, and only while the gate finds no secret in all of it.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode
+from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import chain
 from typing import Any, Literal
 
 import msgspec
+import orjson
 
 from reenact.errors import UsageError
-from reenact.policy.charsets import wide_forms
-from reenact.policy.gate import Engine, Gate, Verdict
-from reenact.policy.known import Known
-from reenact.policy.names import names_with
-from reenact.policy.payloads import embedded, streams
-from reenact.policy.placeholder import PLACEHOLDER, blind
-from reenact.policy.shapes import SHAPES
-from reenact.policy.streams import decoded
-from reenact.policy.strict import begins_number
-from reenact.policy.structure import Leaf
-from reenact.policy.texts import Texts, replace
-from reenact.policy.walk import Walk
+from reenact.policy.patterns import late
+from reenact.policy.redaction.gate import Engine, Gate, Verdict
+from reenact.policy.redaction.known_values import Known
+from reenact.policy.redaction.names import names_with
+from reenact.policy.redaction.placeholder import PLACEHOLDER, blind
+from reenact.policy.redaction.streams import CHUNKS, decoded, payload_key, pieces, wide_forms
+from reenact.policy.redaction.strict import begins_number
+from reenact.policy.redaction.structure import Leaf
+from reenact.policy.redaction.text import Texts, replace
+from reenact.policy.redaction.tokens import SHAPES
+from reenact.policy.redaction.walk import Walk
 
-__all__ = ["PLACEHOLDER", "Mark", "Profile", "Redacted", "Redactor", "blind"]
+__all__ = [
+    "PLACEHOLDER",
+    "Mark",
+    "Profile",
+    "Redacted",
+    "Redactor",
+    "Screen",
+    "blind",
+    "embedded",
+    "streams",
+]
 
 Profile = Literal["none", "default", "strict"]
 
@@ -224,3 +239,111 @@ def _readings(data: bytes) -> Iterator[str]:
     yield data.decode("utf-8", "replace")
     raw = data.replace(b"\\u0000", b"\0")
     yield from (text for form in wide_forms(raw) if (text := form.text(raw)))
+
+
+_BYTES = late(rb'\{"\$bytes":"([A-Za-z0-9+/=]*)"')
+
+
+def embedded(encoded: bytes) -> Iterator[bytes]:
+    """Every bytes leaf of a value in canonical JSON."""
+    if b"$" in encoded and b'{"$bytes":"' in encoded:
+        for match in _BYTES.finditer(encoded):
+            yield _decoded(match[1])
+
+
+def streams(encoded: bytes) -> Iterator[bytes]:
+    """Every list of chunks of a value in canonical JSON, joined."""
+    try:
+        value = orjson.loads(encoded)
+    except orjson.JSONDecodeError:
+        return  # not a value but a bytes leaf: its text is searched as it is, nothing is joined
+    for chunks in _streams(value):
+        parts = pieces([_with_bytes(chunk) for chunk in chunks])
+        if parts is not None:
+            yield b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
+
+
+def _streams(value: Any) -> Iterator[list[Any]]:
+    waiting = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, dict):
+            waiting += here.values()
+            if isinstance(here.get(CHUNKS), list):
+                yield here[CHUNKS]
+        elif isinstance(here, list):
+            waiting += here
+
+
+def _with_bytes(chunk: Any) -> Any:
+    """``chunk`` with real bytes where its encoding has a mark for them."""
+    if not isinstance(chunk, dict):
+        return chunk
+    if len(chunk) == 1 and isinstance(chunk.get("$bytes"), str):
+        return _decoded(chunk["$bytes"])
+    if payload_key(chunk) is not None:
+        return chunk
+    return {key: _with_bytes(item) for key, item in chunk.items()}
+
+
+def _decoded(base64: bytes | str) -> bytes:
+    try:
+        return b64decode(base64)
+    except (Base64Error, ValueError):
+        return b""
+
+
+_BLANKS = (b" ", b"\t", b"\r", b"\n")
+_CONTEXT = 1_024
+"""Bytes before what is new that are looked at again: a name stands before its value."""
+
+_LONGEST = 65_536
+"""Bytes of the longest word: it gives itself away by its beginning, if it is a secret."""
+
+_STEP = 8_192
+"""Bytes by which a word that has not ended is written, once it is longer than that."""
+
+
+class Screen:
+    """The screen of one stream. Costs time in proportion to what comes, and little space."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._kept = max(_CONTEXT, redactor.reach)
+        self._tail = bytearray()
+        self._start = 0
+        """Where in the stream the tail starts."""
+        self._blank = 0
+        """Behind the last blank of the stream."""
+        self._safe = 0
+        self._gave_up = False
+
+    def add(self, text: bytes) -> int:
+        """``text`` has come. Returns how many bytes of the stream may be written by now."""
+        if not self._gave_up:
+            end = self._start + len(self._tail)
+            last = max(text.rfind(blank) for blank in _BLANKS)
+            if last >= 0:
+                self._blank = end + last + 1
+            self._tail += text
+            self._look(end + len(text))
+        return self._safe
+
+    def _look(self, size: int) -> None:
+        """``size`` bytes have come."""
+        wanted = size if self._redactor.profile == "none" else self._wanted(size)
+        if wanted <= self._safe:
+            return
+        if self._redactor.clears(bytes(self._tail)):
+            self._safe = wanted
+            done = max(0, wanted - self._kept - self._start)
+            del self._tail[:done]
+            self._start += done
+        elif len(self._tail) > 2 * _LONGEST:  # a doubt that lasts is not looked at for ever
+            self._gave_up = True
+            self._tail.clear()
+
+    def _wanted(self, size: int) -> int:
+        """How much could be written, if there is no doubt."""
+        long = (size - _LONGEST) // _STEP * _STEP
+        return min(max(self._blank, long), size - self._redactor.reach)

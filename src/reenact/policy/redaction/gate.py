@@ -1,38 +1,51 @@
-"""A fast look that proves most payloads clean, so that the exact pass need not run.
+"""Fast pre-check that proves most payloads free of secrets, so that the exact pass can be skipped.
 
-The gate over-approximates: it may fire for nothing, it never misses what the exact pass would
-change. Two engines run the same patterns, hyperscan where it is installed and ``re`` behind plain
-substring tests where it is not; which one is used changes the speed and nothing else.
+The gate over-approximates: it can fire without a reason, but it never misses a value that the exact
+pass would change. Two engines run the same patterns: hyperscan where it is installed, otherwise
+``re`` behind plain substring tests. The engine only affects the speed.
 
 Patterns see a payload as canonical JSON or as raw bytes. In JSON a line break is two characters,
-a control character six, and a quote inside a string inside a string has three backslashes before
-it. An escaped ASCII letter could spell anything: it always fires.
+a control character is six, and a quote inside a nested string has three backslashes in front of it.
+An escaped ASCII letter could spell anything, so it always fires.
+
+Compiling takes a fifth of a second, so compiled patterns are cached between processes. The cache
+holds patterns, never a value that was searched for. An attacker with write access to the folder could
+switch redaction off, so the cache is only used if its folder and its files belong to the same user
+and no other user can write to them. A cache failure is never an error: the patterns are compiled again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import os
 import re
+import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from reenact.errors import ExtraMissing
-from reenact.policy.charsets import GATE_ESCAPED, GATE_RAW
-from reenact.policy.command_lines import GATE_FLAG, GATE_NET, PROGRAMS, gate_program
-from reenact.policy.names import Names, Stem
-from reenact.policy.searched import Clue, ClueIndex, WordIndex, clue_of
-from reenact.policy.shapes import GATE_EDGE, SHAPES, Shape
-from reenact.policy.shelf import shelf_of
-from reenact.policy.streams import CHUNKS
+from reenact.policy.redaction.command_lines import GATE_FLAG, GATE_NET, PROGRAMS, gate_program
+from reenact.policy.redaction.names import Names, Stem
+from reenact.policy.redaction.prescan import Clue, ClueIndex, WordIndex, clue_of
+from reenact.policy.redaction.streams import CHUNKS, GATE_ESCAPED, GATE_RAW
+from reenact.policy.redaction.tokens import GATE_EDGE, SHAPES, Shape
 
-__all__ = ["Engine", "Gate", "Pattern", "Verdict"]
+__all__ = [
+    "Engine",
+    "Gate",
+    "Pattern",
+    "Shelf",
+    "Verdict",
+    "shelf_of",
+]
 
 Engine = Literal["auto", "hyperscan", "python"]
 
@@ -353,3 +366,91 @@ _ENGINES: dict[Engine, Callable[[tuple[Pattern, ...]], _Scanner]] = {
     "hyperscan": _hyperscan,
     "python": _python,
 }
+
+
+_MOST = 16
+"""Files. There is one for each set of names, and for each version of what compiles them."""
+
+_LARGEST = 32 * 1024 * 1024
+_DIGEST = hashlib.sha256().digest_size
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_FLAGS = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+
+
+def shelf_of(environ: Mapping[str, str]) -> Shelf:
+    """The shelf of this user. An empty variable counts as unset."""
+    own, shared, home = map(environ.get, ("REENACT_CONFIG_DIR", "XDG_CACHE_HOME", "HOME"))
+    if own:
+        return Shelf(Path(own) / "compiled")
+    if shared:
+        return Shelf(Path(shared) / "reenact")
+    return Shelf(Path(home) / ".cache" / "reenact" if home else None)
+
+
+class Shelf:
+    """A folder of things that can be made again; with None, one that keeps nothing."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def get(self, name: str) -> bytes | None:
+        """What was kept as ``name``."""
+        if self._folder is None or not _is_own(self._folder):
+            return None
+        try:
+            return _whole(_read(self._folder / name))
+        except OSError:
+            return None
+
+    def keep(self, name: str, content: bytes) -> None:
+        """Keep ``content`` as ``name``, and drop what is oldest when there is too much."""
+        if self._folder is None:
+            return
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(0o700, parents=True, exist_ok=True)
+            if _is_own(self._folder):
+                _write(self._folder / name, hashlib.sha256(content).digest() + content)
+                _tidy(self._folder)
+
+
+def _is_own(folder: Path) -> bool:
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and _is_private(found)
+
+
+def _is_private(found: os.stat_result) -> bool:
+    """Is it ours, and can nobody else write to it?"""
+    return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS
+
+
+def _read(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    with open(descriptor, "rb") as file:
+        return file.read(_LARGEST) if _is_private(os.fstat(descriptor)) else b""
+
+
+def _whole(content: bytes) -> bytes | None:
+    digest, rest = content[:_DIGEST], content[_DIGEST:]
+    return rest if hashlib.sha256(rest).digest() == digest else None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Beside, then renamed. Another thread of this process may be at it, and then it does it."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _tidy(folder: Path) -> None:
+    by_age = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    for path in by_age[:-_MOST]:
+        path.unlink(missing_ok=True)

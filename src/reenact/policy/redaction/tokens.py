@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from reenact.policy.names import CASELESS
 from reenact.policy.patterns import late
-from reenact.policy.searched import Clue, Searched, clue_of
+from reenact.policy.redaction.names import CASELESS
+from reenact.policy.redaction.prescan import Clue, Searched, clue_of
 
 __all__ = ["EDGE", "GATE_EDGE", "SHAPES", "Shape"]
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from reenact.policy.behind import Finding, is_closing_quote
-from reenact.policy.literals import string
 from reenact.policy.patterns import late
-from reenact.policy.searched import Clue, ClueIndex, Searched, clue_of, matches_at
-from reenact.policy.shapes import GATE_EDGE
+from reenact.policy.redaction.grammar import Finding, is_closing_quote, string
+from reenact.policy.redaction.prescan import Clue, ClueIndex, Searched, clue_of, matches_at
+from reenact.policy.redaction.tokens import GATE_EDGE
 
 __all__ = [
     "GATE_FLAG",

@@ -1,16 +1,35 @@
-"""Streams that were recorded in chunks: a secret may begin in one and end in another."""
+"""Secrets in streams that were recorded in chunks, and in text encoded as UTF-16 or UTF-32.
+
+All other charsets in use encode ASCII as ASCII, so their bytes can be searched directly. UTF-16 and
+UTF-32 are recognised by their bytes, with or without a byte order mark and independent of headers:
+three ASCII characters in a row are enough. Both byte orders are tried, the likely one first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from reenact.policy.behind import Finding
-from reenact.policy.charsets import wide_forms
-from reenact.policy.literals import Span
-from reenact.policy.placeholder import pseudonym
+import msgspec
 
-__all__ = ["CHUNKS", "PAYLOADS", "decoded", "payload", "payload_key", "pieces", "rejoin"]
+from reenact.policy.patterns import late
+from reenact.policy.redaction.grammar import Finding, Span
+from reenact.policy.redaction.placeholder import pseudonym
+
+__all__ = [
+    "CHUNKS",
+    "GATE_ESCAPED",
+    "GATE_RAW",
+    "PAYLOADS",
+    "Wide",
+    "decoded",
+    "payload",
+    "payload_key",
+    "pieces",
+    "rejoin",
+    "replace_wide",
+    "wide_forms",
+]
 
 CHUNKS = "chunks"
 """The key under which a list is one stream."""
@@ -138,3 +157,82 @@ def _cut(parts: Sequence[str], spans: Sequence[Span], marks: Sequence[str]) -> l
         new.append("".join([*kept, part[place:]]))
         start += len(part)
     return new
+
+
+GATE_RAW = r"(?:[\x09\x0a\x0d\x20-\x7e]\x00{1,3}){3}"
+GATE_ESCAPED = r"(?:\\?[\x20-\x7e](?:\\u0000){1,3}){3}"
+"""What the gate finds in the bytes, and in JSON that has them as a string."""
+
+_UNITS = (
+    (late(rb"(?:[\t\n\r -~]\x00){3}"), 2, "utf-16"),
+    (late(rb"(?:[\t\n\r -~]\x00\x00\x00){3}"), 4, "utf-32"),
+)
+_MARK = "\ufeff"
+
+
+class Wide(msgspec.Struct, frozen=True):
+    """One way to read bytes: from ``offset`` on, ``size`` bytes for each unit, in ``encoding``."""
+
+    offset: int
+    size: int
+    encoding: str
+
+    def text(self, data: bytes) -> str | None:
+        """The text of ``data``; what is cut off at its end is left out. None when it is none."""
+        whole = (len(data) - self.offset) // self.size * self.size
+        try:
+            return data[self.offset : self.offset + whole].decode(self.encoding, "surrogatepass")
+        except UnicodeDecodeError:
+            return None
+
+    def written(self, text: str) -> bytes:
+        """``text`` as bytes."""
+        return text.encode(self.encoding, "surrogatepass")
+
+    def spans(self, text: str, found: Sequence[Finding]) -> list[Span]:
+        """Where the findings, disjoint and in order, are in the bytes of ``text``."""
+        spans: list[Span] = []
+        done, place = 0, self.offset
+        for one in found:
+            start = place + len(self.written(text[done : one.start]))
+            place = start + len(self.written(text[one.start : one.end]))
+            done = one.end
+            spans.append((start, place))
+        return spans
+
+    def covered(self, data: bytes, mark: str) -> bytes:
+        """``mark`` in place of all of ``data``, with its byte order mark."""
+        text = self.text(data) or ""
+        return self.written(_MARK + mark if text.startswith(_MARK) else mark)
+
+
+def wide_forms(data: bytes) -> Iterator[Wide]:
+    """The ways to read ``data`` as UTF-16 or UTF-32; none for ordinary text and most binary data."""
+    if b"\0" not in data:
+        return
+    for run, size, name in _UNITS:
+        offsets = {match.start() % size for match in run.finditer(data)}
+        for offset in sorted(offsets):
+            little = Wide(offset, size, f"{name}-le")
+            big = Wide((offset + 1) % size, size, f"{name}-be")
+            yield from (little, big) if offset == 0 else (big, little)
+
+
+def replace_wide(
+    data: bytes, find: Callable[[str], list[Finding]], mark: Callable[[str], str]
+) -> tuple[bytes, str]:
+    """``data`` without the secrets of its wide texts, and the rule of the first, or ``""``."""
+    rule = ""
+    for form in wide_forms(data):
+        text = form.text(data)
+        found = find(text) if text else []
+        if text is None or not found:
+            continue
+        rule = rule or found[0].rule
+        pieces, done = [], 0
+        for one, (start, end) in zip(found, form.spans(text, found), strict=True):
+            new = one.quote + mark(text[one.start : one.end]) + one.quote
+            pieces += [data[done:start], form.written(new)]
+            done = end
+        data = b"".join([*pieces, data[done:]])
+    return data, rule

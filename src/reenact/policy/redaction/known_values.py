@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from reenact.errors import UsageError
-from reenact.policy.harmless import is_harmless
-from reenact.policy.names import Names
 from reenact.policy.patterns import late
-from reenact.policy.placeholder import PLACEHOLDER
+from reenact.policy.redaction.names import Names, is_harmless
+from reenact.policy.redaction.placeholder import PLACEHOLDER
 
 __all__ = ["SHORTEST_DECLARED", "SHORTEST_VARIABLE", "Known"]
 

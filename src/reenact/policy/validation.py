@@ -8,12 +8,12 @@ from pathlib import PurePosixPath
 
 from reenact.errors import PolicyInvalid
 from reenact.format.paths import join
-from reenact.policy.capabilities import BUILT_IN
+from reenact.policy.access import BUILT_IN
 from reenact.policy.files import Finding
-from reenact.policy.ignoring import Paths
-from reenact.policy.names import Names
+from reenact.policy.matching import Paths
+from reenact.policy.model import Mode, Policy, Sanitizer, stays_inside
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.rules import Mode, Policy, Sanitizer, stays_inside
+from reenact.policy.redaction.names import Names
 
 __all__ = ["policy_findings"]
 

@@ -1,0 +1,1 @@
+"""Redaction of secrets: detection by name, by token shape and by known value, and replacement."""
