@@ -18,8 +18,8 @@ import msgspec
 
 from reenact import errors
 from reenact.boundaries.table import CLIENTS
-from reenact.cli.commands import ABOUT, COMMANDS, Command
-from reenact.cli.parser import make_parser
+from reenact.cli._commands import ABOUT, TABLE
+from reenact.cli._parser import Command, Group, find_command, make_parser
 from reenact.engine.divergence.model import divergence_schema
 from reenact.format import manifest
 from reenact.format.event import Envelope
@@ -180,7 +180,7 @@ def lenses_page() -> Iterator[str]:
 def commands_page() -> Iterator[str]:
     yield from ("# Commands", "", ABOUT, "")
     yield from table(
-        ("command", ""), ((f"[`{one.name}`](#{one.name})", one.summary) for one in COMMANDS)
+        ("command", ""), ((f"[`{name}`](#{name})", summary) for name, _, summary in TABLE)
     )
     yield from (
         "Data goes to stdout, everything else to stderr. With `--json` the output is JSON, one value",
@@ -199,8 +199,10 @@ def commands_page() -> Iterator[str]:
         ),
     )
     parsers = subparsers(make_parser())
-    for command in COMMANDS:
-        yield from command_section(command, command.name, parsers[command.name])
+    for name, _, _ in TABLE:
+        command = find_command(name)
+        if command is not None:
+            yield from command_section(command, name, parsers[name])
 
 
 def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -208,13 +210,15 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
     return dict(found.choices)
 
 
-def command_section(command: Command, path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+def command_section(
+    command: Command | Group, path: str, parser: argparse.ArgumentParser
+) -> Iterator[str]:
     """``path`` is the command with those it is under: ``policy init``."""
     yield from (f"##{'#' * path.count(' ')} {path}", "", command.description, "")
-    if command.under:
+    if isinstance(command, Group):
         parsers = subparsers(parser)
-        for one in command.under:
-            yield from command_section(one, f"{path} {one.name}", parsers[one.name])
+        for name, one in command.commands.items():
+            yield from command_section(one, f"{path} {name}", parsers[name])
         return
     actions = [one for one in parser._actions if "--help" not in one.option_strings]
     usage = " ".join(["reenact", path, *map(in_usage, actions)])

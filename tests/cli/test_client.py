@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reenact.cli.client import Client
-from reenact.cli.refusals import refusal
-from reenact.cli.waiting import ask_for_replay, not_completed, wait_for
+from reenact.cli._client import Client, refusal
+from reenact.cli.server._replays import ask_for_replay, not_completed, wait_for
 from reenact.errors import ReenactError, ServerMisused, ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.client.address import Secret, parse_address
 from reenact.server.problems import STATUS

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from reenact.cli.commands import COMMANDS
-from reenact.cli.for_projects import SHELLS
+from reenact.cli._commands import TABLE
+from reenact.cli.manage.completion import SHELLS
 from tests.cli.conftest import Run
 
 
@@ -16,7 +16,7 @@ from tests.cli.conftest import Run
 def test_script_knows_every_command(shell: str, run: Run) -> None:
     ran = run("completion", shell)
     assert (ran.code, ran.err) == (0, "")
-    assert [command.name for command in COMMANDS if command.name not in ran.out] == []
+    assert [name for name, _, _ in TABLE if name not in ran.out] == []
     assert "follow" in ran.out
 
 

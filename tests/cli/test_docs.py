@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reenact.cli.commands import COMMANDS
+from reenact.cli._commands import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NAMES = [command.name for command in COMMANDS]
+NAMES = [name for name, _, _ in TABLE]
 
 
 def _build(*words: str, columns: str) -> subprocess.CompletedProcess[str]:

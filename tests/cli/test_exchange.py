@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -12,8 +13,7 @@ from typing import Any
 import pytest
 
 from reenact.audit.replay_proof import parse_replay_proof
-from reenact.cli.for_servers import ARGUMENTS
-from reenact.cli.parsing import Parser
+from reenact.cli._parser import command_parser
 from reenact.exchange.model import STATES, VERDICTS, Change, ErrorFacts, Payload, Processor
 from tests.cli.conftest import Run
 from tests.cli.samples import record_run
@@ -361,9 +361,10 @@ def test_replays_are_listed_and_found_by_what_came_of_them(agent: Puppet, run: R
 
 
 def test_the_command_line_knows_every_state_and_verdict() -> None:
-    parser = Parser()
-    ARGUMENTS["exchange replays"](parser)
-    options = {one.dest: one.choices for one in parser._actions}
+    group = command_parser("exchange")
+    assert group is not None
+    (actions,) = (one for one in group._actions if isinstance(one, argparse._SubParsersAction))
+    options = {one.dest: one.choices for one in actions.choices["replays"]._actions}
     assert (options["state"], options["verdict"]) == (STATES, VERDICTS)
 
 

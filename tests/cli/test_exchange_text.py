@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.cli.comparison_text import ComparisonPrinter
-from reenact.cli.exchange_text import ExchangePrinter, milliseconds
+from reenact.cli.server._exchange_text import ComparisonPrinter, ExchangePrinter, milliseconds
 from tests.cli.samples import HOSTILE
 
 

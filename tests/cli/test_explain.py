@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import reenact
-from reenact import DivergenceError
+from reenact.errors import DivergenceError
 from reenact.runs.kept import KEEP, forget, keep, kept_about, last_kept
 from tests.cli.conftest import Run
 from tests.cli.samples import HOSTILE

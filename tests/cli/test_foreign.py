@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reenact import rr
-from reenact.cli import for_recordings
 from reenact.cli.main import main
+from reenact.cli.manage import convert
 from reenact.interop.formats import FORMATS
 from reenact.interop.rrbin import write as write_rrbin
 from tests.cli.conftest import Run
@@ -194,4 +194,4 @@ def test_an_export_to_stdout_is_the_file_alone(
 
 
 def test_the_command_line_knows_every_format() -> None:
-    assert tuple(one.name for one in FORMATS) == for_recordings.FORMATS
+    assert tuple(one.name for one in FORMATS) == convert.FORMATS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reenact.cli.administration import _USERS
-from reenact.cli.listing import table_lines, told
+from reenact.cli._output import field, table_lines
+from reenact.cli.server.admin import _USERS
 from tests.cli.samples import HOSTILE
 
 ADMIN = {"id": "grt_1", "role": "platform admin"}
@@ -39,6 +39,6 @@ def test_grants_are_below_the_line_where_it_is_not_and_none_is_cut() -> None:
 @pytest.mark.parametrize("width", [25, 40, 80])
 def test_lines_fit_and_nothing_in_them_is_obeyed(width: int) -> None:
     items = [{"a": HOSTILE * 3, "b": f"{HOSTILE}\n{HOSTILE}"}]
-    lines = list(table_lines(items, (("a", told("a")), ("b", told("b"))), width))
+    lines = list(table_lines(items, (("a", field("a")), ("b", field("b"))), width))
     assert max(map(len, lines)) <= width
     assert all(line.isprintable() for line in lines)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.cli.signed_in import login_path, who_asks
+from reenact.cli._client import login_path, who_asks
 from reenact.errors import UsageError
 from tests.cli.conftest import Ran, Run
 from tests.server.house import PASSWORD, House, running

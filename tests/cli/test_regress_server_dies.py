@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.cli.signed_in import Login, keep
+from reenact.cli._client import Login, keep
 from tests.cli.afar import AGENT, record
 from tests.cli.conftest import Run
 from tests.server.fire.running import Serving, Site, closing

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.cli.render import (
+from reenact.cli._output import (
     clip,
     count,
     escape_controls,

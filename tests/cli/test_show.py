@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from reenact.cli.summary import summary
+from reenact.cli._event_summary import summary
 from reenact.format.event import TYPES
 from reenact.store.reader import open_recording
 from tests.cli.conftest import Run, command

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reenact.cli.screen import screen_of
+from reenact.cli._output import screen_of
 from reenact.diff.terminal_text import cell_width
 from tests.cli.conftest import Run, command
 from tests.cli.samples import HOSTILE, begin, fetched, record, record_timed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact import open_recording
+from reenact.store.reader import open_recording
 from reenact.views.calls import read_steps
 from reenact.views.html.run_page import Window, contents
 from tests.cli.conftest import Run

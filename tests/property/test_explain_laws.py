@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.cli.explain_text import Printer
+from reenact.cli.inspect.explain import Printer
 from reenact.diff.terminal_text import escape_controls
 from reenact.engine.request import request_of
 from reenact.policy.matching import Rules

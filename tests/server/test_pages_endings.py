@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from reenact.cli import waiting
+from reenact.cli.server import _replays
 from reenact.exchange.model import Payload
 from reenact.server.access import Grant
 from reenact.server.web.replays.replay import WAYS_OUT
@@ -19,7 +19,7 @@ from tests.server.traffic.puppet import Puppet, ask_for, exchange
 
 
 def test_pages_know_a_way_out_of_all_that_commands_know_one_of() -> None:
-    assert set(WAYS_OUT) == set(waiting.WAYS_OUT)
+    assert set(WAYS_OUT) == set(_replays.WAYS_OUT)
 
 
 @pytest.mark.parametrize(

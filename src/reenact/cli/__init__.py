@@ -1,1 +1,1 @@
-"""The command line. Each command group is one module, imported only when it is used."""
+"""Command line. Each command is defined in one module; ``_commands`` lists them."""

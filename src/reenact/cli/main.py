@@ -1,4 +1,4 @@
-"""The way in. Help and version load nothing; the rest is loaded when it is asked for."""
+"""Entry point of the ``reenact`` command. ``--help`` and ``--version`` import no other module."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import sys
 
 from reenact._version import __version__
-from reenact.cli.commands import COMMANDS, overview
+from reenact.cli._commands import TABLE, overview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from reenact.cli.parsing import Parser
+    import argparse
+
+    from reenact.cli._parser import Parser
 
 __all__ = ["entry", "main"]
 
@@ -20,16 +22,17 @@ _INTERRUPTED = 130
 
 
 def entry() -> int:
-    """The console script: :func:`main` for a real process, with its streams and signals."""
-    gc.disable()  # until the command is loaded: what is loaded stays
+    """Run the console script: :func:`main` with the streams and signals of a process of its own."""
+    # Imported modules are never garbage. Collecting is enabled before the command runs.
+    gc.disable()
     try:
-        return _entered()
+        return _run_process()
     finally:
-        gc.freeze()  # what is left goes with the process
+        gc.freeze()  # the process ends: a last collection would be wasted
 
 
-def _entered() -> int:
-    _forgive_encodings()
+def _run_process() -> int:
+    _escape_unencodable_output()
     try:
         code = main(sys.argv[1:], alone=True)
         if sys.stdout is not None:
@@ -39,9 +42,9 @@ def _entered() -> int:
         return _BROKEN_PIPE
     except OSError as error:
         _drop_output()
-        from reenact.cli.running import report, unreadable
+        from reenact.cli._output import os_error, report
 
-        report(unreadable(error))
+        report(os_error(error))
         return 3
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -49,9 +52,9 @@ def _entered() -> int:
 
 
 def main(argv: list[str], *, alone: bool = False) -> int:
-    """Run one command and return its exit code. Raises only when the output cannot be written.
+    """Run one command and return its exit code. Raises only when output cannot be written.
 
-    ``alone``: nothing else runs in this process, so it may be loaded as is quickest.
+    ``alone`` means that nothing else runs in this process, so libraries can be imported with shortcuts.
     """
     if argv in (["--version"], ["-V"]):
         print(f"reenact {__version__}")
@@ -60,42 +63,49 @@ def main(argv: list[str], *, alone: bool = False) -> int:
         print(overview(), end="")
         return 0
     if alone:
-        _load("argparse")
-    from reenact.cli.parser import command_parser, make_parser
-    from reenact.cli.parsing import Misuse
+        from reenact.runs.lightly import LIBRARIES, load_lightly
+
+        load_lightly("argparse", *LIBRARIES)
+    from reenact.cli._output import report_misuse
+    from reenact.cli._parser import Misuse, command_parser, make_parser
 
     try:
         parser = command_parser(argv[0]) if argv else None
         if parser is None:
-            return _without_command(make_parser(whole=False), argv)
+            return _without_command(make_parser(complete=False), argv)
         args = parser.parse_args(argv[1:])
     except SystemExit as end:  # --help
         return int(end.code or 0)
     except Misuse as misuse:
-        from reenact.cli.running import report_misuse
-
         return report_misuse(misuse, as_json="--json" in argv)
-    if alone:
-        _load()
-    from reenact.cli.running import run
-
-    return run(args)
+    gc.enable()
+    return _run_command(args)
 
 
-def _load(*libraries: str) -> None:
-    """Load them, or if none is named those of all commands, as is quickest."""
-    from reenact.runs.lightly import LIBRARIES, load_lightly
+def _run_command(args: argparse.Namespace) -> int:
+    from reenact.cli._output import fail, os_error
+    from reenact.errors import ReenactError
 
-    load_lightly(*(libraries or LIBRARIES))
+    as_json = getattr(args, "json", False)
+    try:
+        code: int = args.run(args)
+        return code
+    except ReenactError as error:
+        return fail(error, as_json=as_json)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return fail(os_error(error), as_json=as_json)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
 
 
 def _without_command(parser: Parser, argv: list[str]) -> int:
-    """Help, or what is wrong with ``argv``."""
     if argv and not argv[0].startswith("-"):
-        from reenact.cli.parsing import Misuse
+        from reenact.cli._parser import Misuse
         from reenact.policy.nearest import nearest
 
-        meant = nearest(argv[0], (command.name for command in COMMANDS))
+        meant = nearest(argv[0], (name for name, _, _ in TABLE))
         guess = f"; did you mean {meant}?" if meant else ""
         raise Misuse(f"there is no command {argv[0][:80]!r}{guess}", "reenact")
     parser.parse_args(argv)
@@ -103,8 +113,8 @@ def _without_command(parser: Parser, argv: list[str]) -> int:
     return 2
 
 
-def _forgive_encodings() -> None:
-    """A terminal that cannot show a character gets an escape, never a crash."""
+def _escape_unencodable_output() -> None:
+    """Print escapes for characters that the terminal cannot show, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         change = getattr(stream, "reconfigure", None)
         if change is not None:
@@ -112,7 +122,7 @@ def _forgive_encodings() -> None:
 
 
 def _drop_output() -> None:
-    """Nobody takes our output: what is still buffered must not be tried again at the exit."""
+    """Redirect stdout to nowhere, so that buffered output is not written again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact.cli.parser import make_parser
+from reenact.cli._parser import make_parser
 from reenact.errors import UsageError
 from reenact.server.serving import ServeOptions, serve
 from tests.server.deploy.guide import GUIDE, blocks, command, filled, setting, words

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from reenact.cli.progress import Progress
+from reenact.cli._output import Progress
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import RecordingDamaged, RecordingMissing, UsageError
 from reenact.runs.afar.place import Remote

@@ -1,0 +1,441 @@
+"""Asking a Reenact server, over the standard library: TLS verified, no redirects, no proxies,
+time-outs on everything. The key is in one header and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from reenact._version import __version__
+from reenact.errors import ReenactError, ServerMisused, ServerRefused, ServerUnusable, UsageError
+from reenact.exchange.client.address import Address, Secret, parse_address
+from reenact.exchange.client.sse import EventTooLarge, Parser, Sent
+from reenact.store.seal import key_path
+
+__all__ = [
+    "Client",
+    "Login",
+    "forget",
+    "heads_path",
+    "keep",
+    "login_path",
+    "part",
+    "read_login",
+    "refusal",
+    "signed_in_client",
+    "who_asks",
+]
+
+_CHUNK = 1 << 16
+_ANSWER = 256 << 20
+_EVENT = 4 << 20
+_SECONDS = 60.0
+_SILENCE = 60.0
+"""Seconds without a byte after which a stream of events is taken for dead: it has a pulse of 15."""
+
+
+def part(text: str) -> str:
+    """``text`` as one part of a path."""
+    return quote(text, safe="")
+
+
+class Client:
+    """One server and who asks it. Each request has a connection of its own."""
+
+    def __init__(self, address: Address, key: Secret | None = None) -> None:
+        if key is not None and not address.is_private:
+            raise UsageError(
+                f"{address} would get the key in plain text",
+                hint="use https://, or the server's own machine",
+            )
+        self.address = address
+        self._key = key
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        """The JSON of the answer."""
+        return self._json("GET", path, query)
+
+    def text(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
+        """An answer that is no JSON."""
+        with self._asked("GET", path, query) as response:
+            return self._read(response)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        value: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Send ``value`` as JSON; None for an answer without content."""
+        body = b"" if value is None else msgspec.json.encode(value)
+        kind = {} if value is None else {"Content-Type": "application/json"}
+        return self._json(method, path, None, body, {**kind, **(headers or {})})
+
+    def answered(
+        self, method: str, path: str, value: Any, headers: Mapping[str, str] | None = None
+    ) -> tuple[Any, dict[str, str]]:
+        """The same, with the headers of the answer."""
+        given = {"Content-Type": "application/json", **(headers or {})}
+        with self._asked(method, path, None, msgspec.json.encode(value), given) as response:
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return self._decoded(self._read(response)), found
+
+    def upload(self, path: str, file: Path) -> Any:
+        """Send a file as it is."""
+        with file.open("rb") as content:
+            kind = {
+                "Content-Type": "application/octet-stream",
+                "Content-Length": str(os.fstat(content.fileno()).st_size),
+            }
+            return self._json("POST", path, None, content, kind)
+
+    def download(self, path: str, target: Path, query: Mapping[str, Any] | None = None) -> int:
+        """Write an answer to a file, however large; gives its size."""
+        written = 0
+        with self._asked("GET", path, query) as response, target.open("wb") as file:
+            for piece in self._pieces(response):
+                written += file.write(piece)
+        return written
+
+    def events(self, path: str) -> Iterator[Sent]:
+        """Server-sent events as they come, until the server ends them or the line breaks."""
+        parser = Parser(most=_EVENT)
+        kind = {"Accept": "text/event-stream"}
+        with self._asked("GET", path, None, b"", kind, _SILENCE) as response:
+            try:
+                while piece := response.read1(_CHUNK):
+                    yield from parser.feed(piece)
+            except (OSError, HTTPException):
+                return  # whoever asked looks where things stand, and asks again
+            except EventTooLarge:
+                raise self._unusable("an event of it is too large") from None
+
+    def items(self, path: str, query: Mapping[str, Any], limit: int) -> Iterator[dict[str, Any]]:
+        """A list, page by page, at most ``limit`` of it."""
+        left, cursor = limit, ""
+        while left > 0:
+            page = self.get(path, {**query, "limit": min(left, 500), "cursor": cursor})
+            if not isinstance(page, dict) or not isinstance(page.get("items"), list):
+                raise self._unusable("its list is none")
+            yield from page["items"][:left]
+            left -= len(page["items"])
+            cursor = page.get("next") or ""
+            if not cursor or not page["items"]:
+                return
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: bytes | BinaryIO = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        with self._asked(method, path, query, body, headers) as response:
+            return self._decoded(self._read(response))
+
+    def _decoded(self, data: bytes) -> Any:
+        if not data:
+            return None
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise self._unusable("its answer is no JSON") from None
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: bytes | BinaryIO = b"",
+        headers: Mapping[str, str] | None = None,
+        seconds: float = _SECONDS,
+    ) -> HTTPResponse:
+        """The answer, of which the body is still to be read; errors are raised."""
+        wanted = {name: value for name, value in (query or {}).items() if value not in ("", None)}
+        url = f"{self.address.prefix}{path}{'?' if wanted else ''}{urlencode(wanted)}"
+        conn = self._connection(seconds)
+        try:
+            conn.request(method, url, body=body or None, headers=self._headers(headers or {}))
+            response = conn.getresponse()
+        except (OSError, HTTPException, ValueError) as error:
+            conn.close()
+            raise self._unreachable(error) from None
+        if 200 <= response.status < 300:
+            # The connection goes when the answer is read or closed.
+            return response
+        with response:
+            said = self._read(response)
+        if 300 <= response.status < 400:
+            raise self._unusable("it sends us elsewhere, and the key is for nobody else")
+        raise refusal(response.status, said, response.getheader("Retry-After") or "", path=path)
+
+    def _connection(self, seconds: float) -> HTTPConnection:
+        address = self.address
+        if address.scheme == "http":
+            return HTTPConnection(address.host, address.port, timeout=seconds)
+        context = ssl.create_default_context()
+        return HTTPSConnection(address.host, address.port, timeout=seconds, context=context)
+
+    def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
+        headers = {
+            "Accept": "application/json",
+            "User-Agent": f"reenact/{__version__}",
+            "Connection": "close",
+            **more,
+        }
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key.reveal()}"
+        return headers
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        for piece in self._pieces(response):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _ANSWER:
+                raise self._unusable("its answer does not end")
+        return b"".join(pieces)
+
+    def _pieces(self, response: HTTPResponse) -> Iterator[bytes]:
+        try:
+            while piece := response.read(_CHUNK):
+                yield piece
+        except (OSError, HTTPException) as error:
+            raise self._unreachable(error) from None
+        if response.length:
+            raise self._unreachable(EOFError("its answer breaks off"))
+
+    def _unreachable(self, error: Exception) -> ServerUnusable:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return ServerUnusable(
+            f"{self.address} cannot be asked: {why}",
+            hint="is the server running, and is this its address?",
+        )
+
+    def _unusable(self, why: str) -> ServerUnusable:
+        return ServerUnusable(
+            f"{self.address} is no Reenact server: {why}", hint="check its address"
+        )
+
+
+def signed_in_client() -> Client:
+    """For the server and the key that the environment or ``reenact login`` name."""
+    return Client(*who_asks(os.environ))
+
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+SERVER, KEY = "REENACT_SERVER", "REENACT_API_KEY"
+
+
+class Login(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What ``reenact login`` keeps. The key prints as nothing."""
+
+    format: Literal["reenact-login/1"]
+    server: str
+    key: str
+    key_id: str = ""
+    who: str = ""
+
+    def __repr__(self) -> str:
+        return f"Login({self.server}, {self.who})"
+
+
+def login_path(environ: Mapping[str, str]) -> Path:
+    """In the user's own configuration folder."""
+    return key_path(environ).with_name("login.json")
+
+
+def heads_path(environ: Mapping[str, str]) -> Path:
+    """The heads of audit logs that this user has seen."""
+    return key_path(environ).with_name("audit-heads.json")
+
+
+def who_asks(environ: Mapping[str, str]) -> tuple[Address, Secret]:
+    """The server and the key for it. What the environment says comes first, and its server never
+    gets the key of another one. Raises :class:`UsageError` when there is none."""
+    url, key = environ.get(SERVER, ""), environ.get(KEY, "")
+    login = None if url and key else read_login(environ)
+    if login is not None:
+        asked = parse_address(url) if url else parse_address(login.server)
+        if key:
+            return asked, _secret(key)
+        if asked == parse_address(login.server):
+            return asked, _secret(login.key)
+    if url and key:
+        return parse_address(url), _secret(key)
+    missing = KEY if url else SERVER
+    raise UsageError(
+        "no server is named" if not url else f"there is no key for the server in {SERVER}",
+        hint=f"reenact login URL, or set {missing}",
+    )
+
+
+def _secret(text: str) -> Secret:
+    try:
+        return Secret(text)
+    except UsageError:
+        raise UsageError(
+            "the API key is not one: it has spaces, is too short, or is no plain text",
+            hint=f"copy it whole into {KEY}, or sign in again: reenact login",
+        ) from None
+
+
+def read_login(environ: Mapping[str, str]) -> Login | None:
+    """None when nobody is signed in. Raises :class:`UsageError` for a file that others may read, or
+    that cannot be used."""
+    path = login_path(environ)
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(1 << 16)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if os.name == "posix" and mode & _OTHERS:
+        raise UsageError(
+            f"{path} holds a key and can be read by others (mode {stat.S_IMODE(mode):04o})",
+            hint=f"chmod 600 {path}; and make a new key, if others did read it",
+        )
+    try:
+        return msgspec.json.decode(data, type=Login)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise UsageError(f"{path} is damaged", hint="sign in again: reenact login URL") from None
+
+
+def keep(login: Login, environ: Mapping[str, str]) -> Path:
+    """Write it, readable by its owner only: beside, and then in its place."""
+    path = login_path(environ)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.tmp")
+    beside.unlink(missing_ok=True)
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(msgspec.json.encode(login) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    return path
+
+
+def forget(environ: Mapping[str, str]) -> None:
+    """Nobody is signed in any more."""
+    login_path(environ).unlink(missing_ok=True)
+
+
+_MOST = 2_000
+_REPORT: Final = "ask whoever runs the server, and give them the request id"
+
+
+class _Facts(msgspec.Struct):
+    code: str
+    message: str = ""
+    hint: str = ""
+    details: dict[str, Any] = {}
+    requestId: str = ""
+
+
+class _Body(msgspec.Struct):
+    error: _Facts
+
+
+_MISUSE: Final = frozenset({400, 404, 405, 413, 415, 422})
+_OUR_MISTAKE: Final = frozenset({"conflict", "exchange_conflict", "idempotency_conflict"})
+
+_OURS: Final = {
+    "unauthenticated": "sign in: reenact login URL; or set REENACT_SERVER and REENACT_API_KEY",
+    "session_expired": "sign in again: reenact login",
+    "reason_required": "say why: --reason TEXT",
+    "revision_mismatch": "replay it through the route as it is now: --revision current",
+}
+"""What to do on the command line; the server says what to do for any client."""
+
+_OTHERWISE: Final = {
+    "malformed": "is the server of this version? see its log for the request id",
+    "credentials_wrong": "check both; whoever forgot the password asks for: reenact user invite",
+    "csrf_failed": "sign in again: reenact login",
+    "permission_denied": "ask a tenant administrator: reenact user grant",
+    "production_permission_required": "ask a tenant administrator for replay:execute:production",
+    "live_permission_required": "ask for replay:live, or replay with --boundaries recorded",
+    "tier_required": "ask the administrators of the platform: reenact tenant set",
+    "key_bound_elsewhere": "use the key that was made for this app and environment: reenact key ls",
+    "setup_done": "there is an account already: reenact login URL",
+    "agent_unknown": "see who is there: reenact agents",
+    "method_not_allowed": "is the server of this version? reenact --version says which this is",
+    "drivers_undeclared": "declare them in the app: Agent(…, drivers={…}); see reenact agents",
+    "agent_offline": "see who is there: reenact agents",
+    "agent_superseded": "another process uses the same id: reenact agents",
+    "conflict": "look at how it is now, and ask for something else",
+    "exchange_conflict": "another exchange has this id: reenact exchange show ID",
+    "idempotency_conflict": "ask again: each replay has a key of its own",
+    "replay_depth": "replay the original instead: reenact exchange show ID says which it is",
+    "gone": "it was erased, or has ended; what there is: reenact exchange ls",
+    "not_replayable": "find those that are: reenact exchange ls --replayable",
+    "too_large": "send less at once",
+    "too_slow": "the connection is slow, or something between holds it up: send less at once",
+    "unsupported": "is the server of this version? reenact --version says which this is",
+    "invalid": "check what you gave; --help says what goes there",
+    "payload_invalid": "check the paths: reenact exchange show ID has the payload",
+    "rate_limited": "wait a little, and ask again",
+    "internal": f"{_REPORT}: it is in the log",
+    "damaged": f"{_REPORT}; reenact audit verify says whether the log is whole",
+    "storage_full": "ask whoever runs the server to make room; nothing was kept of this",
+    "unavailable": "wait a little, and ask again",
+}
+"""Where the server says nothing."""
+
+_LISTS: Final = (
+    (
+        "/api/v1/replays",
+        "see what there is: reenact exchange replays",
+    ),
+    ("/api/v1/exchanges", "see what there is: reenact exchange ls"),
+    ("/api/v1/captures", "send it first: reenact push RUN"),
+    ("/api/v1/users", "see who there is: reenact user ls"),
+    ("/api/v1/keys", "see what there is: reenact key ls"),
+    ("/api/v1/tenants", "see what there is: reenact tenant ls"),
+    ("/api/v1/environments", "see what there is: reenact environment ls"),
+    ("/api/v1/audit", "see what there is: reenact audit ls"),
+    ("/api/v1/agents", "see who is there: reenact agents"),
+)
+
+
+def refusal(status: int, body: bytes, retry_after: str = "", *, path: str = "") -> ReenactError:
+    """The error for an answer of 4xx or 5xx to a request of ``path``. ``problem`` in its fields is
+    the server's own code."""
+    try:
+        facts = msgspec.json.decode(body, type=_Body).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        facts = _Facts(code="", message=f"the server answered {status}, and not in our shape")
+    hint = _hint(facts, path)
+    if retry_after.isdecimal():
+        hint = f"ask again in {retry_after} s" if not hint else f"{hint} ({retry_after} s)"
+    return _kind(status, facts.code)(
+        facts.message[:_MOST] or facts.code or f"the server answered {status}",
+        hint=hint[:_MOST] or _REPORT,
+        problem=facts.code or None,
+        status=status,
+        requestId=facts.requestId or None,
+    )
+
+
+def _kind(status: int, code: str) -> type[ReenactError]:
+    if status in _MISUSE or (status < 500 and code in _OUR_MISTAKE):
+        return ServerMisused
+    return ServerRefused if 400 <= status < 500 and status != 410 else ServerUnusable
+
+
+def _hint(facts: _Facts, path: str) -> str:
+    said = _OURS.get(facts.code) or facts.hint or _OTHERWISE.get(facts.code, "")
+    if said or facts.code != "not_found":
+        return said
+    return next((hint for part, hint in _LISTS if path.startswith(part)), "check its address")

@@ -1,0 +1,316 @@
+"""Command definitions, the argument parser built from them, and arguments shared by several commands.
+
+Every command module has a ``COMMANDS`` dictionary. Its values are a :class:`Command` or a :class:`Group`.
+Parser, help, shell completion and the reference page are built from these definitions. Running a command
+imports its module only. This module imports nothing but argparse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from importlib import import_module
+
+from reenact.cli._commands import ABOUT, TABLE, overview
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+__all__ = [
+    "DEFAULT_WIDTH",
+    "NEAREST",
+    "RECORDING",
+    "Command",
+    "Group",
+    "Misuse",
+    "Parser",
+    "columns",
+    "command_parser",
+    "find_command",
+    "json_flag",
+    "list_flags",
+    "make_parser",
+    "number",
+    "positive",
+    "recording",
+    "root",
+    "rules",
+    "seconds",
+    "times",
+    "width_flag",
+    "wrap",
+]
+
+DEFAULT_WIDTH = 100
+"""Number of columns if neither ``COLUMNS`` nor the terminal specifies it."""
+RECORDING = "a capture directory or a tape file; `last` is the last run"
+NEAREST = "REENACT_ROOT, or the nearest one upwards"
+_NARROWEST, _WIDEST = 40, 120
+
+
+class Command:
+    """Definition of one command.
+
+    ``arguments`` adds its options to a parser and ``run`` returns the exit code. ``summary`` is needed in a
+    group only, because the table has the summaries of top-level commands.
+    """
+
+    __slots__ = ("arguments", "description", "example", "run", "summary")
+
+    def __init__(
+        self,
+        *,
+        description: str,
+        example: str,
+        arguments: Callable[[Parser], None],
+        run: Callable[[argparse.Namespace], int],
+        summary: str = "",
+    ) -> None:
+        self.description = description
+        self.example = example
+        self.arguments = arguments
+        self.run = run
+        self.summary = summary
+
+
+class Group:
+    """Definition of a command that only has subcommands, such as ``policy``."""
+
+    __slots__ = ("commands", "description", "example")
+
+    def __init__(self, *, description: str, example: str, commands: dict[str, Command]) -> None:
+        self.description = description
+        self.example = example
+        self.commands = commands
+
+
+def find_command(name: str) -> Command | Group | None:
+    """Import the module of a command and return its definition; None for an unknown name."""
+    for known, module, _ in TABLE:
+        if known == name:
+            found: Command | Group = import_module(f"reenact.cli.{module}").COMMANDS[name]
+            return found
+    return None
+
+
+# Parser
+
+
+class Misuse(Exception):
+    """Command line that cannot be parsed. ``prog`` is the command whose help to show."""
+
+    def __init__(self, message: str, prog: str) -> None:
+        super().__init__(message)
+        self.prog = prog
+
+
+def columns() -> int:
+    """Return the width of the screen: ``COLUMNS``, the terminal's width, or a default."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    try:
+        return os.get_terminal_size(1).columns or DEFAULT_WIDTH
+    except OSError:
+        return DEFAULT_WIDTH
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Split ``text`` into lines of at most ``width`` characters. Longer words are not split."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Formatter that computes the width and wraps lines without shutil and textwrap.
+
+    argparse would import both, and shutil imports three compression modules.
+    """
+
+    def __init__(self, prog: str) -> None:
+        width = max(_NARROWEST, min(columns(), _WIDEST)) - 2
+        super().__init__(prog, max_help_position=28, width=width)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width)
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser that raises :class:`Misuse` instead of ending the process."""
+
+    takes_program = False
+    """Whether the words after ``--`` are a program with options of its own."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Report unknown arguments here, because the parser of the subcommand has the best message."""
+        program: list[str] = []
+        if self.takes_program and args is not None and "--" in args:
+            at = list(args).index("--")
+            args, program = args[:at], list(args[at + 1 :])
+        found, rest = super().parse_known_args(args, namespace)
+        if self.takes_program:
+            found.command_line += program
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(message, self.prog)
+
+
+class _TopParser(Parser):
+    def format_help(self) -> str:
+        return overview()
+
+
+def make_parser(*, complete: bool = True) -> Parser:
+    """Return the parser of the complete command line, or one that only has the names of the commands."""
+    parser = _TopParser(
+        prog="reenact", description=ABOUT, allow_abbrev=False, formatter_class=_HelpFormatter
+    )
+    parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", prog="reenact", parser_class=Parser
+    )
+    for name, _, summary in TABLE:
+        command = find_command(name) if complete else None
+        if command is None:
+            commands.add_parser(name, help=summary, add_help=False)
+        else:
+            _fill(commands.add_parser(name, help=summary, **_settings(command)), command, name)
+    return parser
+
+
+def command_parser(name: str) -> Parser | None:
+    """Return the parser of one command; None for an unknown name."""
+    command = find_command(name)
+    if command is None:
+        return None
+    parser = Parser(prog=f"reenact {name}", **_settings(command))
+    _fill(parser, command, name)
+    return parser
+
+
+def _fill(parser: Parser, command: Command | Group, name: str) -> None:
+    if isinstance(command, Command):
+        command.arguments(parser)
+        parser.set_defaults(run=command.run)
+        return
+    commands = parser.add_subparsers(
+        dest="action",
+        metavar="ACTION",
+        title="commands",
+        prog=f"reenact {name}",
+        help="what to do",
+        parser_class=Parser,
+        required=True,
+    )
+    for action, one in command.commands.items():
+        _fill(commands.add_parser(action, help=one.summary, **_settings(one)), one, action)
+
+
+def _settings(command: Command | Group) -> dict[str, Any]:
+    return {
+        "description": "\n".join(wrap(command.description, min(columns(), DEFAULT_WIDTH) - 2)),
+        "epilog": f"example: {command.example}",
+        "formatter_class": _HelpFormatter,
+        "allow_abbrev": False,
+    }
+
+
+# Types of arguments
+
+
+def number(text: str) -> int:
+    """Convert to an integer from 0."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Convert to an integer from 1."""
+    found = number(text)
+    if not found:
+        raise argparse.ArgumentTypeError("counting starts at 1")
+    return found
+
+
+def seconds(text: str) -> float:
+    """Convert to a finite number of seconds above 0."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return found
+
+
+# Arguments of several commands
+
+
+def recording(parser: Parser, *, many: bool = False) -> None:
+    """Add the path of a recording, or of several."""
+    if many:
+        what = f"{RECORDING}; several may be given"
+        parser.add_argument("path", nargs="+", metavar="PATH", help=what)
+    else:
+        parser.add_argument("path", metavar="PATH", help=RECORDING)
+
+
+def json_flag(parser: Parser, what: str) -> None:
+    """Add ``--json``, which prints ``what``."""
+    parser.add_argument("--json", action="store_true", help=f"print {what}")
+
+
+def width_flag(parser: Parser, what: str = "width of the lines, 0 for whole ones") -> None:
+    """Add ``--width``."""
+    parser.add_argument("--width", type=number, metavar="N", help=what)
+
+
+def rules(parser: Parser) -> None:
+    """Add the options about the policy of a program."""
+    add = parser.add_argument
+    add("--policy", metavar="ID", help="the policy that holds, otherwise the default")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="allow a boundary or a driver, unrecorded and counted, e.g. process.exec or sqlite3 "
+        "(repeatable)",
+    )
+    add(
+        "--boundary",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module of yours that covers another client library (repeatable)",
+    )
+
+
+def root(parser: Parser, otherwise: str) -> None:
+    """Add ``--root``, the folder of the project; ``otherwise`` describes its default."""
+    parser.add_argument("--root", metavar="DIR", help=f"the folder with .reenact; else {otherwise}")
+
+
+def list_flags(parser: Parser, what: str) -> None:
+    """Add ``--limit`` and ``--json`` for a list on the server."""
+    parser.add_argument(
+        "--limit", type=positive, default=50, metavar="N", help="at most so many (default: 50)"
+    )
+    json_flag(parser, f"{what} as JSON, one line each")
+
+
+def times(parser: Parser) -> None:
+    """Add ``--since`` and ``--until``."""
+    when = "2026-11-01, 2026-11-01T09:30, 2h (ago), yesterday"
+    parser.add_argument("--since", metavar="TIME", help=when)
+    parser.add_argument("--until", metavar="TIME", help="the same; a day is included")

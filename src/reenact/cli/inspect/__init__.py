@@ -1,0 +1,1 @@
+"""Commands that read recordings and print or draw them."""

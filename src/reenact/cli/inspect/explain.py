@@ -1,0 +1,353 @@
+"""``reenact explain``: why a replay diverged, and what would settle it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from reenact.cli._event_summary import summary
+from reenact.cli._output import clip, count, escape_controls, json_line, mark_words, preview
+from reenact.cli._parser import (
+    Command,
+    Parser,
+    columns,
+    json_flag,
+    positive,
+    width_flag,
+    wrap,
+)
+from reenact.cli._recordings import recording_at
+from reenact.diff.terminal_text import cell_width
+from reenact.engine.divergence.model import Gap
+from reenact.engine.divergence.text_renderer import render_divergence
+from reenact.errors import RecordingError, UsageError
+from reenact.policy.paths import find_root
+from reenact.runs.kept import kept_about, last_kept
+from reenact.runs.options import LAST
+from reenact.store.reader import open_recording
+from reenact.views.explain.case import (
+    Case,
+    Cause,
+    Near,
+    Way,
+)
+from reenact.views.explain.explanation import (
+    VERSION,
+    Explanation,
+    Told,
+    explain,
+    told_in,
+)
+
+__all__ = ["COMMANDS", "Printer"]
+
+_STDIN = "-"
+_HOW = (
+    "reenact run --replay RUN -- CMD keeps one when it diverges; --report FILE writes it anywhere"
+)
+
+
+def _arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "what",
+        metavar="WHAT",
+        help="a report or a divergence as JSON (- is stdin), a recording that was replayed, or `last`: "
+        "the last replay that diverged",
+    )
+    add("--recording", metavar="RUN", help="the recording that the report is about")
+    add(
+        "-n",
+        "--number",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="which divergence of the report (default: the first)",
+    )
+    width_flag(parser)
+    json_flag(parser, "the explanation as JSON")
+
+
+def explain_divergence(args: argparse.Namespace) -> int:
+    """The command ``explain``."""
+    listed = told_in(_report(args.what))
+    if not listed:
+        raise UsageError(f"{args.what}: nothing diverged there", hint=_HOW)
+    if args.number > len(listed):
+        raise UsageError(
+            f"there is no divergence {args.number}: {args.what} has {count(len(listed), 'divergence')}",
+            hint="-n counts from 1",
+        )
+    told = listed[args.number - 1]
+    path = _recording(args, told)
+    with nullcontext(None) if path is None else open_recording(path) as source:
+        changed = source is not None and _has_changed(
+            told, source.manifest().integrity.content_hash
+        )
+        found = explain(told, path, source)
+        if args.json:
+            print(json_line(_whole(found, told, path, len(listed), args.number, changed)))
+        else:
+            Printer(columns() if args.width is None else args.width).print(found)
+    _say(args, told, path, len(listed), changed)
+    return 0
+
+
+def _report(what: str) -> Any:
+    """What the command line names: a file, stdin, a recording, or the last that diverged."""
+    if what == _STDIN:
+        return _read(sys.stdin.buffer.read(), "what stands on stdin")
+    if what == LAST:
+        return _found(last_kept(_root()), "no replay has diverged here lately")
+    path = recording_at(what)
+    if path.is_file() and not _is_tape(path):
+        return _read(path.read_bytes(), what)
+    with open_recording(path):  # says what is wrong with it, if it is none
+        roots = (_root(), find_root(path.resolve().parent, os.environ))
+        kept = next(filter(None, (kept_about(root, path) for root in roots)), None)
+        return _found(kept, f"the last replay of {what} did not diverge")
+
+
+def _read(content: bytes, what: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{what} is no JSON: {error}", hint=_HOW) from None
+
+
+def _is_tape(path: Path) -> bool:
+    """Is its first line the header of a recording? A report is one object, in one line or many."""
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError):
+        return path.suffix == ".jsonl"
+    return isinstance(head, dict) and "captureId" in head
+
+
+def _found(report: Any, otherwise: str) -> Any:
+    if report is None:
+        raise UsageError(f"{otherwise}, or nothing was kept of it", hint=_HOW)
+    return report
+
+
+def _root() -> Path:
+    return find_root(Path.cwd(), os.environ)
+
+
+def _recording(args: argparse.Namespace, told: Told) -> Path | None:
+    """The recording, as somebody here would write it; None when it is not known or not there."""
+    if args.recording is not None:
+        return recording_at(args.recording)
+    if told.recording is None:
+        return None
+    path = Path(told.recording)
+    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    try:
+        with open_recording(path):
+            return path
+    except (RecordingError, OSError):
+        return None
+
+
+def _has_changed(told: Told, now: str) -> bool:
+    return told.content_hash is not None and told.content_hash != now
+
+
+def _say(
+    args: argparse.Namespace, told: Told, path: Path | None, number: int, changed: bool
+) -> None:
+    sys.stdout.flush()
+    if path is None:
+        why = (
+            "names no recording"
+            if told.recording is None
+            else "names a recording that is not there"
+        )
+        _note(f"the report {why}: what stands around it is not known (--recording RUN)")
+    if changed:
+        _note("the recording has changed since: replay it again for a report that fits")
+    if number > 1:
+        _note(f"{args.number} of {count(number, 'divergence')}; -n N explains another")
+
+
+def _note(text: str) -> None:
+    print(f"reenact: note: {text}", file=sys.stderr)
+
+
+def _whole(
+    found: Explanation, told: Told, path: Path | None, number: int, which: int, changed: bool
+) -> dict[str, Any]:
+    near = [
+        {"seq": one.seq, "lane": one.lane, "kind": one.kind, "name": one.name, "became": one.became}
+        for one in found.case.near
+    ]
+    return {
+        "version": VERSION,
+        "recording": None if path is None else str(path),
+        "recordingChanged": changed,
+        "number": which,
+        "of": number,
+        "divergence": told.divergence.to_json(),
+        "near": near,
+        "causes": msgspec.to_builtins(found.causes),
+        "settle": None if found.settle is None else msgspec.to_builtins(found.settle),
+    }
+
+
+_MARKS = {"same": "=", "differs": "-", "not": "."}
+_LEGEND = "= the same in both, - recorded, + asked now, . recorded and not reached"
+_NOTHING = (
+    "None of the usual causes fits: neither the values that differ nor the calls around them tell why. "
+    "Look where the program makes this request."
+)
+_RULES = (
+    "A rule goes into .reenact/policies/{name}.policy.json; then `reenact policy pin`. "
+    "`reenact policy init` makes the files where there are none."
+)
+_NARROWEST = 40
+
+
+class Printer:
+    """Prints in lines of at most ``width``, but for texts word by word and what is to be copied; 0 for
+    whole lines."""
+
+    def __init__(self, width: int, out: TextIO | None = None) -> None:
+        self._width = max(_NARROWEST, width) if width else 0
+        self._out = out or sys.stdout
+        self._said: set[str] = set()
+
+    def print(self, found: Explanation) -> None:
+        """All of it: the divergence, what differs, what stands around it, why, and what to do."""
+        bare = msgspec.structs.replace(found.case.divergence, paths=[], more_paths=0, hint="")
+        self._line(render_divergence(bare, width=self._width or 1 << 16))
+        self._section("difference", self._gaps(found.case))
+        self._section(
+            f"around it, in lane {escape_controls(found.case.divergence.lane)}",
+            self._around(found.case),
+        )
+        self._section("likely causes" if found.causes else "causes", self._causes(found))
+        if found.settle is not None:
+            self._section("what would settle it", self._way(found.settle, "  "))
+        if any(way.policy is not None for cause in found.causes for way in cause.ways):
+            name = escape_controls(found.case.policy) or "ID"
+            self._section("rules", self._wrapped(_RULES.format(name=name), "  ", "  "))
+
+    def _line(self, text: str) -> None:
+        print(text, file=self._out)
+
+    def _section(self, title: str, lines: Iterator[str]) -> None:
+        shown = [*lines]
+        if shown:
+            self._line("\n".join(["", title, *shown]))
+
+    def _clipped(self, text: str) -> str:
+        return clip(text.rstrip(), self._width)
+
+    def _wrapped(self, text: str, first: str, then: str) -> Iterator[str]:
+        """``text``, which is safe already, broken at its words."""
+        room = (self._width or 1 << 16) - max(cell_width(first), cell_width(then))
+        for number, line in enumerate(wrap(text, room)):
+            yield f"{then if number else first}{line}"
+
+    def _gaps(self, case: Case) -> Iterator[str]:
+        for gap in case.divergence.paths:
+            kind = "" if gap.kind == "changed" else f" ({gap.kind})"
+            yield self._clipped(f"  {escape_controls(gap.path)}{kind}")
+            yield from self._values(gap)
+        if case.divergence.more_paths:
+            yield f"  and {count(case.divergence.more_paths, 'more place')}"
+
+    def _values(self, gap: Gap) -> Iterator[str]:
+        if isinstance(gap.expected, str) and isinstance(gap.observed, str):
+            yield f"    {mark_words(gap.expected, gap.observed, self._out)}"
+            return
+        if gap.kind != "added":
+            yield self._clipped(f"    - {self._value(gap.expected)}")
+        if gap.kind != "removed":
+            yield self._clipped(f"    + {self._value(gap.observed)}")
+
+    def _value(self, value: Any) -> str:
+        return preview(value, self._width or 1 << 16)
+
+    def _around(self, case: Case) -> Iterator[str]:
+        if not case.near:
+            return
+        yield from self._wrapped(f"({_LEGEND})", "  ", "   ")
+        asked = case.divergence.observed
+        told = False
+        for near in case.near:
+            if near.became == "not" and not told:
+                yield from self._asked(case)
+                told = True
+            yield self._clipped(f"  {_MARKS[near.became]} event {near.seq:<6} {_what(near)}")
+            if near.seq == case.divergence.event_seq:
+                yield from self._asked(case)
+                told = True
+        if asked is not None and not told:
+            yield from self._asked(case)
+        more = case.left - sum(near.became == "not" for near in case.near)
+        if more > 0:
+            yield f"  . and {more:,} more"
+
+    def _asked(self, case: Case) -> Iterator[str]:
+        asked = case.divergence.observed
+        if asked is not None:
+            data = asked.data if isinstance(asked.data, dict) else {}
+            model = f"{escape_controls(asked.operation)}, " if asked.type == "llm_request" else ""
+            what = model + (summary(asked.type, data) or escape_controls(asked.operation))
+            yield self._clipped(f"  + asked        {what}")
+
+    def _causes(self, found: Explanation) -> Iterator[str]:
+        if not found.causes:
+            yield from self._wrapped(_NOTHING, "  ", "  ")
+            update = found.case.again.update
+            way = Way(text="If the change is intended, make again what differs.", command=update)
+            yield from self._way(way, "  ")
+        for number, cause in enumerate(found.causes, 1):
+            yield from self._cause(number, cause)
+
+    def _cause(self, number: int, cause: Cause) -> Iterator[str]:
+        head = f"  {number}. "
+        yield from self._wrapped(f"{cause.sure}: {escape_controls(cause.text)}", head, "     ")
+        for fact in cause.evidence:
+            yield from self._wrapped(escape_controls(fact), "     ", "       ")
+        for way in cause.ways:
+            yield from self._way(way, "     ")
+
+    def _way(self, way: Way, indent: str) -> Iterator[str]:
+        """What is to be copied is never cut, and a command is shown once."""
+        again = way.command in self._said
+        text = f"{escape_controls(way.text)} (As above.)" if again else escape_controls(way.text)
+        yield from self._wrapped(text, f"{indent}> ", f"{indent}  ")
+        if way.policy is not None:
+            said = json.dumps(way.policy, ensure_ascii=False)[1:-1]
+            yield f"{indent}    in the policy: {escape_controls(said)}"
+        if way.command and not again:
+            self._said.add(way.command)
+            yield f"{indent}    {escape_controls(way.command)}"
+
+
+def _what(near: Near) -> str:
+    return summary(near.type, near.data) or escape_controls(near.name)
+
+
+COMMANDS = {
+    "explain": Command(
+        description="Shows a divergence in full, the calls around it in the recording and in the replay, its likely "
+        "causes with what speaks for each, and the rule for the policy or the command that would settle "
+        "it. A replay that diverges is kept until the next one of the same recording.",
+        example="reenact explain last",
+        arguments=_arguments,
+        run=explain_divergence,
+    ),
+}

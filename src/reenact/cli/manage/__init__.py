@@ -1,0 +1,1 @@
+"""Commands for recordings, cassettes, policies and the installation."""

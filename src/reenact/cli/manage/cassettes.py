@@ -1,0 +1,355 @@
+"""``reenact cassettes``: what there is in a tree, what no test needs, and what is out of date."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact._system import start_clock
+from reenact.cli._output import count, escape_controls, json_line, rows, size
+from reenact.cli._parser import Command, Group, Parser, json_flag
+from reenact.cli.manage._cassette_inventory import (
+    Asked,
+    Cassette,
+    Project,
+    collect,
+    files_of,
+    find_tapes,
+    look_at,
+    read_report,
+    status_of,
+)
+from reenact.errors import PolicyRefused, RecordingError, UsageError
+from reenact.format.event import Event
+from reenact.format.manifest import Manifest
+from reenact.policy.paths import find_root
+from reenact.policy.redaction.redactor import Profile, Redactor
+from reenact.store.tape.reader import open_tape
+
+__all__ = ["COMMANDS"]
+
+_FOUND = 1
+"""Exit code when there is something to be done."""
+_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"))
+
+
+def _add_folder(parser: Parser) -> None:
+    parser.add_argument("dir", nargs="?", default=".", metavar="DIR", help="where to look, else .")
+
+
+def _ls_arguments(parser: Parser) -> None:
+    _add_folder(parser)
+    json_flag(parser, "one line of JSON per cassette")
+
+
+def ls(args: argparse.Namespace) -> int:
+    """The command ``cassettes ls``."""
+    folder, now = _folder(args.dir), start_clock()()
+    project = _project(folder)
+    found = [look_at(path, count=True) for path in find_tapes([folder])]
+    if args.json:
+        for one in found:
+            print(json_line(_as_json(one, project)))
+        return 0
+    table: list[tuple[str, ...]] = [
+        ("cassette", "events", "calls", "size", "age", "policy", "status")
+    ]
+    table += [_row(one, project, now) for one in found]
+    print("\n".join(rows(table, right=frozenset({1, 2, 3}))))
+    return 0
+
+
+def _folder(text: str) -> Path:
+    folder = Path(text)
+    if not folder.is_dir():
+        raise UsageError(f"{text} is not a folder", hint="reenact cassettes ls tests")
+    return folder
+
+
+def _project(folder: Path) -> Project:
+    return Project(find_root(folder, os.environ))
+
+
+def _row(one: Cassette, project: Project, now: int) -> tuple[str, ...]:
+    name, manifest = escape_controls(str(one.path)), one.manifest
+    if manifest is None:
+        return (name, "-", "-", size(one.size), "-", "-", one.status)
+    made = manifest.completed_at or manifest.created_at
+    return (
+        name,
+        f"{one.events:,}",
+        f"{one.calls:,}",
+        size(one.size),
+        _age(now - made),
+        project.pin(manifest),
+        one.status,
+    )
+
+
+def _age(milliseconds: int) -> str:
+    for unit, word in _UNITS:
+        if milliseconds >= unit:
+            return count(milliseconds // unit, word)
+    return "now"
+
+
+def _as_json(one: Cassette, project: Project) -> dict[str, Any]:
+    told: dict[str, Any] = {"path": str(one.path), "status": one.status, "bytes": one.size}
+    manifest = one.manifest
+    if manifest is None:
+        return {**told, "why": one.why}
+    return {
+        **told,
+        "events": one.events,
+        "calls": one.calls,
+        "createdAt": manifest.created_at,
+        "completedAt": manifest.completed_at,
+        "redaction": manifest.redaction.profile,
+        "policy": None if manifest.policy is None else manifest.policy.id,
+        "pin": project.pin(manifest),
+    }
+
+
+def _stale_arguments(parser: Parser) -> None:
+    _add_folder(parser)
+    json_flag(parser, "one line of JSON per cassette")
+
+
+def stale(args: argparse.Namespace) -> int:
+    """The command ``cassettes stale``."""
+    folder = _folder(args.dir)
+    project = _project(folder)
+    found = [(path, list(project.reasons(look_at(path)))) for path in find_tapes([folder])]
+    old = [(path, reasons) for path, reasons in found if reasons]
+    for path, reasons in old:
+        if args.json:
+            print(json_line({"path": str(path), "reasons": reasons}))
+        else:
+            print(
+                "\n".join(
+                    f"{escape_controls(str(path))}: {escape_controls(reason)}" for reason in reasons
+                )
+            )
+    _say(f"{len(old):,} of {count(len(found), 'cassette')} should be recorded again", args)
+    return _FOUND if old else 0
+
+
+def _unused_arguments(parser: Parser) -> None:
+    _add_folder(parser)
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="what pytest --reenact-report has written; else pytest is asked to collect the tests",
+    )
+    json_flag(parser, "one line of JSON per cassette")
+
+
+def unused(args: argparse.Namespace) -> int:
+    """The command ``cassettes unused``."""
+    found, left = _unused(_folder(args.dir), _asked(args))
+    for path in left:
+        print(json_line({"path": str(path)}) if args.json else escape_controls(str(path)))
+    _say(f"no test asks for {len(left):,} of {count(found, 'cassette')}", args)
+    return _FOUND if left else 0
+
+
+def _prune_arguments(parser: Parser) -> None:
+    _unused_arguments(parser)
+    parser.add_argument("--yes", action="store_true", help="remove them; else they are only listed")
+
+
+def prune(args: argparse.Namespace) -> int:
+    """The command ``cassettes prune``. All are listed before the first one goes."""
+    found, left = _unused(_folder(args.dir), _asked(args))
+    for path in left:
+        print(
+            json_line({"path": str(path), "removed": args.yes})
+            if args.json
+            else escape_controls(str(path))
+        )
+    if not args.yes:
+        _say(
+            f"{len(left):,} of {count(found, 'cassette')} would be removed; add --yes to do it",
+            args,
+        )
+        return _FOUND if left else 0
+    sys.stdout.flush()
+    for path in left:
+        for one in files_of(path):
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
+    _say(f"removed {len(left):,} of {count(found, 'cassette')}", args)
+    return 0
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    return collect() if args.report is None else read_report(Path(args.report))
+
+
+def _unused(folder: Path, asked: Asked) -> tuple[int, list[Path]]:
+    found = list(find_tapes([folder]))
+    return len(found), [path for path in found if path.resolve() not in asked.cassettes]
+
+
+def _say(text: str, args: argparse.Namespace) -> None:
+    if not args.json:
+        print(f"reenact: {text}", file=sys.stderr)
+
+
+_FOREIGN = (".yaml", ".yml")
+_LOOKS = "text that looks like a secret"
+_AGAIN = (
+    "take it out (reenact redact), or record it again; a secret that was seen has to be changed"
+)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What is wrong with one file, and the exit code that it is worth."""
+
+    path: Path
+    what: str
+    hint: str
+    code: int
+
+
+def _check_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "path", nargs="*", metavar="PATH", help="files and folders, else the folder you are in"
+    )
+    json_flag(parser, "one line of JSON per finding")
+
+
+def check(args: argparse.Namespace) -> int:
+    """The command ``cassettes check``."""
+    places = [Path(text) for text in args.path or ["."]]
+    project = Project(find_root(Path.cwd(), os.environ))
+    tapes = list(find_tapes(places))
+    foreign = [path for path in places if path.suffix in _FOREIGN and path.is_file()]
+    findings = [one for path in tapes for one in _of_tape(path, project)]
+    findings += [one for path in foreign for one in _of_foreign(path)]
+    for one in findings:
+        if args.json:
+            told = {"path": str(one.path), "what": one.what, "hint": one.hint}
+            print(json_line(told))
+        else:
+            print(
+                f"{escape_controls(str(one.path))}: {escape_controls(one.what)}\n  hint: {escape_controls(one.hint)}"
+            )
+    if findings and not args.json:
+        bad, whole = len({one.path for one in findings}), count(len(tapes) + len(foreign), "file")
+        print(f"reenact: {bad:,} of {whole} refused", file=sys.stderr)
+    return max((one.code for one in findings), default=0)
+
+
+def _of_tape(path: Path, project: Project) -> Iterator[Finding]:
+    try:
+        with open_tape(path) as source:
+            redactor = _redactor(source.manifest(), project)
+            for event in source:
+                rules = _survivors(event, redactor)
+                if rules:
+                    what = f"line {event.seq + 1}: {_LOOKS} ({', '.join(rules)})"
+                    yield Finding(path, what, _AGAIN, PolicyRefused.exit_code)
+    except RecordingError as error:
+        what = f"{status_of(error)}: {error.message}"
+        yield Finding(path, what, error.hint or "record it again", error.exit_code)
+
+
+def _survivors(event: Event, redactor: Redactor) -> list[str]:
+    """The rules that find something: those of the last scan before an event is written, and those
+    that would have taken something out of it before."""
+    payload = event.payload
+    rules = set(redactor.survivors(payload))
+    if redactor.suspects(payload):
+        rules |= {mark.rule for mark in redactor.redact(event.data).marks}
+    return sorted(rules)
+
+
+def _redactor(manifest: Manifest, project: Project) -> Redactor:
+    """The one that such a recording is written with, and ``default`` at least."""
+    profile: Profile = manifest.redaction.profile
+    profile = "default" if profile == "none" else profile
+    said = manifest.policy
+    pinned = None if said is None else project.policy(said.id)
+    if pinned is None or pinned.sanitizer is None:
+        return _plain(profile)
+    arguments = pinned.sanitizer.arguments(dict(os.environ))
+    arguments["profile"] = profile
+    return Redactor(**arguments)
+
+
+@cache
+def _plain(profile: Profile) -> Redactor:
+    return Redactor(profile, environ=dict(os.environ))
+
+
+def _of_foreign(path: Path) -> Iterator[Finding]:
+    """A cassette of vcrpy: its text alone is looked at, for tokens."""
+    data = path.read_bytes()
+    if b"interactions:" not in data:
+        return
+    redactor = _plain("default")
+    for number, line in enumerate(data.splitlines(), 1):
+        rules = redactor.survivors(line)
+        if rules:
+            what = f"line {number}: {_LOOKS} ({', '.join(rules)})"
+            yield Finding(path, what, "filter it and record it again", PolicyRefused.exit_code)
+
+
+COMMANDS = {
+    "cassettes": Group(
+        description="Cassettes are tapes that tests replay. These commands look at all of them below a folder: "
+        "what is there, what no test asks for, what is out of date, and whether they may be shared.",
+        example="reenact cassettes ls tests",
+        commands={
+            "ls": Command(
+                summary="a table of the cassettes",
+                description="Lists every cassette with its events, calls, size and age, whether its policy is the "
+                "pinned one, and whether it can be replayed.",
+                example="reenact cassettes ls tests --json",
+                arguments=_ls_arguments,
+                run=ls,
+            ),
+            "unused": Command(
+                summary="cassettes that no test asks for",
+                description="Lists the cassettes that no test asks for, by what pytest collects. Exit code 1 if "
+                "there are any.",
+                example="reenact cassettes unused tests",
+                arguments=_unused_arguments,
+                run=unused,
+            ),
+            "stale": Command(
+                summary="cassettes that should be recorded again",
+                description="Lists the cassettes that should be recorded again, and why: an older form, another "
+                "policy, a weaker redaction than now, never finished. Exit code 1 if there are any.",
+                example="reenact cassettes stale tests",
+                arguments=_stale_arguments,
+                run=stale,
+            ),
+            "prune": Command(
+                summary="remove the cassettes that no test asks for",
+                description="Lists the cassettes that no test asks for and, with --yes, removes them and what "
+                "belongs to them. Without it nothing is touched.",
+                example="reenact cassettes prune tests --yes",
+                arguments=_prune_arguments,
+                run=prune,
+            ),
+            "check": Command(
+                summary="refuse cassettes that must not be shared",
+                description="Checks cassettes before they are committed: every hash, that they are finished, and "
+                "that nothing in them looks like a secret. Of vcrpy's YAML files the text is looked "
+                "at. What is found is not shown. Exit code 4 for a secret, 3 for damage.",
+                example="reenact cassettes check tests",
+                arguments=_check_arguments,
+                run=check,
+            ),
+        },
+    ),
+}

@@ -1,0 +1,194 @@
+"""``import`` and ``export``: recordings of other tools, there and back, and what is lost on the way."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from reenact.cli._output import count, escape_controls, json_line, report, size
+from reenact.cli._parser import NEAREST, Command, Parser, json_flag, recording, root
+from reenact.cli._recordings import recording_at
+from reenact.errors import RecordingExists, UsageError
+from reenact.interop.exporter import give
+from reenact.interop.formats import Format, format_named, guess
+from reenact.interop.importer import Moved, jobs, move, policy_of
+from reenact.interop.model import KINDS, Loss, Made
+from reenact.policy.paths import find_root
+from reenact.store.files import replace_file
+from reenact.store.reader import open_recording
+
+__all__ = ["COMMANDS"]
+
+FORMATS = ("vcr", "vcr-json", "har", "rrbin", "boruna", "mitmproxy")
+
+
+def _import_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("source", nargs="?", metavar="PATH", help="a file, or a folder of cassettes")
+    add("--vcr", metavar="PATH", help="the same, of vcrpy or pytest-recording")
+    add("-o", "--output", metavar="DEST", help="the tape, or the folder for the tapes")
+    add("--in-place", action="store_true", help="write each tape beside its original (default)")
+    add("--format", choices=FORMATS, help="what it is, otherwise told by the name and contents")
+    add("--overwrite", action="store_true", help="replace tapes that are there already")
+    add(
+        "--redaction",
+        choices=("default", "strict", "none"),
+        help="which secrets are taken out, otherwise as the policy says; in CI strict",
+    )
+    add("--policy", metavar="ID", help="the policy that says what is secret and what is compared")
+    root(parser, f"{NEAREST}, or where you are")
+    json_flag(parser, "what was done as JSON, one line per file")
+
+
+def import_(args: argparse.Namespace) -> int:
+    """The command ``import``."""
+    source, wanted = _source(args)
+    root = Path(args.root) if args.root else find_root(Path.cwd(), os.environ)
+    pinned = policy_of(root, args.policy)
+    target = Path(args.output) if args.output else None
+    done = []
+    for job in jobs(source, target, wanted):
+        moved = move(job, pinned, redaction=args.redaction, replace=args.overwrite)
+        _tell(moved, as_json=args.json)
+        done.append(moved)
+    if not args.json:
+        _sum_up(source, done)
+    return max((one.error.exit_code for one in done if one.error is not None), default=0)
+
+
+def _source(args: argparse.Namespace) -> tuple[Path, Format | None]:
+    given = [text for text in (args.source, args.vcr) if text]
+    if len(given) != 1:
+        raise UsageError(
+            "import takes one file or folder",
+            hint="reenact import PATH, or reenact import --vcr PATH",
+        )
+    if args.output and args.in_place:
+        raise UsageError("-o and --in-place say two places", hint="leave one of them out")
+    name = args.format or ("vcr" if args.vcr else None)
+    return Path(given[0]), None if name is None else format_named(name)
+
+
+def _tell(moved: Moved, *, as_json: bool) -> None:
+    if as_json:
+        print(json_line(moved.to_json()))
+    elif moved.status == "imported":
+        print(
+            f"{escape_controls(str(moved.source))} -> {escape_controls(str(moved.target))}: "
+            f"{count(moved.calls, 'call')}, {count(moved.hidden, 'value')} hidden"
+        )
+    elif moved.status == "kept":
+        print(
+            f"{escape_controls(str(moved.source))}: {escape_controls(str(moved.target))} is there already, kept"
+        )
+    elif moved.status == "skipped":
+        print(f"{escape_controls(str(moved.source))}: no recording, left alone")
+    if moved.error is not None:
+        report(moved.error)
+    _tell_losses(str(moved.source), moved.losses)
+
+
+def _tell_losses(name: str, losses: Iterable[Loss]) -> None:
+    for loss in losses:
+        print(
+            f"{escape_controls(name)}: lost {loss.count} x {loss.kind}: {loss.what}",
+            file=sys.stderr,
+        )
+
+
+def _sum_up(source: Path, done: list[Moved]) -> None:
+    if not done:
+        print(f"{escape_controls(str(source))}: there is no cassette in it")
+    if len(done) < 2:
+        return
+    states = Counter(one.status for one in done)
+    told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    calls, hidden = sum(one.calls for one in done), sum(one.hidden for one in done)
+    print(
+        f"{count(len(done), 'file')}: {told}; {count(calls, 'call')}, {count(hidden, 'value')} hidden"
+    )
+    totals: Counter[str] = Counter()
+    for one in done:
+        totals.update({loss.kind: loss.count for loss in one.losses})
+    for kind, number in sorted(totals.items()):
+        print(f"in all: lost {number} x {kind}: {KINDS[kind]}", file=sys.stderr)
+
+
+def _export_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    recording(parser)
+    add("file", metavar="FILE", help="the file to write, or - for stdout")
+    add(
+        "--format",
+        choices=[name for name in FORMATS if name != "mitmproxy"],
+        help="otherwise told by the name: .har, .yaml, .rrbin",
+    )
+    add("--overwrite", action="store_true", help="replace a file that is there already")
+    json_flag(parser, "what was written and what was lost as JSON")
+
+
+def export(args: argparse.Namespace) -> int:
+    """The command ``export``."""
+    path, file = recording_at(args.path), args.file
+    wanted = format_named(args.format) if args.format else guess(Path(file))
+    if wanted is None or wanted.write is None:
+        raise UsageError(
+            f"cannot tell by the name {file[:100]!r} what to write",
+            hint="--format har, vcr, vcr-json, rrbin or boruna",
+        )
+    to_stdout = file == "-"
+    if not to_stdout and Path(file).exists() and not args.overwrite:
+        raise RecordingExists(f"{file} already exists", hint="choose another name, or --overwrite")
+    with open_recording(path) as source:
+        found = give(source)
+    made = wanted.write(found.items)
+    losses = (*found.losses, *made.losses)
+    if to_stdout:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(made.content)
+    else:
+        replace_file(Path(file), made.content, private=False)
+    _tell_export(args, wanted, made, losses)
+    return 0
+
+
+def _tell_export(
+    args: argparse.Namespace, wanted: Format, made: Made, losses: tuple[Loss, ...]
+) -> None:
+    if args.json and args.file != "-":
+        told = {
+            "path": args.file,
+            "format": wanted.name,
+            "calls": made.calls,
+            "losses": [loss.to_json() for loss in losses],
+        }
+        print(json_line(told))
+    elif args.file != "-":
+        length = size(len(made.content))
+        print(f"{escape_controls(args.file)}: {count(made.calls, 'call')}, {length}, {wanted.what}")
+    _tell_losses(args.path, losses)
+
+
+COMMANDS = {
+    "import": Command(
+        description="Reads recordings of other tools (vcrpy and pytest-recording, HAR, X07, Boruna, mitmproxy) "
+        "and writes a tape for each, beside it and with the same name, or elsewhere. A folder is "
+        "gone through as a whole. Secrets are taken out, originals stay as they are, and what "
+        'cannot be kept is said on stderr. Replay them with match="lookup".',
+        example="reenact import --vcr tests/cassettes",
+        arguments=_import_arguments,
+        run=import_,
+    ),
+    "export": Command(
+        description="Writes the HTTP calls of a recording, or the entries of a cassette, in a format that other "
+        "tools read, and says on stderr what that format has no place for. Sealed values are never "
+        "exported.",
+        example="reenact export runs/today today.har",
+        arguments=_export_arguments,
+        run=export,
+    ),
+}

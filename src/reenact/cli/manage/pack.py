@@ -1,0 +1,105 @@
+"""``pack`` and ``unpack``: a recording as one file, there and back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from reenact.cli._output import count, escape_controls, json_line, size
+from reenact.cli._parser import RECORDING, Command, Parser, json_flag
+from reenact.cli._recordings import PACKED, recording_at
+from reenact.errors import UsageError
+from reenact.store.pack import pack as write_packed
+from reenact.store.pack import unpack as read_packed
+from reenact.store.verify import Report
+
+__all__ = ["COMMANDS"]
+
+
+def _pack_arguments(parser: Parser) -> None:
+    parser.add_argument("path", metavar="RECORDING", help=RECORDING)
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="the file to write, otherwise RECORDING.reenact"
+    )
+    json_flag(parser, "what was done as JSON")
+
+
+def pack(args: argparse.Namespace) -> int:
+    """The command ``pack``."""
+    path = recording_at(args.path)
+    target = Path(args.file) if args.file else _beside(path)
+    found = write_packed(path, target)
+    sealed = ", sealed values left out" if found.manifest.sealed else ""
+    _tell(found, target, args, f"{size(target.stat().st_size)}{sealed}")
+    return 0
+
+
+def _beside(path: Path) -> Path:
+    whole = path if path.name not in ("", "..") else path.resolve()
+    return whole.with_name(f"{whole.name}{PACKED}")
+
+
+def _unpack_arguments(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a file that pack has written")
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="where to, otherwise FILE without .reenact"
+    )
+    parser.add_argument(
+        "--most",
+        type=float,
+        metavar="GIB",
+        default=16.0,
+        help="refuse a file that unpacks to more than so many GiB (default: 16)",
+    )
+    json_flag(parser, "what was done as JSON")
+
+
+def unpack(args: argparse.Namespace) -> int:
+    """The command ``unpack``."""
+    packed = Path(args.file)
+    if args.target:
+        target = Path(args.target)
+    elif packed.suffix == PACKED:
+        target = packed.with_suffix("")
+    else:
+        raise UsageError(
+            f"cannot guess where to unpack {packed}: its name does not end in {PACKED}",
+            hint=f"reenact unpack {packed} TARGET",
+        )
+    found = read_packed(packed, target, most=int(args.most * 2**30))
+    _tell(found, target, args, "verified")
+    return 0
+
+
+def _tell(found: Report, target: Path, args: argparse.Namespace, remark: str) -> None:
+    if args.json:
+        print(json_line(_as_json(found, target)))
+    else:
+        events = count(found.manifest.event_count, "event")
+        print(f"{escape_controls(str(target))}: {events}, {remark}")
+
+
+def _as_json(found: Report, target: Path) -> dict[str, Any]:
+    return {
+        "path": str(target),
+        "events": found.manifest.event_count,
+        "contentHash": found.manifest.integrity.content_hash,
+    }
+
+
+COMMANDS = {
+    "pack": Command(
+        description="Writes a recording into one compressed file, verified before and after. Sealed values stay "
+        "at home.",
+        example="reenact pack runs/today today.reenact",
+        arguments=_pack_arguments,
+        run=pack,
+    ),
+    "unpack": Command(
+        description="Extracts a packed recording and verifies it.",
+        example="reenact unpack today.reenact runs/received",
+        arguments=_unpack_arguments,
+        run=unpack,
+    ),
+}

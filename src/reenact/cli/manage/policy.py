@@ -1,0 +1,330 @@
+"""``reenact policy``: the first files or those of X07, what is wrong, what is in force, the pins."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from reenact.cli._output import count, escape_controls, json_line, report, rows
+from reenact.cli._parser import NEAREST, Command, Group, Parser, json_flag, root
+from reenact.errors import UsageError
+from reenact.policy.explain import Value, describe
+from reenact.policy.files import Finding
+from reenact.policy.index import (
+    INDEX,
+    Pin,
+    check_all,
+    load_index,
+    load_policy,
+    named_worlds,
+    pinned_index,
+    starter,
+)
+from reenact.policy.model import DEFAULT, Pinned
+from reenact.policy.paths import FOLDER, find_root, world
+from reenact.policy.x07.files import load_arch
+from reenact.policy.x07.importer import Import, import_arch
+from reenact.store.files import replace_file
+
+__all__ = ["COMMANDS"]
+
+_SHORT = len("sha256:") + 8
+_FATE = len("changed")
+_NAMED = ("sanitizer", "sanitizer.saltEnv")
+"""Settings that name something: nothing there means none, not any."""
+_IGNORED = b"# What an interrupted write leaves behind.\n*.tmp\n"
+
+
+def _init_arguments(parser: Parser) -> None:
+    root(parser, "where you are")
+    json_flag(parser, "what was written as JSON")
+
+
+def init(args: argparse.Namespace) -> int:
+    """The command ``policy init``."""
+    folder = (_folder(args.root) if args.root else Path.cwd()) / FOLDER
+    files = starter()
+    for name in files:
+        if os.path.lexists(folder / name):
+            raise UsageError(
+                f"{folder / name} is there already",
+                hint="reenact policy check says whether it is right; to start anew, move it away",
+            )
+    written = _write(folder, files)
+    if args.json:
+        print(json_line({"root": str(folder.parent), "written": written}))
+    else:
+        for path in written:
+            print(f"wrote {escape_controls(path)}")
+    return 0
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write all of them or none, in this order; only an index may be there already.
+
+    Half a set is worse than none: policies without their index are refused, whatever they say.
+    """
+    ignore = {} if os.path.lexists(folder / ".gitignore") else {".gitignore": _IGNORED}
+    paths = {folder / name: content for name, content in (ignore | dict(files)).items()}
+    with ExitStack() as undo:
+        for path, content in paths.items():
+            if path.name == INDEX and os.path.lexists(path):
+                replace_file(path, content, private=False)
+            else:
+                _create(path, content, undo)
+        undo.pop_all()
+    return [str(path) for path in paths]
+
+
+def _create(path: Path, content: bytes, undo: ExitStack) -> None:
+    for parent in reversed([one for one in path.parents if not one.exists()]):
+        parent.mkdir()
+        undo.callback(_remove_empty, parent)
+    with path.open("xb") as file:
+        undo.callback(path.unlink)
+        file.write(content)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # somebody else has put something there
+        folder.rmdir()
+
+
+def _import_arguments(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="the folder arch/rr of an X07 project")
+    root(parser, f"{NEAREST}, or where you are")
+    json_flag(parser, "the report as JSON")
+
+
+def import_x07(args: argparse.Namespace) -> int:
+    """The command ``policy import``. Exit code 2 when X07's files or ours do not allow it."""
+    root = _root(args)
+    folder = _folder(args.folder, "give the folder that holds index.x07rr.json, usually arch/rr")
+    arch, findings = load_arch(folder)
+    facts = {"from": str(folder), "root": str(root), "ok": arch is not None}
+    if arch is None:
+        _list(findings, facts, as_json=args.json)
+        return _mistaken(findings, folder)
+    found = import_arch(arch, root)
+    written = _write(root / FOLDER, found.files | {INDEX: found.index})
+    if args.json:
+        notes = [asdict(one) for one in found.notes]
+        more = {"policies": found.policies, "written": written, "kept": found.kept, "notes": notes}
+        print(json_line(facts | more))
+    else:
+        _tell_import(found, root / FOLDER, written)
+    return 0
+
+
+def _tell_import(found: Import, folder: Path, written: list[str]) -> None:
+    for path in written:
+        print(f"wrote {escape_controls(path)}")
+    for name in found.kept:
+        print(f"kept {escape_controls(str(folder / name))}, which says the same")
+    for file, notes in groupby(found.notes, key=lambda note: note.file):
+        print(f"from {escape_controls(file)}:")
+        for note in notes:
+            print(
+                f"  {note.fate:<{_FATE}} {escape_controls(note.path)}: {escape_controls(note.message)}"
+            )
+            if note.hint:
+                print(f"  {'':<{_FATE}} hint: {escape_controls(note.hint)}")
+    fates = [note.fate for note in found.notes]
+    changed, lost = (count(fates.count(fate), "setting") for fate in ("changed", "lost"))
+    print(f"imported {', '.join(found.policies)}; {changed} changed, {lost} lost")
+
+
+def _folder(text: str, hint: str = "give the folder that holds .reenact") -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise UsageError(f"{text} is not a folder", hint=hint)
+    return path
+
+
+def _root(args: argparse.Namespace) -> Path:
+    return _folder(args.root) if args.root else find_root(Path.cwd(), os.environ)
+
+
+def _check_arguments(parser: Parser) -> None:
+    root(parser, NEAREST)
+    json_flag(parser, "the findings as JSON")
+
+
+def check(args: argparse.Namespace) -> int:
+    """The command ``policy check``. Exit code 2 when anything is wrong; what is odd is only said."""
+    root = _root(args)
+    findings = check_all(root)
+    ok = all(one.severity != "error" for one in findings)
+    _list(findings, {"root": str(root), "ok": ok}, as_json=args.json)
+    if not ok:
+        return _mistaken(findings, root / FOLDER)
+    if not args.json:
+        print(f"{escape_controls(str(root / FOLDER))}: ok")
+    return 0
+
+
+def _list(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(json_line({**facts, "findings": [structs.asdict(one) for one in findings]}))
+        return
+    for finding in findings:
+        print(
+            f"{escape_controls(finding.place)}: {finding.severity}: {escape_controls(finding.message)}"
+        )
+        if finding.hint:
+            print(f"  hint: {escape_controls(finding.hint)}")
+
+
+def _mistaken(findings: list[Finding], folder: Path) -> int:
+    """Say how many errors there are among the findings, after the list of them."""
+    hints = [one.hint for one in findings if one.severity == "error"]
+    sys.stdout.flush()
+    hint = hints[0] if len(hints) == 1 else "mend them as the list says, and try again"
+    report(UsageError(f"{count(len(hints), 'mistake')} in {folder}", hint=hint or "see the list"))
+    return UsageError.exit_code
+
+
+def _show_arguments(parser: Parser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ID", help="which policy, otherwise the default")
+    root(parser, NEAREST)
+    json_flag(parser, "the settings as JSON")
+
+
+def show(args: argparse.Namespace) -> int:
+    """The command ``policy show``."""
+    root = _root(args)
+    pinned = load_policy(root, args.id or DEFAULT.id)
+    here = world(os.environ, under_pytest=False, known=named_worlds(load_index(root)))
+    values = describe(pinned, defaults=_surroundings(pinned, os.environ))
+    if args.json:
+        print(json_line({**_facts(pinned, here), "settings": [asdict(one) for one in values]}))
+        return 0
+    facts = ((name, str(fact)) for name, fact in _facts(pinned, here).items())
+    table = [(name, escape_controls(fact)) for name, fact in facts]
+    print(*rows(table), "", *rows([("setting", "value", "from"), *map(_row, values)]), sep="\n")
+    return 0
+
+
+def _facts(pinned: Pinned, here: str) -> dict[str, Any]:
+    allowed = pinned.worlds is None or here in pinned.worlds
+    return {
+        "policy": pinned.policy.id,
+        "file": pinned.path or "built in",
+        "digest": pinned.digest,
+        "world": here if allowed else f"{here}, where it may not be used",
+    }
+
+
+def _surroundings(pinned: Pinned, environ: Mapping[str, str]) -> dict[str, str]:
+    """The defaults that depend on where we are."""
+    in_ci = bool(environ.get("CI", ""))
+    strictness = "lenient" if not in_ci and sys.stderr.isatty() else "strict"
+    strict = (pinned.policy.strictness or strictness) == "strict"
+    return {
+        "strictness": strictness,
+        "unused": "error" if strict else "warn",
+        "redaction": "strict" if in_ci else "default",
+    }
+
+
+def _row(value: Value) -> tuple[str, str, str]:
+    absent = "none" if value.name in _NAMED else "any"
+    return (
+        value.name,
+        absent if value.value is None else escape_controls(_spelled(value.value)),
+        value.origin,
+    )
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json_line(value)
+
+
+def _pin_arguments(parser: Parser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ID", help="which policy, otherwise all")
+    root(parser, NEAREST)
+    json_flag(parser, "the pins as JSON")
+
+
+def pin(args: argparse.Namespace) -> int:
+    """The command ``policy pin``."""
+    root = _root(args)
+    content, pins = pinned_index(root, args.id)
+    index = root / FOLDER / INDEX
+    if content is not None:
+        replace_file(index, content, private=False)
+    if args.json:
+        print(json_line({"index": str(index), "pins": [asdict(one) for one in pins]}))
+    else:
+        print(*rows([(one.id, escape_controls(one.file), _change(one)) for one in pins]), sep="\n")
+    return 0
+
+
+def _change(one: Pin) -> str:
+    if one.before == one.after:
+        return "unchanged"
+    return f"{one.before[:_SHORT] or 'not pinned'} -> {one.after[:_SHORT]}"
+
+
+COMMANDS = {
+    "policy": Group(
+        description="The policies of a project lie in its folder .reenact: what its programs may do, how calls "
+        "are compared, what is secret. The index pins their contents.",
+        example="reenact policy check",
+        commands={
+            "init": Command(
+                summary="write a first, working set of files",
+                description="Writes an index, a policy and a sanitizer into the folder .reenact. What is there "
+                "already stays as it is, and is an error.",
+                example="reenact policy init",
+                arguments=_init_arguments,
+                run=init,
+            ),
+            "import": Command(
+                summary="take over the policies of an X07 project",
+                description="Writes the policies and sanitizers of an X07 folder arch/rr as ours, pinned, beside "
+                "those that are there, and says what became of each setting. All or nothing: an id "
+                "or a file that is taken is an error. Salts are never copied.",
+                example="reenact policy import arch/rr",
+                arguments=_import_arguments,
+                run=import_x07,
+            ),
+            "check": Command(
+                summary="find everything that is wrong in the files",
+                description="Reads every file and says everything that is wrong: unknown fields, values that "
+                "make no sense, contradictions, and contents that are not the pinned ones.",
+                example="reenact policy check --json",
+                arguments=_check_arguments,
+                run=check,
+            ),
+            "show": Command(
+                summary="say what is in force, and where each value comes from",
+                description="Shows every setting of a policy as it holds here and now: in the policy's file, its "
+                "sanitizer, the index, or by default.",
+                example="reenact policy show default",
+                arguments=_show_arguments,
+                run=show,
+            ),
+            "pin": Command(
+                summary="accept the files as they are now",
+                description="Writes the digests of the files as they are now into the index, of one policy or of "
+                "all, and says which have changed. Do this after an edit that was meant. A policy that "
+                "the index does not name yet gets an entry, if its file is policies/ID.policy.json.",
+                example="reenact policy pin default",
+                arguments=_pin_arguments,
+                run=pin,
+            ),
+        },
+    ),
+}

@@ -1,0 +1,119 @@
+"""``reenact verify`` and ``reenact sign``: whether a recording is what was written, and by whom."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from reenact.cli._output import count, escape_controls, json_line, os_error, report
+from reenact.cli._parser import Command, Parser, json_flag, recording
+from reenact.cli._recordings import recording_at
+from reenact.errors import RecordingError
+from reenact.store.verify import Report
+from reenact.store.verify import verify as check
+
+__all__ = ["COMMANDS"]
+
+
+def _arguments(parser: Parser) -> None:
+    recording(parser, many=True)
+    parser.add_argument(
+        "--key", metavar="FILE", help="also require a signature that this public key confirms"
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing about what is whole")
+    json_flag(parser, "the findings as JSON, one line per recording")
+
+
+def verify(args: argparse.Namespace) -> int:
+    """The command ``verify``. One verdict per recording; the exit code is the worst of them."""
+    key = None if args.key is None else Path(args.key)
+    worst = 0
+    for text in args.path:
+        try:
+            _accept(_checked(recording_at(text), key), args)
+        except (RecordingError, OSError) as found:
+            if isinstance(found, BrokenPipeError):
+                raise
+            error = os_error(found) if isinstance(found, OSError) else found
+            _reject(text, error, as_json=args.json)
+            worst = max(worst, error.exit_code)
+    return worst
+
+
+def _checked(path: Path, key: Path | None) -> Report:
+    found = check(path)
+    if key is not None:
+        from reenact.store.sign import check_signature
+
+        check_signature(path, found.manifest, key)
+    return found
+
+
+def _accept(found: Report, args: argparse.Namespace) -> None:
+    if args.json:
+        print(json_line(_as_json(found, signed=args.key is not None)))
+    elif not args.quiet:
+        manifest = found.manifest
+        facts = (
+            count(manifest.event_count, "event"),
+            count(manifest.lanes, "lane"),
+            count(manifest.blobs.count, "blob"),
+            *(("signature good",) if args.key else ()),
+            f"content {manifest.integrity.content_hash}",
+        )
+        print(f"{escape_controls(str(found.path))}: ok, {', '.join(facts)}")
+        for note in found.notes:
+            print(f"  note: {escape_controls(note)}")
+
+
+def _as_json(found: Report, *, signed: bool) -> dict[str, Any]:
+    manifest = found.manifest
+    return {
+        "path": str(found.path),
+        "ok": True,
+        "events": manifest.event_count,
+        "lanes": manifest.lanes,
+        "blobs": {"count": manifest.blobs.count, "bytes": manifest.blobs.bytes},
+        "status": manifest.status,
+        "contentHash": manifest.integrity.content_hash,
+        "eventsHash": manifest.integrity.events_hash,
+        "signatureChecked": signed,
+        "notes": list(found.notes),
+    }
+
+
+def _reject(text: str, error: RecordingError, *, as_json: bool) -> None:
+    """The verdict with its place is data; the explanation is for the person at the screen."""
+    place = error.fields.get("place")
+    if as_json:
+        print(json_line({"path": text, "ok": False, "error": error.to_json()}), flush=True)
+    else:
+        where = f" at {place}" if place else ""
+        print(f"{escape_controls(text)}: {_verdict(error)}{escape_controls(where)}", flush=True)
+    report(error)
+
+
+def _verdict(error: RecordingError) -> str:
+    return _VERDICTS.get(error.code, "unreadable")
+
+
+_VERDICTS = {
+    "recording.missing": "missing",
+    "recording.damaged": "damaged",
+    "recording.signature": "signature not good",
+    "recording.unfinished": "unfinished",
+    "recording.too_new": "too new",
+    "recording.outdated": "outdated",
+}
+
+
+COMMANDS = {
+    "verify": Command(
+        description="Checks everything that can be checked: version, count, hashes, every line and field, every "
+        "blob, and that nothing is there that does not belong. Names the first bad place.",
+        example="reenact verify runs/* --key release.key.pub",
+        arguments=_arguments,
+        run=verify,
+    ),
+}

@@ -1,0 +1,1 @@
+"""Commands that run programs: record, replay, fork, and replay of many recordings."""

@@ -1,0 +1,79 @@
+"""``reenact run --explain-boundaries``: what is covered and how, and whose modules are whose."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from reenact.boundaries.explaining import TIERS, Covered, Module, covered_places, plumbing
+from reenact.cli._output import count, escape_controls, json_line, rows
+from reenact.runs.explaining import imported_by
+
+__all__ = ["explain"]
+
+_WIDTH = 100
+_HOW = {
+    "calls": "each call is recorded, and answered in a replay",
+    "facts": "what they say is recorded by its name, and never a divergence; plumbing is left alone",
+    "draws": "what they say is recorded, by whose module asks:",
+}
+_REASONS = {
+    "user": "the program itself, and what is not installed",
+    "library": "installed packages, and logging",
+    "plumbing": "the standard library, and",
+}
+
+
+def explain(command: Sequence[str], boundaries: Sequence[str], *, as_json: bool) -> int:
+    """Print it. With a ``command`` that is run, and its exit code returned."""
+    for name in boundaries:
+        import_module(name)
+    code, modules = imported_by(command) if command else (0, [])
+    covered = covered_places()
+    if as_json:
+        report: dict[str, Any] = {"boundaries": covered, "tiers": TIERS, "plumbing": plumbing()}
+        if command:
+            report |= {"modules": modules, "exitCode": code}
+        print(json_line(msgspec.to_builtins(report)))
+    else:
+        print("\n".join([*_covered(covered), *_tiers(), *_modules(modules)]))
+    return code
+
+
+def _covered(covered: Sequence[Covered]) -> list[str]:
+    table = [("boundary", "how", "what is replaced")]
+    wide = max(len(one.name) for one in covered) + len("  calls  ")
+    for one in covered:
+        what = ", ".join(one.places) or ("" if one.installed else "(not installed)")
+        first, *more = textwrap.wrap(what, _WIDTH - wide) or [""]
+        table += [(one.name, one.how, first), *(("", "", line) for line in more)]
+    return [line.rstrip() for line in rows(table)]
+
+
+def _tiers() -> list[str]:
+    lines = ["", *(f"{how}: {what}" for how, what in _HOW.items())]
+    for tier, what in TIERS.items():
+        lines.append(f"  {tier}: {_REASONS[tier]}{' these:' if tier == 'plumbing' else ''}")
+        if tier == "plumbing":
+            lines += textwrap.wrap(
+                " ".join(plumbing()), _WIDTH - 4, initial_indent="    ", subsequent_indent="    "
+            )
+        lines.append(f"    {what}")
+    return lines
+
+
+def _modules(modules: Sequence[Module]) -> list[str]:
+    """Those of the standard library are many, and known: how many."""
+    if not modules:
+        return []
+    shown = [one for one in modules if one.reason != "the standard library"]
+    table = [
+        ("module", "tier", "why"),
+        *((escape_controls(one.name), one.tier, one.reason) for one in shown),
+    ]
+    rest = count(len(modules) - len(shown), "module")
+    return ["", *rows(table), f"and {rest} of the standard library: plumbing"]

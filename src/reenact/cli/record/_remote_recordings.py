@@ -1,0 +1,208 @@
+"""The recordings that a server has, by their names."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact._system import start_clock
+from reenact.cli._client import Client, part, signed_in_client, who_asks
+from reenact.cli._exchange_filters import since_and_until, to_search
+from reenact.errors import (
+    RecordingDamaged,
+    RecordingMissing,
+    ReenactError,
+    ServerMisused,
+    ServerUnusable,
+    UsageError,
+)
+from reenact.exchange.client.address import Secret, parse_address
+from reenact.runs.afar.bucket import Objects
+from reenact.runs.afar.objects import SETTINGS
+from reenact.runs.afar.place import GIVEN, RECORDING, Keeper, Library, Place, Remote
+from reenact.runs.afar.pulling import Means
+from reenact.store.pack import unpack
+
+__all__ = [
+    "Captures",
+    "Exchanges",
+    "find_on_server",
+    "means_for",
+    "open_libraries",
+]
+
+_MOST = 10_000
+
+
+def find_on_server(args: argparse.Namespace) -> list[Remote]:
+    """Those that ``--from-server`` and its filters mean, the newest first. Raises
+    :class:`RecordingMissing` when there is none, :class:`UsageError` when there are too many."""
+    client = signed_in_client()
+    most = args.limit or _MOST
+    if args.from_server == "captures":
+        query = {"text": args.text, **since_and_until(args)}
+        items = client.items("/api/v1/captures", query, most + 1)
+        found = [_capture(one) for one in items]
+    else:
+        items = client.items("/api/v1/exchanges", _filters(client, args), most + 1)
+        found = [Remote(keeper="exchange", name=f"exchange:{one['exchangeId']}") for one in items]
+    if not found:
+        raise RecordingMissing(
+            f"the server has no such {args.from_server}",
+            hint="send some: reenact push RUN"
+            if args.from_server == "captures"
+            else "see what there is: reenact exchange ls",
+        )
+    if len(found) > most and args.limit is None:
+        raise UsageError(
+            f"there are more than {most:,} of them",
+            hint="say how many of the newest: --limit N; or which: --since, --until, --text",
+        )
+    return found[:most]
+
+
+def _capture(one: dict[str, Any]) -> Remote:
+    return Remote(keeper="capture", name=f"capture:{one['captureId']}", version=str(one["digest"]))
+
+
+def _filters(client: Client, args: argparse.Namespace) -> dict[str, Any]:
+    """Those that can be replayed: of others the calls were not recorded."""
+    now = start_clock()()
+    if args.saved is not None:
+        search = dict(client.get(f"/api/v1/searches/{part(args.saved)}")["filters"])
+    else:
+        search = to_search(args, now)
+    within = search.pop("within", None)
+    if within:
+        search["since"] = now - within
+    wanted = {"replay": False, **search, "replayable": True}
+    return {
+        name: msgspec.json.encode(value).decode() if isinstance(value, bool) else value
+        for name, value in wanted.items()
+    }
+
+
+_CHUNK = 1 << 20
+_SECRET = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+class _Access(msgspec.Struct, omit_defaults=True):
+    """What a worker is told, and nobody else."""
+
+    server: str = ""
+    key: str = ""
+    s3: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return "_Access(…)"
+
+
+def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Means:
+    """What is needed to get these, out of the environment and the login of who asks. Raises
+    :class:`UsageError` when somebody has to sign in first."""
+    keepers = {one.keeper for one in recordings if isinstance(one, Remote)}
+    access = _Access()
+    if keepers - {"s3"}:
+        address, key = who_asks(os.environ)
+        access.server, access.key = str(address), key.reveal()
+    if "s3" in keepers:
+        access.s3 = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+    secrets = (access.key, *(access.s3.get(name, "") for name in _SECRET))
+    return Means(
+        open_libraries,
+        msgspec.json.encode(access),
+        secrets=tuple(filter(None, secrets)),
+        folder=folder,
+        most=most,
+    )
+
+
+def open_libraries(said: bytes) -> Mapping[Keeper, Library]:
+    """All for which there is access."""
+    access = msgspec.json.decode(said, type=_Access)
+    found: dict[Keeper, Library] = {"s3": Objects(access.s3)}
+    if access.server:
+        client = Client(parse_address(access.server), Secret(access.key))
+        found |= {"capture": Captures(client), "exchange": Exchanges(client)}
+    return found
+
+
+class Captures:
+    """A library: captures of runs that were pushed."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def fetch(self, remote: Remote, folder: Path) -> None:
+        """See :class:`Library`."""
+        path = f"/api/v1/captures/{part(remote.where)}"
+        _fetch(self._client, path, remote, folder)
+
+
+class Exchanges:
+    """A library: recordings of exchanges. What the route was given is its start payload."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def fetch(self, remote: Remote, folder: Path) -> None:
+        """See :class:`Library`."""
+        path = f"/api/v1/exchanges/{part(remote.where)}"
+        try:
+            found = self._client.get(path)
+        except (ServerMisused, ServerUnusable) as error:
+            raise _own(remote, error) from None
+        if found.get("recording") is None:
+            raise RecordingMissing(
+                f"{remote.name} has no recording of its calls",
+                hint=f"see why: reenact exchange show {remote.where}",
+            )
+        told = msgspec.structs.replace(remote, version=str(found["recording"]["digest"]))
+        _fetch(self._client, f"{path}/recording", told, folder)
+        (folder / GIVEN).write_bytes(msgspec.json.encode(found["start"]))
+
+
+def _fetch(client: Client, path: str, remote: Remote, folder: Path) -> None:
+    """Get a packed recording, of which the version is the digest of its bytes."""
+    packed = folder / "packed"
+    try:
+        client.download(path, packed)
+    except (ServerMisused, ServerUnusable) as error:
+        raise _own(remote, error) from None
+    if remote.version not in ("", _digest(packed)):
+        raise RecordingDamaged(
+            f"{remote.name} is not what the server said it is",
+            place="digest",
+            hint="ask whoever runs the server to look at its blobs",
+        )
+    unpack(packed, folder / RECORDING)
+    packed.unlink()
+
+
+def _digest(file: Path) -> str:
+    found = hashlib.sha256()
+    with file.open("rb") as content:
+        while piece := content.read(_CHUNK):
+            found.update(piece)
+    return f"sha256:{found.hexdigest()}"
+
+
+def _own(remote: Remote, error: ReenactError) -> ReenactError:
+    """What a server says of one recording, as what is wrong with that recording."""
+    problem = error.fields.get("problem")
+    if problem in ("not_found", "gone"):
+        return RecordingMissing(
+            f"{remote.name} is not on the server",
+            hint="it was erased, or never was there: reenact pull, reenact exchange ls",
+        )
+    if problem == "damaged":
+        return RecordingDamaged(
+            f"{remote.name} is damaged on the server", place=remote.where, hint=error.hint
+        )
+    return error

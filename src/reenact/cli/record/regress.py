@@ -1,0 +1,356 @@
+"""``reenact regress``: many recordings against the code as it is now."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from reenact._system import start_clock
+from reenact.cli._exchange_filters import add_filters
+from reenact.cli._output import Progress, count, escape_controls, json_line
+from reenact.cli._parser import Command, Parser, json_flag, positive, rules, seconds
+from reenact.errors import UsageError
+from reenact.policy.index import load_policy
+from reenact.policy.paths import find_root
+from reenact.runs.afar.place import Place, Remote, is_afar
+from reenact.runs.afar.pulling import Means
+from reenact.runs.regression.account import Account, as_json
+from reenact.runs.regression.baseline import Baseline, Written
+from reenact.runs.regression.engines import make_engine
+from reenact.runs.regression.finding import find_recordings, shard_of
+from reenact.runs.regression.grouping import Group
+from reenact.runs.regression.job import Job
+from reenact.runs.regression.ledger import Journal
+from reenact.runs.regression.outcome import BAD
+from reenact.runs.regression.regressing import Regression
+from reenact.runs.regression.reports import check_places, write_reports
+from reenact.runs.regression.tally import Tally
+
+__all__ = ["COMMANDS"]
+
+_DIVERGED, _UNREADABLE = 1, 3
+
+
+def _from_server(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--from-server",
+        nargs="?",
+        choices=("captures", "exchanges"),
+        const="captures",
+        help="those on the server: captures that were pushed (unless said), or exchanges",
+    )
+    add("--text", metavar="TEXT", help="of these only with this in the name, an id, route or error")
+    add("--saved", metavar="NAME", help="the exchanges that a saved search finds")
+    add("--limit", type=positive, metavar="N", help="at most so many, the newest")
+    add_filters(parser)
+    add("--cache", metavar="DIR", help="where they are kept for a while, otherwise REENACT_CACHE")
+    add(
+        "--cache-size",
+        type=positive,
+        default=8,
+        metavar="GIB",
+        help="how much is kept there, about (default: 8)",
+    )
+
+
+def _arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    parser.takes_program = True
+    add(
+        "path",
+        nargs="*",
+        metavar="PLACE",
+        help="recordings, and folders with recordings in them, here or as s3://bucket/prefix; "
+        "capture:ID and exchange:ID are on the server",
+    )
+    _from_server(parser)
+    add("--target", metavar="MODULE:FUNCTION", help="call this function with the recorded input")
+    add("-j", dest="jobs", type=positive, metavar="N", help="how many at a time (default: cores)")
+    add("--engine", choices=("local", "ray"), default="local", help="where (default: local)")
+    add("--address", metavar="ADDRESS", help="of the Ray cluster, otherwise RAY_ADDRESS")
+    add("--timeout", type=seconds, metavar="SECONDS", help="end a re-enactment that takes longer")
+    add("-x", "--fail-fast", action="store_true", help="stop at the first that goes wrong")
+    add("--shard", metavar="N/OF", help="only this part of the recordings, e.g. 2/5")
+    add("--journal", metavar="FILE", help="write every outcome there as it comes")
+    add("--resume", action="store_true", help="go on where the journal ends")
+    add("--baseline", metavar="FILE", help="what goes wrong as this file says does not count")
+    add("--update-baseline", action="store_true", help="write what goes wrong now to that file")
+    rules(parser)
+    add("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
+    add("--report", metavar="FILE", help="write the outcomes as JSON")
+    add("--html", metavar="FILE", help="write the outcomes as a page for a browser")
+    json_flag(parser, "the outcomes as JSON")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    add("command_line", nargs="*", metavar="-- CMD", help="the program")
+
+
+def regress(args: argparse.Namespace) -> int:
+    """The command ``regress``."""
+    _check(args)
+    recordings = chosen(args)
+    job = _job(args)
+    account = _account(args, job, len(recordings))
+    known = _known(args)
+    journal = None if args.journal is None else Journal(Path(args.journal), job)
+    run = Regression(account, Baseline({}) if args.update_baseline else known, journal)
+    left = run.resume(recordings) if args.resume else recordings
+    engine = make_engine(args.engine, job, args.jobs, args.address, _means(recordings, args))
+    progress = Progress(len(recordings), len(run.tally), quiet=args.quiet)
+    with as_interrupt(signal.SIGTERM) as ended:
+        try:
+            run.perform(
+                left,
+                engine,
+                fail_fast=args.fail_fast,
+                step=lambda tally: progress.step(tally.counts),
+            )
+        except KeyboardInterrupt:
+            pass  # what is done is kept, and said
+    progress.end()
+    _finish(run, known, args)
+    if account.ended == "interrupted":
+        return 128 + ended.by
+    return _exit_code(run.tally, all_known=args.update_baseline)
+
+
+def _check(args: argparse.Namespace) -> None:
+    check_choice(args)
+    if args.target is not None and args.command_line:
+        raise UsageError("--target and a program exclude each other", hint="say one of them")
+    if args.target is not None and (args.allow or args.boundary):
+        raise UsageError("--allow and --boundary go with a program", hint="leave them out")
+    if args.resume and args.journal is None:
+        raise UsageError("--resume needs the journal to resume from", hint="--journal FILE")
+    if args.update_baseline and args.baseline is None:
+        raise UsageError("--update-baseline needs the file", hint="--baseline FILE")
+    if args.update_baseline and args.fail_fast:
+        raise UsageError("a baseline of a part is none: it would stop at the first", hint="no -x")
+    if args.address is not None and args.engine != "ray":
+        raise UsageError("--address is that of a Ray cluster", hint="--engine ray")
+    if args.policy is not None:
+        load_policy(find_root(Path.cwd(), os.environ), args.policy)
+    check_places(
+        {
+            "--junit": args.junit,
+            "--report": args.report,
+            "--html": args.html,
+            "--journal": args.journal,
+            "--baseline": args.baseline if args.update_baseline else None,
+        }
+    )
+
+
+def _job(args: argparse.Namespace) -> Job:
+    return Job(
+        target=args.target,
+        command=tuple(args.command_line),
+        policy=args.policy,
+        allow=tuple(args.allow),
+        boundaries=tuple(args.boundary),
+        timeout=args.timeout,
+    )
+
+
+def _means(recordings: list[Place], args: argparse.Namespace) -> Means | None:
+    if not any(isinstance(one, Remote) for one in recordings):
+        return None
+    from reenact.cli.record._remote_recordings import means_for
+
+    return means_for(recordings, args.cache, args.cache_size << 30)
+
+
+def _account(args: argparse.Namespace, job: Job, total: int) -> Account:
+    return Account(
+        paths=said(args),
+        job=job,
+        total=total,
+        engine=args.engine,
+        jobs=args.jobs,
+        shard=args.shard,
+        baseline=args.baseline,
+        started_at=start_clock()(),
+    )
+
+
+def _known(args: argparse.Namespace) -> Baseline:
+    if args.baseline is None or (args.update_baseline and not Path(args.baseline).exists()):
+        return Baseline({})
+    return Baseline.load(Path(args.baseline))
+
+
+def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
+    """Write and print what came out."""
+    failed = write_reports(
+        run.account, run.tally, junit_to=args.junit, json_to=args.report, html_to=args.html
+    )
+    if args.update_baseline and run.account.ended != "interrupted":
+        written = known.updated(run.tally).write(Path(args.baseline), known)
+        print(f"reenact: {args.baseline} written: {_told(written)}", file=sys.stderr)
+    if args.json:
+        print(json_line(as_json(run.account, run.tally)))
+    else:
+        for line in lines(run.tally):
+            print(line)
+    sys.stdout.flush()
+    if not args.json:
+        print(summary(run.account, run.tally), file=sys.stderr)
+    if failed:
+        raise failed[0]
+
+
+def _told(written: Written) -> str:
+    """``3 recordings known to go wrong, 1 new, 2 gone``."""
+    told = f"{count(written.known, 'recording')} known to go wrong"
+    for number, what in ((written.new, "new"), (written.gone, "gone")):
+        told += f", {number:,} {what}" if number else ""
+    return told
+
+
+def _exit_code(tally: Tally, *, all_known: bool) -> int:
+    """``all_known``: a baseline was written, so that only what could not be got is wrong."""
+    if all_known:
+        return _UNREADABLE if any(one.away for one in tally) else 0
+    bad = [status for status in BAD if tally.counts[status]]
+    if bad == ["unreadable"]:
+        return _UNREADABLE
+    return _DIVERGED if bad else 0
+
+
+_OF_EXCHANGES = ("saved", "app", "environment", "route", "status", "replays", "trace")
+_FLAGS = (*_OF_EXCHANGES, "correlation", "text", "since", "until", "limit")
+
+
+def check_choice(args: argparse.Namespace) -> None:
+    """Raises :class:`UsageError` for what makes no sense together."""
+    if not args.path and args.from_server is None:
+        raise UsageError("which recordings?", hint="name folders or s3://…, or say --from-server")
+    given = [name for name in _FLAGS if getattr(args, name) is not None]
+    if args.replayable:
+        given.append("replayable")
+    if given and args.from_server is None:
+        raise UsageError(f"--{given[0]} goes with --from-server", hint="say both, or none")
+    others = [name for name in given if name in (*_OF_EXCHANGES, "correlation", "replayable")]
+    if others and args.from_server == "captures":
+        raise UsageError(
+            f"--{others[0]} finds exchanges, and captures of runs have none",
+            hint="--from-server exchanges",
+        )
+    if args.saved is not None and len(given) > 1 + (args.limit is not None):
+        raise UsageError("--saved has its own filters", hint="use one or the other")
+
+
+def said(args: argparse.Namespace) -> list[str]:
+    """The places as they were named, for reports."""
+    return [*args.path, *([] if args.from_server is None else [f"server:{args.from_server}"])]
+
+
+def chosen(args: argparse.Namespace) -> list[Place]:
+    """Each once, in the order in which they were named. Only names are read here."""
+    found: dict[str, Place] = {}
+    for one in _named(args.path):
+        found.setdefault(one.name if isinstance(one, Remote) else str(one), one)
+    if args.from_server is not None:
+        from reenact.cli.record._remote_recordings import find_on_server
+
+        for remote in find_on_server(args):
+            found.setdefault(remote.name, remote)
+    every = list(found.values())
+    return every if args.shard is None else shard_of(every, args.shard)
+
+
+def _named(places: list[str]) -> Iterator[Place]:
+    here = [Path(place) for place in places if not is_afar(place)]
+    yield from find_recordings(here)
+    for place in filter(is_afar, places):
+        if place.startswith("s3://"):
+            from reenact.runs.afar.bucket import find_objects
+
+            yield from find_objects(place, os.environ)
+        else:
+            yield Remote(keeper=_keeper(place), name=place)
+
+
+def _keeper(name: str) -> Any:
+    return name.partition(":")[0]
+
+
+_LISTED = 5
+_WAYS = {"interrupted": "interrupted", "stopped": "stopped at the first that went wrong"}
+
+
+def lines(tally: Tally) -> Iterator[str]:
+    """What went wrong, by cause; the first of each in full. Nothing when nothing did."""
+    for group in tally.groups():
+        yield from _group(group)
+        yield ""
+
+
+def _group(group: Group) -> Iterator[str]:
+    known = ", known" if group.known else ""
+    yield f"{count(len(group.outcomes), 'recording')} {group.status}{known}: {escape_controls(group.cause)}"
+    for one in group.outcomes[:_LISTED]:
+        yield f"  {escape_controls(one.recording)}"
+    if len(group.outcomes) > _LISTED:
+        yield f"  and {len(group.outcomes) - _LISTED:,} more"
+    if not group.known and group.outcomes[0].detail:
+        yield ""
+        for line in group.outcomes[0].detail.splitlines():
+            yield f"    {escape_controls(line)}".rstrip()
+
+
+def summary(account: Account, tally: Tally) -> str:
+    """One line; another one when not all were re-enacted."""
+    found = tally.counts
+    told = ", ".join(f"{found[name]:,} {name}" for name in ("ok", *BAD, "known") if found[name])
+    line = f"reenact: {count(len(tally), 'recording')}: {told or 'nothing to do'}"
+    left = account.total - len(tally)
+    if account.ended == "complete" or not left:
+        return line
+    return f"{line}\nreenact: {_WAYS[account.ended]}: {count(left, 'recording')} not re-enacted"
+
+
+class Ended:
+    """``by`` is the number of the signal."""
+
+    by: int = signal.SIGINT
+
+
+@contextmanager
+def as_interrupt(also: signal.Signals) -> Iterator[Ended]:
+    """While this lasts, ``also`` raises :class:`KeyboardInterrupt` as Ctrl-C does."""
+    ended = Ended()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        ended.by = number
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+    before = signal.signal(also, interrupt)
+    try:
+        yield ended
+    finally:
+        signal.signal(also, before)
+
+
+COMMANDS = {
+    "regress": Command(
+        description="Re-enacts every recording under the folders, or on the server, several at a time: each with "
+        "the program that it was recorded with, with the one after --, or in a function that is given "
+        "the recorded input. Says what went wrong, grouped by cause. Exit code 1 when something "
+        "diverged or failed that the baseline does not know.",
+        example="reenact regress .reenact/runs -j 4 --junit regress.xml",
+        arguments=_arguments,
+        run=regress,
+    ),
+}

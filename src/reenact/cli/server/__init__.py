@@ -1,0 +1,1 @@
+"""Commands that run a server or call its API."""

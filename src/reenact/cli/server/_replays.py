@@ -1,0 +1,143 @@
+"""Asking for a replay, and following it until it has ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from reenact._system import entropy, pause
+from reenact.cli._client import Client, part
+from reenact.cli._output import NOTHING, escape_controls
+from reenact.errors import ReenactError, ServerRefused, ServerUnusable
+from reenact.exchange.model import TERMINAL
+
+__all__ = ["WAYS_OUT", "ask_for_replay", "ending", "exit_code", "not_completed", "wait_for"]
+
+_AGAIN = 1.0
+_TRIES = 5
+_GOOD = ("identical", "equivalent", "fixed")
+
+
+def exit_code(verdict: str) -> int:
+    """0 for what is as it was, or better; 1 for the rest."""
+    return 0 if verdict in _GOOD else 1
+
+
+def ending(item: dict[str, Any]) -> str:
+    """Return the ending of a replay's exchange, with the HTTP status of its response."""
+    words = (str(item.get("ending") or ""), str(item.get("httpStatus") or ""))
+    return " ".join(filter(None, words)) or NOTHING
+
+
+def ask_for_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Ask for a replay of ``exchange_id``. Asked again when the line breaks, with the same key, and
+    so it is still one replay."""
+    key = {"Idempotency-Key": entropy(16).hex()}
+    path = f"/api/v1/exchanges/{part(exchange_id)}/replays"
+    left = _TRIES
+    while True:
+        left -= 1
+        try:
+            found = client.send("POST", path, wanted, key)
+            break
+        except ServerUnusable as error:
+            if error.fields.get("status") is not None or not left:
+                raise
+            pause(_AGAIN)
+    return _replay(found)
+
+
+def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> dict[str, Any]:
+    """The replay as it is once it has ended. Each state is said on stderr."""
+    path = f"/api/v1/replays/{part(replay['replayId'])}"
+    said = ""
+    failures = 0
+    try:
+        while True:
+            if not quiet and replay["state"] != said:
+                said = replay["state"]
+                print(
+                    f"reenact: replay {escape_controls(replay['replayId'])} {said}", file=sys.stderr
+                )
+            if replay["state"] in TERMINAL:
+                return replay
+            try:
+                replay, failures = _next(client, path, replay), 0
+            except ServerUnusable:
+                failures += 1
+                if failures == _TRIES:
+                    raise
+                pause(_AGAIN)
+    except KeyboardInterrupt:
+        name = escape_controls(replay["replayId"])
+        print(
+            f"\nreenact: the replay goes on; end it: reenact exchange cancel {name}",
+            file=sys.stderr,
+        )
+        raise
+
+
+def _next(client: Client, path: str, replay: dict[str, Any]) -> dict[str, Any]:
+    """The replay in its next state. A stream that ends before that is no matter."""
+    for sent in client.events(f"{path}/events"):
+        if sent.event == "state":
+            found = _replay(_decoded(sent.data))
+            if found["state"] != replay["state"]:
+                return found
+    found = _replay(client.get(path))
+    if found["state"] == replay["state"]:
+        pause(_AGAIN)
+    return found
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _replay(found: Any) -> dict[str, Any]:
+    if isinstance(found, dict) and isinstance(found.get("replayId"), str):
+        return {"state": "requested", **found}
+    raise ServerUnusable("the server's answer is no replay", hint="is it of this version?")
+
+
+def not_completed(replay: dict[str, Any]) -> ReenactError:
+    """The error for a replay that came to no end of its own."""
+    state, code = replay["state"], replay.get("code") or ""
+    message = replay.get("message") or ""
+    words = f"replay {replay['replayId']} is {state}"
+    kind: type[ReenactError] = (
+        ServerRefused if state in ("refused", "cancelled") else ServerUnusable
+    )
+    return kind(
+        ": ".join(filter(None, (words, code, message))),
+        hint=WAYS_OUT.get(code, "see the agents: reenact agents"),
+        problem=code or state,
+        replayId=replay["replayId"],
+    )
+
+
+WAYS_OUT: Final = {
+    "signature_invalid": "the agent has registered with another server: restart the app",
+    "expired": "compare the clocks of server and app, and ask for it again",
+    "nonce_reused": "ask for it again",
+    "wrong_agent": "see the agents: reenact agents",
+    "not_replayable": "give what is missing with --set, or credentials to the agent",
+    "drivers_undeclared": "declare them in the app: Agent(…, drivers={…}); see reenact agents",
+    "no_recording": "let its calls go out: --boundaries recorded_then_live, or live",
+    "revision_mismatch": "replay through the route as it is now: --revision current",
+    "route_unknown": "the app has no such route any more; choose another agent: --agent",
+    "busy": "wait until its other replays have ended",
+    "depth": "replay the original instead",
+    "agent_restarted": "ask for it again",
+    "source_unavailable": "the agent could not get the recording: is the server in its reach?",
+    "internal": "look at the log of the app",
+    "not_delivered": "is the app running? see the agents: reenact agents",
+    "not_started": "the app took it and did not begin: look at its log",
+    "not_finished": "the app did not end in time: look at its log",
+}
+"""By the code of a replay that came to no end of its own."""

@@ -1,0 +1,590 @@
+"""``tenant``, ``user``, ``key`` and ``environment``: who may do what, and where."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import datetime
+from typing import Any
+
+from reenact.cli._client import Client, part, signed_in_client
+from reenact.cli._output import (
+    NOTHING,
+    Column,
+    escape_controls,
+    field,
+    json_line,
+    print_table,
+    rows,
+    time_field,
+)
+from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, number
+from reenact.errors import UsageError
+from reenact.search.moments import read_moment
+
+__all__ = ["COMMANDS"]
+
+_TIERS = ("low", "mid", "high", "business")
+_ROLES = ("viewer", "replayer", "production replayer", "tenant admin", "platform admin")
+
+
+def _yes(name: str) -> Any:
+    return lambda one: "yes" if one.get(name) else "no"
+
+
+def _grants(one: dict[str, Any]) -> str:
+    return "\n".join(map(_grant, one.get("grants") or [])) or NOTHING
+
+
+def _grant(one: dict[str, Any]) -> str:
+    where = " in ".join(filter(None, (one.get("app"), one.get("environment"))))
+    return f"{one.get('role')}{f' ({where})' if where else ''} [{one.get('id')}]"
+
+
+_TENANTS: tuple[Column, ...] = (
+    ("tenant", field("id")),
+    ("name", field("name")),
+    ("tier", field("tier")),
+    ("dedicated", _yes("dedicated")),
+)
+_USERS: tuple[Column, ...] = (
+    ("user", field("id")),
+    ("email", field("email")),
+    ("state", field("state")),
+    ("since", time_field("createdAt")),
+    ("grants", _grants),
+)
+_KEYS: tuple[Column, ...] = (
+    ("key", field("id")),
+    ("kind", field("kind")),
+    ("name", field("name")),
+    ("app", field("app")),
+    ("environment", field("environment")),
+    ("owner", field("owner")),
+    ("last used", time_field("lastUsedAt")),
+    ("expires", time_field("expiresAt")),
+    ("grants", _grants),
+)
+_ENVIRONMENTS: tuple[Column, ...] = (("environment", field("name")), ("kind", field("kind")))
+
+
+def _ls(args: argparse.Namespace, path: str, table: tuple[Column, ...], none: str) -> int:
+    print_table(args, signed_in_client().items(path, {}, args.limit), table, none)
+    return 0
+
+
+def _done(args: argparse.Namespace, found: Any, words: str) -> int:
+    if args.json:
+        print(json_line(found if found is not None else {"ok": True}))
+    else:
+        print(escape_controls(words))
+    return 0
+
+
+# Tenants
+
+
+def _tenant_ls_arguments(parser: Parser) -> None:
+    list_flags(parser, "the tenants")
+
+
+def ls_tenants(args: argparse.Namespace) -> int:
+    """The command ``tenant ls``."""
+    return _ls(args, "/api/v1/tenants", _TENANTS, "no tenant")
+
+
+def _tenant_add_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("name", metavar="NAME", help="what it is called")
+    add("--admin", metavar="EMAIL", required=True, help="its first administrator")
+    add("--tier", choices=_TIERS, default="low", help="what it has paid for")
+    add("--dedicated", action="store_true", help="it has machines of its own")
+    json_flag(parser, "the tenant as JSON")
+
+
+def add_tenant(args: argparse.Namespace) -> int:
+    """The command ``tenant add``."""
+    asked = {
+        "name": args.name,
+        "tier": args.tier,
+        "dedicated": args.dedicated,
+        "admin": args.admin,
+    }
+    found = signed_in_client().send("POST", "/api/v1/tenants", asked)
+    if not args.json:
+        print(f"tenant {escape_controls(str(found.get('id')))}", file=sys.stderr)
+    return _invited(args, found, found.get("admin") or {})
+
+
+def _tenant_set_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("tenant", metavar="TENANT", help="the tenant, by name or id")
+    add("--tier", choices=_TIERS, help="what it has paid for")
+    add("--dedicated", choices=("yes", "no"), help="has it machines of its own?")
+    json_flag(parser, "the tenant as JSON")
+
+
+def set_tenant(args: argparse.Namespace) -> int:
+    """The command ``tenant set``."""
+    wanted: dict[str, Any] = {}
+    if args.tier is not None:
+        wanted["tier"] = args.tier
+    if args.dedicated is not None:
+        wanted["dedicated"] = args.dedicated == "yes"
+    if not wanted:
+        raise UsageError("nothing is to be set", hint="--tier TIER, --dedicated yes|no")
+    client = signed_in_client()
+    found = client.send("PATCH", f"/api/v1/tenants/{part(_tenant(client, args.tenant))}", wanted)
+    return _done(args, found, f"tenant {args.tenant} is changed")
+
+
+def _tenant(client: Client, text: str) -> str:
+    """Return the id of the tenant with this id or name. Raises :class:`UsageError`."""
+    tenants = list(client.items("/api/v1/tenants", {}, sys.maxsize))
+    if any(one.get("id") == text for one in tenants):
+        return text
+    named = [str(one["id"]) for one in tenants if one.get("name") == text]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise UsageError(
+            f"{len(named)} tenants are called {escape_controls(text)}: {', '.join(named)}",
+            hint="give the id instead",
+        )
+    raise UsageError(
+        f"unknown tenant {escape_controls(text)}", hint="see what there is: reenact tenant ls"
+    )
+
+
+# Users
+
+
+def _user_ls_arguments(parser: Parser) -> None:
+    list_flags(parser, "the users")
+
+
+def ls_users(args: argparse.Namespace) -> int:
+    """The command ``user ls``."""
+    return _ls(args, "/api/v1/users", _USERS, "no user")
+
+
+def _user_add_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("email", metavar="EMAIL", help="who")
+    add(
+        "--role",
+        action="append",
+        default=[],
+        metavar="ROLE",
+        help=f"a role ({', '.join(_ROLES)}) or a permission, everywhere (repeatable)",
+    )
+    json_flag(parser, "the user, with the link, as JSON")
+
+
+def add_user(args: argparse.Namespace) -> int:
+    """The command ``user add``."""
+    asked = {"email": args.email, "grants": [{"role": role} for role in args.role]}
+    found = signed_in_client().send("POST", "/api/v1/users", asked)
+    return _invited(args, found, found)
+
+
+def _user_invite_arguments(parser: Parser) -> None:
+    parser.add_argument("user", metavar="USER", help="the user, by id or e-mail address")
+    json_flag(parser, "the user, with the link, as JSON")
+
+
+def invite(args: argparse.Namespace) -> int:
+    """The command ``user invite``."""
+    client = signed_in_client()
+    found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/invite")
+    return _invited(args, found, found)
+
+
+def _invited(args: argparse.Namespace, found: Any, user: dict[str, Any]) -> int:
+    if not args.json:
+        who = escape_controls(str(user.get("email")))
+        print(f"a link to set the password with, for {who} alone, once:", file=sys.stderr)
+        if str(user.get("link")).startswith("/"):
+            print(
+                "prefix it with the address of the server, or start reenact serve with --public-url",
+                file=sys.stderr,
+            )
+    return _done(args, found, str(user.get("link")))
+
+
+def _user_rm_arguments(parser: Parser) -> None:
+    parser.add_argument("user", metavar="USER", help="the user, by id or e-mail address")
+    json_flag(parser, "what was done as JSON")
+
+
+def remove_user(args: argparse.Namespace) -> int:
+    """The command ``user rm``."""
+    client = signed_in_client()
+    user = _user(client, args.user)
+    found = client.send("DELETE", f"/api/v1/users/{part(user)}")
+    return _done(args, found, f"user {args.user} is removed")
+
+
+def _limits(parser: Parser, what: str) -> None:
+    parser.add_argument("--environment", metavar="NAME", help=f"{what} in this environment")
+    parser.add_argument("--app", metavar="APP", help=f"{what} for this app")
+    parser.add_argument("--expires", metavar="TIME", help="until then: 2026-12-31")
+
+
+def _user_grant_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("user", metavar="USER", help="the user, by id or e-mail address")
+    add(
+        "role",
+        metavar="ROLE",
+        help=f"a role ({', '.join(_ROLES)}), or a permission, e.g. replay:live",
+    )
+    _limits(parser, "only")
+    json_flag(parser, "the grant as JSON")
+
+
+def grant(args: argparse.Namespace) -> int:
+    """The command ``user grant``."""
+    client = signed_in_client()
+    asked = _one_grant(args.role, args.environment, args.app, args.expires)
+    found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/grants", asked)
+    return _done(args, found, f"{args.user} has {_grant(found)}")
+
+
+def _user_revoke_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("user", metavar="USER", help="the user, by id or e-mail address")
+    add("grant", metavar="GRANT", help="the grant, as `user ls` shows it in brackets")
+    json_flag(parser, "what was done as JSON")
+
+
+def revoke(args: argparse.Namespace) -> int:
+    """The command ``user revoke``."""
+    client = signed_in_client()
+    user = _user(client, args.user)
+    found = client.send("DELETE", f"/api/v1/users/{part(user)}/grants/{part(args.grant)}")
+    return _done(args, found, f"{args.user} has no {args.grant} any more")
+
+
+def _user(client: Client, text: str) -> str:
+    """The id of the user with this e-mail address; an id as it is."""
+    if "@" not in text:
+        return text
+    for one in client.items("/api/v1/users", {}, sys.maxsize):
+        if str(one.get("email", "")).lower() == text.lower():
+            return str(one["id"])
+    raise UsageError(f"there is no user {text}", hint="see who there is: reenact user ls")
+
+
+def _one_grant(
+    role: str, environment: str | None, app: str | None, expires: str | None
+) -> dict[str, Any]:
+    limits = {"environment": environment, "app": app, "expiresAt": _moment(expires)}
+    return {"role": role, **{name: value for name, value in limits.items() if value}}
+
+
+def _moment(text: str | None) -> int | None:
+    return None if text is None else read_moment(text, datetime.now().astimezone(), end=True)
+
+
+# Keys
+
+
+def _key_ls_arguments(parser: Parser) -> None:
+    list_flags(parser, "the keys")
+
+
+def ls_keys(args: argparse.Namespace) -> int:
+    """The command ``key ls``."""
+    return _ls(args, "/api/v1/keys", _KEYS, "no key")
+
+
+def _key_add_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("name", metavar="NAME", help="what it is called")
+    add("--kind", choices=("agent", "user"), default="agent", help="for an app, or for a program")
+    add(
+        "--role",
+        action="append",
+        default=[],
+        metavar="ROLE",
+        help=f"of the kind user: a role ({', '.join(_ROLES)}) or a permission (repeatable)",
+    )
+    _limits(parser, "of an agent the one it is for; of a program only")
+    json_flag(parser, "the key as JSON")
+
+
+def add_key(args: argparse.Namespace) -> int:
+    """The command ``key add``."""
+    asked: dict[str, Any] = {"kind": args.kind, "name": args.name}
+    if args.kind == "agent":
+        if args.role or not (args.app and args.environment):
+            raise UsageError(
+                "the key of an agent is for one app in one environment, and has no roles",
+                hint="--app APP --environment NAME",
+            )
+        asked |= {"app": args.app, "environment": args.environment}
+    else:
+        if not args.role:
+            raise UsageError("a key of a program needs a role", hint="--role viewer")
+        asked["grants"] = [_one_grant(role, args.environment, args.app, None) for role in args.role]
+    if args.expires is not None:
+        asked["expiresAt"] = _moment(args.expires)
+    found = signed_in_client().send("POST", "/api/v1/keys", asked)
+    if not args.json:
+        print(
+            f"key {escape_controls(str(found.get('id')))}; it is shown now and never again:",
+            file=sys.stderr,
+        )
+    return _done(args, found, str(found.get("key")))
+
+
+def _key_rm_arguments(parser: Parser) -> None:
+    parser.add_argument("id", metavar="KEY", help="the id of the key, never the key itself")
+    json_flag(parser, "what was done as JSON")
+
+
+def remove_key(args: argparse.Namespace) -> int:
+    """The command ``key rm``."""
+    found = signed_in_client().send("DELETE", f"/api/v1/keys/{part(args.id)}")
+    return _done(args, found, f"key {args.id} is revoked")
+
+
+# Environments
+
+
+def _environment_ls_arguments(parser: Parser) -> None:
+    list_flags(parser, "the environments")
+
+
+def ls_environments(args: argparse.Namespace) -> int:
+    """The command ``environment ls``."""
+    return _ls(
+        args, "/api/v1/environments", _ENVIRONMENTS, "no environment: all count as production"
+    )
+
+
+def _environment_set_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("name", metavar="NAME", help="the environment")
+    add("kind", choices=("production", "non-production"), help="what it is")
+    json_flag(parser, "the environment as JSON")
+
+
+def set_environment(args: argparse.Namespace) -> int:
+    """The command ``environment set``."""
+    path = f"/api/v1/environments/{part(args.name)}"
+    found = signed_in_client().send("PUT", path, {"kind": args.kind})
+    return _done(args, found, f"environment {args.name} is {args.kind}")
+
+
+_PATH = "/api/v1/retention"
+_KINDS = ("exchanges", "recordings", "captures")
+
+
+def _retention_show_arguments(parser: Parser) -> None:
+    json_flag(parser, "the days as JSON")
+
+
+def show(args: argparse.Namespace) -> int:
+    """The command ``retention show``."""
+    return _print(args, signed_in_client().get(_PATH))
+
+
+def _retention_set_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--exchanges",
+        type=number,
+        metavar="DAYS",
+        help="exchanges with their recordings, and payloads of the audit log; 0 is for ever",
+    )
+    add(
+        "--recordings",
+        type=number,
+        metavar="DAYS",
+        help="recordings of the calls of exchanges; 0 is for ever",
+    )
+    add("--captures", type=number, metavar="DAYS", help="captures of runs; 0 is for ever")
+    json_flag(parser, "the days as JSON")
+
+
+def set_days(args: argparse.Namespace) -> int:
+    """The command ``retention set``. What is not named stays as it is."""
+    asked = {kind: getattr(args, kind) for kind in _KINDS}
+    changed = {kind: days for kind, days in asked.items() if days is not None}
+    if not changed:
+        raise UsageError(
+            "nothing is to be set", hint="--exchanges DAYS, --recordings DAYS, --captures DAYS"
+        )
+    client = signed_in_client()
+    found = client.send("PUT", _PATH, {**client.get(_PATH), **changed})
+    if any(changed.values()):
+        print(
+            "reenact: what is older goes within the hour, and does not come back", file=sys.stderr
+        )
+    return _print(args, found)
+
+
+def _print(args: argparse.Namespace, found: dict[str, Any]) -> int:
+    if args.json:
+        print(json_line(found))
+        return 0
+    for line in rows([(kind, _words(found.get(kind))) for kind in _KINDS]):
+        print(line)
+    return 0
+
+
+def _words(days: Any) -> str:
+    if not isinstance(days, int) or not days:
+        return "for ever"
+    return "1 day" if days == 1 else f"{days} days"
+
+
+COMMANDS = {
+    "tenant": Group(
+        description="Tenants share nothing but the server. For platform administrators.",
+        example="reenact tenant ls",
+        commands={
+            "ls": Command(
+                summary="a table of the tenants",
+                description="Lists the tenants of this server, with their tiers.",
+                example="reenact tenant ls",
+                arguments=_tenant_ls_arguments,
+                run=ls_tenants,
+            ),
+            "add": Command(
+                summary="make a tenant",
+                description="Makes a tenant, and prints the link for its first administrator. Exchange replay is there for the tiers high and business on dedicated machines.",
+                example="reenact tenant add acme --admin ann@acme.example --tier business --dedicated",
+                arguments=_tenant_add_arguments,
+                run=add_tenant,
+            ),
+            "set": Command(
+                summary="change a tenant",
+                description="Changes the tier of a tenant, or whether its machines are its own.",
+                example="reenact tenant set acme --tier high",
+                arguments=_tenant_set_arguments,
+                run=set_tenant,
+            ),
+        },
+    ),
+    "user": Group(
+        description="Who there is, and what they are granted. For tenant administrators.",
+        example="reenact user ls",
+        commands={
+            "ls": Command(
+                summary="a table of the users",
+                description="Lists the users of your tenant, with what they are granted.",
+                example="reenact user ls --json",
+                arguments=_user_ls_arguments,
+                run=ls_users,
+            ),
+            "add": Command(
+                summary="invite somebody",
+                description="Makes a user and prints a link, for this person alone and once, with which to set the password.",
+                example="reenact user add ann@acme.example --role viewer",
+                arguments=_user_add_arguments,
+                run=add_user,
+            ),
+            "invite": Command(
+                summary="another link for the password",
+                description="Prints another link to set the password with. The password so far, and all sessions, end.",
+                example="reenact user invite ann@acme.example",
+                arguments=_user_invite_arguments,
+                run=invite,
+            ),
+            "rm": Command(
+                summary="remove a user",
+                description="Removes a user; sessions and keys of theirs end at once.",
+                example="reenact user rm ann@acme.example",
+                arguments=_user_rm_arguments,
+                run=remove_user,
+            ),
+            "grant": Command(
+                summary="let a user do something",
+                description="Grants a role or a permission, everywhere or for one environment or app. No role has all "
+                "permissions.",
+                example="reenact user grant ann@acme.example replayer --environment staging",
+                arguments=_user_grant_arguments,
+                run=grant,
+            ),
+            "revoke": Command(
+                summary="take a grant back",
+                description="Takes a grant back. It holds no longer, at once.",
+                example="reenact user revoke ann@acme.example grt_01J",
+                arguments=_user_revoke_arguments,
+                run=revoke,
+            ),
+        },
+    ),
+    "key": Group(
+        description="Keys of agents are for one app and environment; keys of programs have grants.",
+        example="reenact key ls",
+        commands={
+            "ls": Command(
+                summary="a table of the keys",
+                description="Lists the keys of your tenant, never the secrets in them.",
+                example="reenact key ls",
+                arguments=_key_ls_arguments,
+                run=ls_keys,
+            ),
+            "add": Command(
+                summary="make a key for an app or a program",
+                description="Makes a key, and prints it: now and never again.",
+                example="reenact key add shop-staging --app shop --environment staging",
+                arguments=_key_add_arguments,
+                run=add_key,
+            ),
+            "rm": Command(
+                summary="revoke a key",
+                description="Revokes a key, at once.",
+                example="reenact key rm key_01J",
+                arguments=_key_rm_arguments,
+                run=remove_key,
+            ),
+        },
+    ),
+    "environment": Group(
+        description="Replays in production need a permission of their own and a reason.",
+        example="reenact environment ls",
+        commands={
+            "ls": Command(
+                summary="a table of the environments",
+                description="Lists the environments. One that is not listed counts as production.",
+                example="reenact environment ls",
+                arguments=_environment_ls_arguments,
+                run=ls_environments,
+            ),
+            "set": Command(
+                summary="say what an environment is",
+                description="Says whether an environment is production.",
+                example="reenact environment set staging non-production",
+                arguments=_environment_set_arguments,
+                run=set_environment,
+            ),
+        },
+    ),
+    "retention": Group(
+        description="Exchanges, recordings and captures are kept for ever unless somebody says otherwise. For tenant "
+        "administrators.",
+        example="reenact retention show",
+        commands={
+            "show": Command(
+                summary="how long what is kept",
+                description="Shows how many days exchanges, recordings and captures are kept.",
+                example="reenact retention show",
+                arguments=_retention_show_arguments,
+                run=show,
+            ),
+            "set": Command(
+                summary="say how long what is kept",
+                description="Says how many days something is kept; what is not named stays as it is. What is older is erased "
+                "within the hour, for good. The audit log stays, and its proofs hold.",
+                example="reenact retention set --exchanges 90 --recordings 30",
+                arguments=_retention_set_arguments,
+                run=set_days,
+            ),
+        },
+    ),
+}

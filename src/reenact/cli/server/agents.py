@@ -1,0 +1,67 @@
+"""``agents``: which apps are connected, and how they are."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from reenact.cli._client import signed_in_client
+from reenact.cli._output import Column, field, print_table, time_field
+from reenact.cli._parser import Command, Parser, list_flags
+
+__all__ = ["COMMANDS"]
+
+_TABLE: tuple[Column, ...] = (
+    ("agent", field("agentId")),
+    ("app", field("app")),
+    ("environment", lambda one: _environment(one)),
+    ("version", field("version")),
+    ("state", field("state")),
+    ("last seen", time_field("lastSeenAt")),
+    ("drivers", lambda one: _drivers(one)),
+    ("routes", lambda one: str(len(one.get("routes") or []))),
+    ("spooled", lambda one: str(one.get("spooled") or 0)),
+    ("dropped", lambda one: str(one.get("dropped") or 0)),
+)
+
+
+def _environment(one: dict[str, Any]) -> str:
+    kind = "" if one.get("environmentKind") != "production" else " (production)"
+    return f"{one.get('environment')}{kind}"
+
+
+def _drivers(one: dict[str, Any]) -> str:
+    """``psycopg allow, sqlite3 undeclared``: the treatment in a replay."""
+    found = (one.get("containment") or {}).get("drivers") or []
+    named = (f"{it.get('name')} {it.get('treatment', 'undeclared')}" for it in found)
+    return ", ".join(named) or "none"
+
+
+def _arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("--app", metavar="APP", help="only this app")
+    add("--environment", metavar="NAME", help="only this environment")
+    add("--state", choices=("online", "offline", "gone"), help="only those that are there, or not")
+    add("--all", action="store_true", help="also those that were not heard for a day")
+    list_flags(parser, "the agents")
+
+
+def agents(args: argparse.Namespace) -> int:
+    """The command ``agents``."""
+    query = {"app": args.app, "environment": args.environment, "state": args.state}
+    if args.all:
+        query["all"] = "true"
+    found = signed_in_client().items("/api/v1/agents", query, args.limit)
+    print_table(args, found, _TABLE, "no agent has come yet")
+    return 0
+
+
+COMMANDS = {
+    "agents": Command(
+        description="Lists the agents of apps, with their environments, and how much waits in their spools. Those that "
+        "were not heard for a day are gone, and left out unless you ask for them.",
+        example="reenact agents --state online",
+        arguments=_arguments,
+        run=agents,
+    ),
+}

@@ -1,0 +1,395 @@
+"""``batch ls``, ``plan``, ``run``, ``show`` and ``cancel``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from reenact._system import pause, start_clock
+from reenact.cli._client import Client, part, signed_in_client
+from reenact.cli._exchange_filters import VERDICTS, add_filters, to_search
+from reenact.cli._output import (
+    Column,
+    count,
+    escape_controls,
+    field,
+    json_line,
+    print_table,
+    rows,
+    time_field,
+)
+from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, positive
+from reenact.cli.server._replays import ending, exit_code
+from reenact.errors import ServerUnusable, UsageError
+
+__all__ = ["COMMANDS"]
+
+_PATH = "/api/v1/batches"
+_LAST = ("completed", "cancelled")
+_AGAIN, _TRIES = 1.0, 5
+_ALL, _CAUSES = 10_000, 20
+
+_TABLE: tuple[Column, ...] = (
+    ("made", time_field("createdAt")),
+    ("batch", field("batchId")),
+    ("state", field("state")),
+    ("replays", lambda one: str(one["plan"]["replayable"])),
+    ("by", field("requestedBy")),
+    ("", lambda one: ", ".join(f"{n} {v}" for v, n in one["progress"]["verdicts"].items())),
+)
+_ITEMS: tuple[Column, ...] = (
+    ("exchange", field("exchangeId")),
+    ("environment", field("environment")),
+    ("route", field("routeId")),
+    ("replay", field("replayId")),
+    ("state", field("outcome", "state")),
+    ("verdict", field("verdict")),
+    ("ended", ending),
+    ("", lambda one: ": ".join(filter(None, (one["code"], one["message"] or one["cause"])))),
+)
+
+
+def _ls_arguments(parser: Parser) -> None:
+    list_flags(parser, "the batches")
+
+
+def ls(args: argparse.Namespace) -> int:
+    """The command ``batch ls``."""
+    print_table(args, signed_in_client().items(_PATH, {}, args.limit), _TABLE, "no batch")
+    return 0
+
+
+def _plan_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("text", nargs="?", metavar="TEXT", help="only with this in an id, route or error")
+    add_filters(parser)
+    add("--saved", metavar="NAME", help="the exchanges that a saved search finds")
+    add(
+        "--exchange",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="this exchange (repeatable)",
+    )
+    add("--target", metavar="NAME", help="replay in this environment; else where each came from")
+    add(
+        "--boundaries",
+        choices=("recorded", "recorded_then_live", "live"),
+        default="recorded",
+        help="where the answers of outbound calls come from",
+    )
+    add(
+        "--environment-variables",
+        choices=("current", "recorded"),
+        default="current",
+        help="read the current values of the app, or the recorded values",
+    )
+    add("--strict", action="store_true", help="end each replay at the first divergence")
+    add(
+        "--revision",
+        choices=("current", "same"),
+        default="current",
+        help="through the route as it is now, or only if it is as it was",
+    )
+    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
+    add("--concurrency", type=positive, metavar="N", help="replays of an agent at a time")
+    add("--per-minute", type=positive, metavar="N", help="replays of an agent in a minute")
+    json_flag(parser, "the batch as JSON")
+
+
+def plan(args: argparse.Namespace) -> int:
+    """The command ``batch plan``."""
+    found = signed_in_client().send("POST", _PATH, _wanted(args))
+    if args.json:
+        print(json_line(found))
+        return 0
+    print_plan(found)
+    print(
+        f"nothing has run yet; run it with: reenact batch run {escape_controls(found['batchId'])}"
+    )
+    return 0
+
+
+def _wanted(args: argparse.Namespace) -> dict[str, Any]:
+    wanted: dict[str, Any] = {
+        "boundaries": args.boundaries,
+        "environmentVariables": args.environment_variables,
+        "revision": args.revision,
+    }
+    search = to_search(args, start_clock()())
+    if bool(search) + bool(args.saved) + bool(args.exchange) > 1:
+        raise UsageError(
+            "filters, --saved and --exchange are three ways to say which", hint="use one"
+        )
+    if args.saved:
+        wanted["saved"] = args.saved
+    elif args.exchange:
+        wanted["exchanges"] = args.exchange
+    elif search:
+        wanted["search"] = search
+    else:
+        raise UsageError(
+            "which exchanges?", hint="say --since 1d, --status failed, or --saved NAME"
+        )
+    more = {
+        "environment": args.target,
+        "strict": args.strict or None,
+        "reason": args.reason,
+        "concurrency": args.concurrency,
+        "perMinute": args.per_minute,
+    }
+    return {**wanted, **{name: value for name, value in more.items() if value}}
+
+
+def _run_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", metavar="BATCH", help="the batch that was planned")
+    add("--no-wait", action="store_true", help="only begin with it")
+    json_flag(parser, "the batch as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """The command ``batch run``."""
+    client = signed_in_client()
+    found = client.send("POST", f"{_PATH}/{part(args.id)}/confirm")
+    if not args.no_wait:
+        found = _wait(client, found)
+    if args.json:
+        print(json_line(found))
+    else:
+        _tell(client, found)
+    return 0 if args.no_wait else _code(found)
+
+
+def _tell(client: Client, batch: dict[str, Any]) -> None:
+    """What came of it, and why."""
+    print_progress(batch)
+    causes = f"{_PATH}/{part(batch['batchId'])}/causes"
+    print_causes(client.items(causes, {}, _CAUSES))
+
+
+def _code(batch: dict[str, Any]) -> int:
+    """0 when every replay came to a good end."""
+    progress = batch["progress"]
+    good = progress["outcomes"].get("completed", 0) == progress["ended"]
+    left = progress["refused"] + progress["cancelled"]
+    return max([*map(exit_code, progress["verdicts"]), 0 if good and not left else 1])
+
+
+def _wait(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
+    """The batch as it is once it has ended. How far it is is said on stderr."""
+    said, failures = "", 0
+    try:
+        while True:
+            line = progress_line(batch)
+            if line != said:
+                said = line
+                print(f"reenact: {line}", file=sys.stderr)
+            if batch["state"] in _LAST:
+                return batch
+            try:
+                batch, failures = _next(client, batch), 0
+            except ServerUnusable:
+                failures += 1
+                if failures == _TRIES:
+                    raise
+                pause(_AGAIN)
+    except KeyboardInterrupt:
+        name = escape_controls(batch["batchId"])
+        print(f"\nreenact: the batch goes on; end it: reenact batch cancel {name}", file=sys.stderr)
+        raise
+
+
+def _next(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
+    """The batch when it has got on. A stream that ends before that is no matter."""
+    path = f"{_PATH}/{part(batch['batchId'])}"
+    for sent in client.events(f"{path}/events"):
+        if sent.event == "progress":
+            found: dict[str, Any] = msgspec.json.decode(sent.data)
+            if found != batch:
+                return found
+    now: dict[str, Any] = client.get(path)
+    if now == batch:
+        pause(_AGAIN)
+    return now
+
+
+def _show_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", metavar="BATCH", help="the batch")
+    add("--items", action="store_true", help="its exchanges and replays, too")
+    add(
+        "--verdict",
+        choices=VERDICTS,
+        help="of these only those with this verdict",
+    )
+    json_flag(parser, "the batch as JSON; with --items these, one line each")
+
+
+def show(args: argparse.Namespace) -> int:
+    """The command ``batch show``."""
+    client = signed_in_client()
+    path = f"{_PATH}/{part(args.id)}"
+    found = client.get(path)
+    if args.items or args.verdict:
+        items = client.items(f"{path}/items", {"verdict": args.verdict}, _ALL)
+        if not args.json:
+            _tell(client, found)
+        print_table(args, items, _ITEMS, "no such exchange in it")
+    elif args.json:
+        print(json_line(found))
+    else:
+        print_plan(found)
+        _tell(client, found)
+    return 0
+
+
+def _cancel_arguments(parser: Parser) -> None:
+    parser.add_argument("id", metavar="BATCH", help="the batch")
+    json_flag(parser, "the batch as JSON")
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """The command ``batch cancel``."""
+    found = signed_in_client().send("POST", f"{_PATH}/{part(args.id)}/cancel")
+    print(json_line(found) if args.json else progress_line(found))
+    return 0
+
+
+_STATES = ("waiting", "asked", "ended", "refused", "skipped", "cancelled")
+
+
+def print_plan(batch: dict[str, Any]) -> None:
+    """What was counted."""
+    plan = batch["plan"]
+    print(f"{escape_controls(batch['batchId'])}  {count(plan['replayable'], 'replay')} planned")
+    table = [("app", "environment", "route", "exchanges", "replays", "agents", "drivers", "")]
+    for one in plan["groups"]:
+        production = one["environmentKind"] == "production"
+        where = f"{one['environment']}{' (production)' if production else ''}"
+        table.append(
+            (
+                escape_controls(one["app"]),
+                escape_controls(where),
+                escape_controls(one["routeId"]),
+                str(one["exchanges"]),
+                str(one["replayable"]),
+                str(one["agents"]),
+                _drivers(one),
+                _refused(one),
+            )
+        )
+    for line in rows(table):
+        print(f"  {line}")
+    _remarks(batch, plan)
+
+
+def _drivers(one: dict[str, Any]) -> str:
+    found = (one.get("containment") or {}).get("drivers") or []
+    return escape_controls(
+        ", ".join(f"{it['name']} {it.get('treatment', 'undeclared')}" for it in found)
+    )
+
+
+def _refused(one: dict[str, Any]) -> str:
+    if not one["refused"]:
+        return ""
+    some = f"{one['refusals']} " if 0 < one["refusals"] < one["replayable"] else ""
+    return escape_controls(f"{some}refused: {one['refused']}, {one['message']}")
+
+
+def _remarks(batch: dict[str, Any], plan: dict[str, Any]) -> None:
+    for code, number in plan["skipped"].items():
+        print(f"  {count(number, 'exchange')} left out: {escape_controls(code)}")
+    if plan["notFound"]:
+        print(f"  {count(plan['notFound'], 'exchange')} not found")
+    if plan["live"]:
+        mode = escape_controls(batch["boundaries"])
+        print(f"  {count(plan['live'], 'replay')} may call the live world: {mode}")
+    if plan["withoutRecording"]:
+        print(f"  {count(plan['withoutRecording'], 'exchange')} without recorded answers")
+
+
+def progress_line(batch: dict[str, Any]) -> str:
+    """How far it is, in a line."""
+    progress = batch["progress"]
+    told = ", ".join(f"{progress[name]} {name}" for name in _STATES if progress[name])
+    waits = f" (waits: {batch['hindered']})" if batch["hindered"] else ""
+    return escape_controls(f"batch {batch['batchId']} {batch['state']}: {told or 'nothing'}{waits}")
+
+
+def print_progress(batch: dict[str, Any]) -> None:
+    """What came of it."""
+    print(progress_line(batch))
+    progress = batch["progress"]
+    for name in ("verdicts", "outcomes", "endings", "codes"):
+        told = progress[name]
+        if told and not (name == "endings" and set(told) == {"completed"}):
+            failed = progress["failed"] if name == "verdicts" else {}
+            words = ", ".join(
+                f"{number} {word}" + (f" ({failed[word]} failed)" if failed.get(word) else "")
+                for word, number in sorted(told.items())
+            )
+            print(f"  {name:<9} {escape_controls(words)}")
+
+
+def print_causes(causes: Iterable[dict[str, Any]]) -> None:
+    """Why replays differ: how many of them first in the same place."""
+    table = [
+        (str(one["exchanges"]), escape_controls(one["verdict"]), escape_controls(one["cause"]))
+        for one in causes
+    ]
+    for line in rows(table):
+        print(f"  {line}")
+
+
+COMMANDS = {
+    "batch": Group(
+        description="A batch is planned, which counts; run, which somebody has to say; and summed up by verdict. The "
+        "server goes on with it whoever listens.",
+        example="reenact batch plan --saved yesterday",
+        commands={
+            "ls": Command(
+                summary="a table of the batches",
+                description="Lists batches, newest first.",
+                example="reenact batch ls",
+                arguments=_ls_arguments,
+                run=ls,
+            ),
+            "plan": Command(
+                summary="count what a batch would replay",
+                description="Finds exchanges, says how many there are, where they would run, what would be refused and what "
+                "would go out into the world. Nothing runs.",
+                example="reenact batch plan --app shop --status failed --since 1d",
+                arguments=_plan_arguments,
+                run=plan,
+            ),
+            "run": Command(
+                summary="run a batch that was planned",
+                description="Confirms a batch, and follows it to its end. Each exchange is replayed at most once, by the same "
+                "rules as a single one. Exit code 0 when every replay is identical, equivalent or fixed, else 1.",
+                example="reenact batch run bat_01J",
+                arguments=_run_arguments,
+                run=run,
+            ),
+            "show": Command(
+                summary="how far a batch is, and what came of it",
+                description="Shows what was planned, how far it is, and the verdicts.",
+                example="reenact batch show bat_01J --items --verdict regressed",
+                arguments=_show_arguments,
+                run=show,
+            ),
+            "cancel": Command(
+                summary="end a batch",
+                description="What waits is not tried any more, and replays under way are told to end.",
+                example="reenact batch cancel bat_01J",
+                arguments=_cancel_arguments,
+                run=cancel,
+            ),
+        },
+    ),
+}

@@ -1,0 +1,519 @@
+"""``exchange ls``, ``show``, ``replays``, ``diff``, ``cancel``, ``learn`` and ``prove``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact._system import start_clock
+from reenact.cli._client import Client, part, signed_in_client
+from reenact.cli._exchange_filters import VERDICTS, add_filters, since_and_until, to_search
+from reenact.cli._output import (
+    NOTHING,
+    Column,
+    count,
+    escape_controls,
+    field,
+    json_line,
+    print_table,
+    time_field,
+)
+from reenact.cli._parser import (
+    Command,
+    Group,
+    Parser,
+    columns,
+    json_flag,
+    list_flags,
+    times,
+    width_flag,
+)
+from reenact.cli.server._exchange_text import ComparisonPrinter, ExchangePrinter
+from reenact.cli.server._replays import ask_for_replay, ending, exit_code, not_completed, wait_for
+from reenact.errors import UsageError
+from reenact.exchange.model import TERMINAL
+from reenact.exchange.patch import parse_settings, read_patch, to_patch
+from reenact.exchange.payload import SECTIONS
+from reenact.store.files import write_private
+
+__all__ = ["COMMANDS"]
+
+_LAST = "`last` is the newest one that is no replay"
+_EXCHANGE = f"the exchange; {_LAST}"
+_REPLAY = "the replay; `last` is the newest one"
+_STATES = (
+    *("requested", "delivered", "running"),
+    *("completed", "failed", "refused", "cancelled", "expired"),
+)
+
+_TABLE: tuple[Column, ...] = (
+    ("started", time_field("startedAt")),
+    ("exchange", field("exchangeId")),
+    ("app", field("app")),
+    ("environment", field("environment")),
+    ("route", field("routeId")),
+    ("status", field("status")),
+    ("http", lambda one: str(one.get("httpStatus") or NOTHING)),
+    ("ms", lambda one: f"{one.get('duration') or 0:,.1f}"),
+    ("", lambda one: _remark(one)),
+)
+
+_REPLAYS: tuple[Column, ...] = (
+    ("requested", time_field("requestedAt")),
+    ("replay", field("replayId")),
+    ("exchange", field("sourceExchangeId")),
+    ("app", field("app")),
+    ("environment", field("environment")),
+    ("route", field("routeId")),
+    ("state", field("state")),
+    ("verdict", field("verdict")),
+    ("ended", ending),
+    ("by", field("requestedBy")),
+    ("reason", field("reason")),
+    ("first difference", field("cause")),
+)
+
+
+def _remark(one: dict[str, Any]) -> str:
+    if one.get("replayId"):
+        return f"replay of {one.get('sourceExchangeId') or '?'}"
+    if one.get("notReplayable"):
+        return f"not replayable: {one['notReplayable']}"
+    return str(one.get("errorType") or "")
+
+
+def _ls_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("text", nargs="?", metavar="TEXT", help="only with this in an id, route or error")
+    add_filters(parser)
+    add("--save", metavar="NAME", help="save this search, to be replayed: reenact batch plan")
+    list_flags(parser, "the exchanges")
+
+
+def ls(args: argparse.Namespace) -> int:
+    """The command ``exchange ls``."""
+    query = {
+        "app": args.app,
+        "environment": args.environment,
+        "route": args.route,
+        "status": args.status,
+        "replay": {"none": "false", "only": "true", "any": "any"}.get(args.replays or ""),
+        "replayable": "true" if args.replayable else None,
+        "traceId": args.trace,
+        "correlationId": args.correlation,
+        "text": args.text,
+        **since_and_until(args),
+    }
+    client = signed_in_client()
+    if args.save is not None:
+        search = to_search(args, start_clock()())
+        client.send("PUT", f"/api/v1/searches/{part(args.save)}", search)
+        told_of = f"saved; replay it: reenact batch plan --saved {escape_controls(args.save)!r}"
+        print(f"reenact: {told_of}", file=sys.stderr)
+    found = client.items("/api/v1/exchanges", query, args.limit)
+    print_table(args, found, _TABLE, "no such exchange")
+    return 0
+
+
+def _show_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", metavar="ID", help=_EXCHANGE)
+    add("--calls", action="store_true", help="show the calls that it made, too")
+    width_flag(parser)
+    json_flag(parser, "the exchange as JSON")
+
+
+def show(args: argparse.Namespace) -> int:
+    """The command ``exchange show``."""
+    client = signed_in_client()
+    path = f"/api/v1/exchanges/{part(exchange_id(client, args.id))}"
+    found = client.get(path)
+    calls = client.get(f"{path}/calls")["items"] if args.calls else []
+    if args.json:
+        print(json_line({**found, "calls": calls} if args.calls else found))
+    else:
+        ExchangePrinter(_width(args)).print(found, calls)
+    return 0
+
+
+def _replays_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", nargs="?", metavar="ID", help=f"only those of this exchange; {_LAST}")
+    add("--app", metavar="APP", help="only in this app")
+    add("--environment", metavar="NAME", help="only in this environment")
+    add("--route", metavar="ROUTE", help="only through this route")
+    add("--state", choices=_STATES, help="only those that are so far")
+    add("--verdict", choices=VERDICTS, help="only those with this verdict")
+    add("--by", metavar="WHO", help="only those that this person or key asked for")
+    times(parser)
+    list_flags(parser, "the replays")
+
+
+def replays(args: argparse.Namespace) -> int:
+    """The command ``exchange replays``."""
+    client = signed_in_client()
+    query = {
+        "exchange": None if args.id is None else exchange_id(client, args.id),
+        "app": args.app,
+        "environment": args.environment,
+        "route": args.route,
+        "state": args.state,
+        "verdict": args.verdict,
+        "by": args.by,
+        **since_and_until(args),
+    }
+    found = client.items("/api/v1/replays", query, args.limit)
+    print_table(args, found, _REPLAYS, "no such replay")
+    return 0
+
+
+def _width(args: argparse.Namespace) -> int:
+    return columns() if args.width is None else int(args.width)
+
+
+def _diff_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "one",
+        metavar="A",
+        help="an exchange, or `last`; without B a replay or its exchange, and `last` is the newest replay",
+    )
+    add("other", nargs="?", metavar="B", help="the exchange to compare with it; else its source")
+    width_flag(parser)
+    json_flag(parser, "the comparison as JSON")
+
+
+def diff(args: argparse.Namespace) -> int:
+    """The command ``exchange diff``."""
+    client = signed_in_client()
+    if args.other is None:
+        found = _with_its_source(client, args.one)
+    else:
+        one, other = (exchange_id(client, name) for name in (args.one, args.other))
+        found = client.get(f"/api/v1/exchanges/{part(one)}/diff/{part(other)}")
+    return print_comparison(args, found)
+
+
+def _with_its_source(client: Client, name: str) -> Any:
+    """Of a replay, or of an exchange that is one."""
+    if name == LAST:
+        name = replay_id(client, name)
+    elif not name.startswith("rpl_"):
+        replay = client.get(f"/api/v1/exchanges/{part(name)}").get("replay")
+        if not replay:
+            raise UsageError(
+                f"exchange {escape_controls(name)} is no replay",
+                hint=f"reenact exchange diff {escape_controls(name)} OTHER",
+            )
+        name = replay["replayId"]
+    return client.get(f"/api/v1/replays/{part(name)}/diff")
+
+
+def print_comparison(args: argparse.Namespace, found: dict[str, Any]) -> int:
+    """As text or JSON; the exit code is that of the verdict."""
+    if args.json:
+        print(json_line(found))
+    else:
+        ComparisonPrinter(_width(args)).print(found)
+    return exit_code(found.get("verdict", ""))
+
+
+def _cancel_arguments(parser: Parser) -> None:
+    parser.add_argument("id", metavar="REPLAY", help=_REPLAY)
+    json_flag(parser, "the replay as JSON")
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """The command ``exchange cancel``."""
+    client = signed_in_client()
+    name = replay_id(client, args.id)
+    found = client.send("POST", f"/api/v1/replays/{part(name)}/cancel")
+    if args.json:
+        print(json_line(found))
+    else:
+        state = str(found.get("state"))
+        told = "" if state in TERMINAL else ", and was told to end"
+        print(f"replay {escape_controls(name)} is {escape_controls(state)}{told}")
+    return 0
+
+
+def _learn_arguments(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", help=_EXCHANGE)
+    parser.add_argument("--reason", metavar="TEXT", help="why; required in production")
+    json_flag(parser, "the rules as JSON")
+
+
+def learn(args: argparse.Namespace) -> int:
+    """The command ``exchange learn``."""
+    client = signed_in_client()
+    source = exchange_id(client, args.id)
+    replays = []
+    for _ in range(2):
+        asked = ask_for_replay(client, source, {"reason": args.reason} if args.reason else {})
+        done = wait_for(client, asked)
+        if done["state"] != "completed":
+            raise UsageError(
+                f"replay {done['replayId']} is {done['state']}: {done.get('message') or ''}",
+                hint="nothing was learnt; noise is learnt from two replays that were completed",
+            )
+        replays.append(done["replayId"])
+    found = client.send("POST", "/api/v1/noise/learn", {"replays": replays})
+    if args.json:
+        print(json_line(found))
+        return 0
+    rules = found.get("rules") or []
+    route = f"{found.get('app')} {found.get('route')}"
+    print(f"{escape_controls(route)}: {count(len(rules), 'noise rule')} now")
+    for rule in rules:
+        print(
+            f"  {escape_controls(str(rule.get('kind', 'ignore'))):<10} {escape_controls(str(rule.get('path')))}"
+        )
+    return 0
+
+
+def _prove_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", metavar="REPLAY", help=_REPLAY)
+    add("-o", "--output", metavar="FILE", required=True, help="the file to write, or - for stdout")
+    json_flag(parser, "what was written as JSON")
+
+
+def prove(args: argparse.Namespace) -> int:
+    """The command ``exchange prove``."""
+    client = signed_in_client()
+    data = client.text(f"/api/v1/replays/{part(replay_id(client, args.id))}/proof")
+    if args.output == "-":
+        sys.stdout.buffer.write(data)
+        return 0
+    target = Path(args.output)
+    write_private(target, data)
+    if args.json:
+        print(json_line({"path": str(target), "size": len(data)}))
+    else:
+        print(
+            f"wrote {escape_controls(str(target))}; verify it with: reenact audit verify {escape_controls(str(target))}"
+        )
+    return 0
+
+
+def _replay_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", metavar="ID", help=_EXCHANGE)
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="change the start payload: body.amount=5, headers.x-user=ann (repeatable)",
+    )
+    add("--patch", metavar="FILE", help="a JSON patch (RFC 6902) of it; - is stdin")
+    add(
+        "--payload",
+        metavar="FILE",
+        help="headers, body, properties as JSON, each in place of the recorded one; - is stdin",
+    )
+    add("--agent", metavar="ID", help="the agent that replays it")
+    add("--environment", metavar="NAME", help="any agent of the app in this environment")
+    add(
+        "--boundaries",
+        choices=("recorded", "recorded_then_live", "live"),
+        default="recorded",
+        help="where the answers of outbound calls come from",
+    )
+    add(
+        "--environment-variables",
+        choices=("current", "recorded"),
+        default="current",
+        help="read the current values of the app, or the recorded values",
+    )
+    add("--strict", action="store_true", help="end it at the first divergence")
+    add(
+        "--revision",
+        choices=("current", "same"),
+        default="current",
+        help="through the route as it is now, or only if it is as it was",
+    )
+    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
+    add("--no-wait", action="store_true", help="only ask for it, and print the id of the replay")
+    width_flag(parser)
+    json_flag(parser, "the comparison as JSON")
+
+
+def replay(args: argparse.Namespace) -> int:
+    """The command ``exchange replay``."""
+    wanted = _wanted(args)
+    client = signed_in_client()
+    asked = ask_for_replay(client, exchange_id(client, args.id), wanted)
+    if args.no_wait:
+        if args.json:
+            print(json_line(asked))
+        else:
+            print(escape_controls(asked["replayId"]))
+        return 0
+    done = wait_for(client, asked)
+    if done["state"] != "completed":
+        raise not_completed(done)
+    found = client.get(f"/api/v1/replays/{part(done['replayId'])}/diff")
+    if args.json:
+        found = {**found, "replayId": done["replayId"], "exchangeId": done.get("exchangeId")}
+    return print_comparison(args, found)
+
+
+def _wanted(args: argparse.Namespace) -> dict[str, Any]:
+    wanted: dict[str, Any] = {
+        "boundaries": args.boundaries,
+        "environmentVariables": args.environment_variables,
+        "revision": args.revision,
+    }
+    patch = _patch(args)
+    if args.payload is not None:
+        if patch:
+            raise UsageError(
+                "--payload replaces whole sections, --set and --patch change parts of them",
+                hint="use one or the other",
+            )
+        wanted["modifiedPayload"] = _payload(args.payload)
+    elif patch:
+        wanted["patch"] = patch
+    target = {"agentId": args.agent, "environment": args.environment}
+    if args.agent and args.environment:
+        raise UsageError("an agent has an environment already", hint="--agent or --environment")
+    if any(target.values()):
+        wanted["target"] = {name: value for name, value in target.items() if value}
+    if args.strict:
+        wanted["strict"] = True
+    if args.reason:
+        wanted["reason"] = args.reason
+    return wanted
+
+
+def _patch(args: argparse.Namespace) -> list[dict[str, Any]]:
+    given = [] if args.patch is None else read_patch(_read(args.patch))
+    return to_patch([*given, *parse_settings(args.set)])
+
+
+def _payload(name: str) -> dict[str, Any]:
+    found = _read(name)
+    if not isinstance(found, dict) or not found or not set(found) <= set(SECTIONS):
+        raise UsageError(
+            f"{name} is no payload",
+            hint='an object of "headers" (pairs), "body" ({"type": "json", "text": "…"}), "properties"',
+        )
+    return found
+
+
+def _read(name: str) -> Any:
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name} is no JSON: {error}", hint="check the file") from None
+
+
+LAST = "last"
+
+
+def exchange_id(client: Client, text: str) -> str:
+    """The id that is meant. Raises :class:`UsageError` when there is no exchange."""
+    if text != LAST:
+        return text
+    found = _first(client, "/api/v1/exchanges", {"replay": "false"}, "exchangeId")
+    if found is None:
+        raise UsageError(
+            "there is no exchange yet", hint="is an app connected? see: reenact agents"
+        )
+    return found
+
+
+def replay_id(client: Client, text: str) -> str:
+    """The id of a replay that is meant. Raises :class:`UsageError` when there is none."""
+    if text != LAST:
+        return text
+    found = _first(client, "/api/v1/replays", {}, "replayId")
+    if found is None:
+        raise UsageError("nothing was replayed yet", hint="reenact exchange replay ID")
+    return found
+
+
+def _first(client: Client, path: str, query: dict[str, str], name: str) -> str | None:
+    return next((str(one[name]) for one in client.items(path, query, 1) if name in one), None)
+
+
+COMMANDS = {
+    "exchange": Group(
+        description="An exchange is one request, job or message that went through a route of an app. The app "
+        "records it; the server keeps it; and the app can run it again, with another payload.",
+        example="reenact exchange replay ex_01a1 --set body.amount=5",
+        commands={
+            "ls": Command(
+                summary="find exchanges",
+                description="Lists exchanges, newest first: requests, jobs and messages that went through a route.",
+                example="reenact exchange ls --app shop --status failed --since 2h",
+                arguments=_ls_arguments,
+                run=ls,
+            ),
+            "show": Command(
+                summary="look at one exchange",
+                description="Shows what came in, the processors as a tree with their durations and what each changed, "
+                "the calls that were made, and what came out.",
+                example="reenact exchange show last --calls",
+                arguments=_show_arguments,
+                run=show,
+            ),
+            "replay": Command(
+                summary="run one again, with another payload if you like",
+                description="Has the app run an exchange again through its route, waits for it, and shows what differs. "
+                "Recorded calls get their recorded responses, and calls without a counterpart in the recording "
+                "are refused, unless --boundaries specifies otherwise. The app declares how drivers and files "
+                "are treated. Exit code 0 for identical, equivalent and fixed, 1 for regressed and diverged, 4 when "
+                "it was refused, 3 when it could not be run.",
+                example="reenact exchange replay last --set body.amount=5 --reason rounding",
+                arguments=_replay_arguments,
+                run=replay,
+            ),
+            "replays": Command(
+                summary="find replays",
+                description="Lists replays, newest first: of what, where, by whom, how far each is, and its verdict.",
+                example="reenact exchange replays --app shop --verdict regressed --since 1d",
+                arguments=_replays_arguments,
+                run=replays,
+            ),
+            "diff": Command(
+                summary="what differs between two exchanges",
+                description="Puts two exchanges side by side: start, processors, calls, result, timing. With one that is a "
+                "replay, it and its source. Exit code 1 when they differ by more than noise.",
+                example="reenact exchange diff ex_01a1 ex_01a2",
+                arguments=_diff_arguments,
+                run=diff,
+            ),
+            "cancel": Command(
+                summary="end a replay",
+                description="Ends a replay that has not ended by itself.",
+                example="reenact exchange cancel rpl_01J",
+                arguments=_cancel_arguments,
+                run=cancel,
+            ),
+            "learn": Command(
+                summary="learn what differs by itself",
+                description="Replays an exchange twice, unchanged. What differs between the two is noise, and does not "
+                "count from now on in comparisons of this route.",
+                example="reenact exchange learn ex_01a1",
+                arguments=_learn_arguments,
+                run=learn,
+            ),
+            "prove": Command(
+                summary="write the proof of a replay",
+                description="Writes a file that shows, to whoever has the log's verifier key, which payload was replayed "
+                "and what came of it: both audit records with their proofs, and the values behind their "
+                "digests.",
+                example="reenact exchange prove last -o replay.json",
+                arguments=_prove_arguments,
+                run=prove,
+            ),
+        },
+    ),
+}

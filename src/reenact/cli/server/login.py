@@ -1,0 +1,181 @@
+"""``login`` and ``logout``: a key of one's own for the command line."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from reenact.cli._client import SERVER, Client, Login, forget, keep, login_path, read_login
+from reenact.cli._output import escape_controls, json_line
+from reenact.cli._parser import Command, Parser, json_flag
+from reenact.errors import ServerRefused, ServerUnusable, UsageError
+from reenact.exchange.client.address import Secret, parse_address
+
+__all__ = ["COMMANDS"]
+
+_LONGEST = 4_096
+
+
+def _login_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="the server, or the link for the first account or an invitation",
+    )
+    add("--email", metavar="EMAIL", help="who you are, otherwise you are asked")
+    add("--tenant", metavar="TENANT", help="which tenant, by name or id, for people in several")
+    add("--password-stdin", action="store_true", help="read the password from standard input")
+    add("--name", default="command line", metavar="NAME", help="what the key is called")
+    json_flag(parser, "who is signed in as JSON")
+
+
+def login(args: argparse.Namespace) -> int:
+    """The command ``login``."""
+    url, token = _asked_for(args.url)
+    client = Client(parse_address(_base(url) if token else url))
+    if not client.address.is_private:
+        raise UsageError(
+            f"{client.address} would get the password in plain text", hint="use https://"
+        )
+    invited = bool(token) and urlsplit(url).path.endswith("/invite")
+    email = "" if invited else args.email or _asked("E-mail: ")
+    password = _password(args, again=bool(token))
+    if invited:
+        made = client.send("POST", "/api/v1/invite", {"token": token, "password": password})
+        email = str(made.get("email", ""))
+    elif token:
+        asked = {"token": token, "email": email, "password": password}
+        client.send("POST", "/api/v1/setup", asked)
+    kept = _own_key(client, email, password, args)
+    path = keep(kept, os.environ)
+    if args.json:
+        print(json_line({"server": kept.server, "who": email, "keyId": kept.key_id}))
+    else:
+        print(
+            f"signed in to {escape_controls(kept.server)} as {escape_controls(email)}; the key is in {escape_controls(str(path))}"
+        )
+    return 0
+
+
+def _asked_for(url: str | None) -> tuple[str, str]:
+    """The address without its query and, out of a link for set-up or an invitation, the token."""
+    if url is None:
+        known = read_login(os.environ)
+        url = os.environ.get(SERVER) or (known.server if known is not None else "")
+    if not url:
+        raise UsageError("which server?", hint="reenact login https://reenact.example")
+    try:
+        parts = urlsplit(url)
+        given = {**parse_qs(parts.query), **parse_qs(parts.fragment)}
+    except ValueError:
+        raise UsageError("the link cannot be read", hint="copy it whole") from None
+    return url.partition("?")[0].partition("#")[0], next(iter(given.get("token", [])), "")
+
+
+def _base(link: str) -> str:
+    """The server of a link: without its last part, ``setup`` or ``invite``."""
+    return link.rstrip("/").rpartition("/")[0]
+
+
+def _asked(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here", hint="--email EMAIL --password-stdin")
+    print(prompt, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def _password(args: argparse.Namespace, *, again: bool) -> str:
+    if args.password_stdin:
+        return sys.stdin.readline(_LONGEST).rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked for the password here", hint="--password-stdin")
+    password = getpass.getpass("Password: ", stream=sys.stderr)
+    if again and getpass.getpass("Once more: ", stream=sys.stderr) != password:
+        raise UsageError("the two are not the same", hint="try again")
+    return password
+
+
+def _own_key(client: Client, email: str, password: str, args: argparse.Namespace) -> Login:
+    """Open a session, make a key in it, and close it again."""
+    asked = {"email": email, "password": password}
+    if args.tenant:
+        asked["tenant"] = args.tenant
+    session, headers = client.answered("POST", "/api/v1/session", asked)
+    own = {
+        "Cookie": _cookie(headers.get("set-cookie", "")),
+        "X-CSRF-Token": str(session.get("csrfToken", "")),
+        "Sec-Fetch-Site": "same-origin",
+    }
+    try:
+        made = client.send("POST", "/api/v1/keys/own", {"name": args.name}, own)
+    finally:
+        client.send("DELETE", "/api/v1/session", headers=own)
+    key = made.get("key") if isinstance(made, dict) else None
+    if not isinstance(key, str):
+        raise ServerUnusable(
+            f"{client.address} gave no key", hint="is it a Reenact server of this version?"
+        )
+    return Login("reenact-login/1", str(client.address), key, str(made.get("id", "")), email)
+
+
+def _cookie(text: str) -> str:
+    try:
+        found = SimpleCookie(text)
+    except CookieError:
+        found = SimpleCookie()
+    return "; ".join(f"{name}={one.value}" for name, one in found.items())
+
+
+def _logout_arguments(parser: Parser) -> None:
+    json_flag(parser, "what was done as JSON")
+
+
+def logout(args: argparse.Namespace) -> int:
+    """The command ``logout``."""
+    known = read_login(os.environ)
+    revoked = known is not None and _revoke(known)
+    forget(os.environ)
+    said: dict[str, Any] = {"signedOut": known is not None, "revoked": revoked}
+    if args.json:
+        print(json_line(said))
+    elif known is None:
+        print(f"nobody was signed in: there is no {escape_controls(str(login_path(os.environ)))}")
+    else:
+        how = "the key is revoked" if revoked else "the key is forgotten here; it is still valid"
+        print(f"signed out of {escape_controls(known.server)}: {how}")
+    return 0
+
+
+def _revoke(known: Login) -> bool:
+    """The server may be away, or not know the key any more: then it is only forgotten."""
+    try:
+        client = Client(parse_address(known.server), Secret(known.key))
+        client.send("DELETE", "/api/v1/keys/own")
+    except (ServerRefused, ServerUnusable):
+        return False
+    return True
+
+
+COMMANDS = {
+    "login": Command(
+        description="Signs in with e-mail address and password, and keeps a key of your own for the command line "
+        "in a file that only you can read. A link for the first account, or an invitation, sets the "
+        "password first. REENACT_SERVER and REENACT_API_KEY come before the file.",
+        example="reenact login https://reenact.example --email ann@acme.example",
+        arguments=_login_arguments,
+        run=login,
+    ),
+    "logout": Command(
+        description="Revokes the key that login made, and forgets it.",
+        example="reenact logout --json",
+        arguments=_logout_arguments,
+        run=logout,
+    ),
+}

@@ -1,0 +1,105 @@
+"""``push`` and ``pull``: recordings of runs to a server, and back."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from reenact.cli._client import part, signed_in_client
+from reenact.cli._output import count, escape_controls, json_line, size
+from reenact.cli._parser import RECORDING, Command, Parser, json_flag
+from reenact.cli._recordings import PACKED, recording_at
+from reenact.errors import RecordingDamaged
+from reenact.format.canonical import digest_bytes
+from reenact.store.pack import pack, unpack
+
+__all__ = ["COMMANDS"]
+
+
+def _push_arguments(parser: Parser) -> None:
+    parser.add_argument("path", metavar="RUN", help=RECORDING)
+    json_flag(parser, "the capture as JSON")
+
+
+def push(args: argparse.Namespace) -> int:
+    """The command ``push``."""
+    path = recording_at(args.path)
+    client = signed_in_client()
+    with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
+        packed = Path(folder) / f"run{PACKED}"
+        report = pack(path, packed)
+        found = client.upload("/api/v1/captures", packed)
+        large = packed.stat().st_size
+        sent = digest_bytes(packed.read_bytes())
+    if found.get("digest") == sent:
+        _compare(
+            str(found.get("contentHash", "")), report.manifest.integrity.content_hash, "the server"
+        )
+    else:
+        print("the server has redacted secrets in the recording", file=sys.stderr)
+    if args.json:
+        print(json_line(found))
+    else:
+        events = count(report.manifest.event_count, "event")
+        print(f"{escape_controls(str(found.get('captureId')))}: {events}, {size(large)}")
+    return 0
+
+
+def _pull_arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("id", metavar="ID", help="the capture")
+    add("-o", "--output", metavar="DIR", help="where to, otherwise a folder with the id as name")
+    json_flag(parser, "what was done as JSON")
+
+
+def pull(args: argparse.Namespace) -> int:
+    """The command ``pull``."""
+    client = signed_in_client()
+    target = Path(args.output) if args.output else Path(args.id)
+    with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
+        packed = Path(folder) / f"run{PACKED}"
+        client.download(f"/api/v1/captures/{part(args.id)}", packed)
+        report = unpack(packed, target)
+    if args.json:
+        manifest = report.manifest
+        print(
+            json_line(
+                {
+                    "path": str(target),
+                    "events": manifest.event_count,
+                    "contentHash": manifest.integrity.content_hash,
+                }
+            )
+        )
+    else:
+        print(
+            f"{escape_controls(str(target))}: {count(report.manifest.event_count, 'event')}, verified"
+        )
+    return 0
+
+
+def _compare(found: str, expected: str, who: str) -> None:
+    if found != expected:
+        raise RecordingDamaged(
+            f"{who} has something else than was sent: {found[:80]}",
+            place="contentHash",
+            hint="push it again",
+        )
+
+
+COMMANDS = {
+    "push": Command(
+        description="Packs a recording and sends it; the server verifies it.",
+        example="reenact push last",
+        arguments=_push_arguments,
+        run=push,
+    ),
+    "pull": Command(
+        description="Gets a packed recording, unpacks and verifies it.",
+        example="reenact pull cap_01J -o runs/received",
+        arguments=_pull_arguments,
+        run=pull,
+    ),
+}

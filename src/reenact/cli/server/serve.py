@@ -1,0 +1,210 @@
+"""``serve``: the server, in this process, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from reenact.cli._output import count
+from reenact.cli._parser import Command, Parser, json_flag, number
+from reenact.errors import ExtraMissing, UsageError
+
+__all__ = ["COMMANDS"]
+
+_NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "alembic", "cryptography", "jwt")
+
+
+def _single_sign_on(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--oidc-issuer",
+        metavar="URL",
+        help="an OpenID provider with which people can sign in, as it spells itself",
+    )
+    add("--oidc-client-id", metavar="ID", help="who this server is to the provider")
+    add(
+        "--oidc-client-secret-file",
+        metavar="FILE",
+        help="the file with the secret that proves it; none for a public client",
+    )
+    add(
+        "--oidc-tenant",
+        metavar="TENANT",
+        help="the only tenant, by name or id, whose accounts the provider may open",
+    )
+
+
+def _telemetry(parser: Parser) -> None:
+    add = parser.add_argument
+    add(
+        "--otlp-endpoint",
+        action="append",
+        default=[],
+        metavar="[TENANT=]URL",
+        help="send exchanges there as traces, over OTLP/HTTP; a tenant by name or id (repeatable: "
+        "one per tenant)",
+    )
+    add(
+        "--otlp-headers-file",
+        action="append",
+        default=[],
+        metavar="[TENANT=]FILE",
+        help="headers to send along, one per line, such as Authorization: … (repeatable)",
+    )
+
+
+def _arguments(parser: Parser) -> None:
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", metavar="HOST", help="the address to listen on")
+    add(
+        "--port",
+        type=number,
+        default=8321,
+        metavar="PORT",
+        help="the port, 0 for any that is free (default: 8321)",
+    )
+    add(
+        "--data", default="reenact-server", metavar="DIR", help="the folder for everything it keeps"
+    )
+    add(
+        "--database",
+        metavar="URL",
+        help="postgresql://user@host/name, for several servers at once; otherwise REENACT_DATABASE, "
+        "otherwise a file in that folder",
+    )
+    add(
+        "--blobs",
+        metavar="PLACE",
+        help="where recordings go: a folder or s3://bucket/prefix; otherwise REENACT_BLOBS, "
+        "otherwise that folder",
+    )
+    add(
+        "--migrate-only",
+        action="store_true",
+        help="make the tables of the database, or bring them up to date, and end",
+    )
+    add(
+        "--role",
+        default="",
+        metavar="ROLE",
+        help="with --migrate-only on PostgreSQL: the role of the servers, which may then use the "
+        "tables and change none",
+    )
+    add(
+        "--rotate-audit-key",
+        action="store_true",
+        help="while no server runs: hand the audit logs over to a new signing key, and end",
+    )
+    add("--name", default="", metavar="NAME", help="the name of this deployment in its audit logs")
+    add(
+        "--insecure",
+        action="store_true",
+        help="let other machines connect over plain HTTP: everybody on the way can read along",
+    )
+    add(
+        "--forwarded",
+        action="store_true",
+        help="believe a proxy on this machine about where requests come from",
+    )
+    add(
+        "--public-url",
+        metavar="URL",
+        help="the address under which browsers reach the server, for links; otherwise "
+        "REENACT_PUBLIC_URL, otherwise the address that it listens on",
+    )
+    add(
+        "--log",
+        choices=("text", "json"),
+        default="text",
+        help="what the log on stderr is: lines to read, or one JSON object each",
+    )
+    _single_sign_on(parser)
+    _telemetry(parser)
+    add(
+        "--demo",
+        action="store_true",
+        help="a server with a small shop in it, to look around; it is gone when it stops",
+    )
+    json_flag(parser, "errors as JSON")
+
+
+def serve(args: argparse.Namespace) -> int:
+    """The command ``serve``."""
+    try:
+        from reenact.server.oidc.settings import read_settings
+        from reenact.server.serving import ServeOptions
+        from reenact.server.serving import serve as run
+        from reenact.server.telemetry.targets import read_targets
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in _NEEDED:
+            raise ExtraMissing("the server", "server") from None
+        raise
+    if args.demo:
+        from reenact.server.demo.running import serve_demo
+
+        return serve_demo(args.host, args.port)
+    database = args.database or os.environ.get("REENACT_DATABASE", "")
+    if args.migrate_only:
+        return _migrate(Path(args.data), database, args.role)
+    if args.rotate_audit_key:
+        return _rotate(Path(args.data), database)
+    if args.role:
+        raise UsageError("--role is for --migrate-only", hint="leave it out, or say both")
+    return run(
+        ServeOptions(
+            host=args.host,
+            port=args.port,
+            data=Path(args.data),
+            database=database,
+            blobs=args.blobs or os.environ.get("REENACT_BLOBS", ""),
+            name=args.name,
+            insecure=args.insecure,
+            forwarded=args.forwarded,
+            public_url=args.public_url or os.environ.get("REENACT_PUBLIC_URL", ""),
+            log=args.log,
+            exports=read_targets(args.otlp_endpoint, args.otlp_headers_file),
+            oidc=read_settings(
+                args.oidc_issuer or "",
+                args.oidc_client_id or "",
+                args.oidc_client_secret_file or "",
+                args.oidc_tenant or "",
+            ),
+        )
+    )
+
+
+def _migrate(data: Path, database: str, role: str) -> int:
+    import asyncio
+
+    from reenact.server.opening import migrate_only
+
+    asyncio.run(migrate_only(data, database=database, role=role))
+    served = f", and {role} may serve with it" if role else ""
+    print(f"the database is up to date{served}", file=sys.stderr)
+    return 0
+
+
+def _rotate(data: Path, database: str) -> int:
+    import asyncio
+
+    from reenact.server.rotating import rotate_audit_key
+
+    key, logs = asyncio.run(rotate_audit_key(data, database=database))
+    print(
+        f"{count(logs, 'audit log')} handed over to the key {key}; its seed is in {data / 'keys'}",
+        file=sys.stderr,
+    )
+    return 0
+
+
+COMMANDS = {
+    "serve": Command(
+        description="Runs a server on SQLite and a folder: no configuration. The first start prints a link with "
+        "which to make the first account. Several servers can share a PostgreSQL database.",
+        example="reenact serve --port 8321 --data reenact-server",
+        arguments=_arguments,
+        run=serve,
+    ),
+}
