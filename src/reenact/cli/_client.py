@@ -1,5 +1,7 @@
-"""Asking a Reenact server, over the standard library: TLS verified, no redirects, no proxies,
-time-outs on everything. The key is in one header and nowhere else."""
+"""HTTP client of the server's API, and the login of the user.
+
+The client verifies TLS, follows no redirect, and has a time-out for every request. The API key is sent in one
+header only."""
 
 from __future__ import annotations
 
@@ -39,16 +41,16 @@ _ANSWER = 256 << 20
 _EVENT = 4 << 20
 _SECONDS = 60.0
 _SILENCE = 60.0
-"""Seconds without a byte after which a stream of events is taken for dead: it has a pulse of 15."""
+"""Seconds of silence after which an event stream is considered dead. The server sends a comment every 15 s."""
 
 
 def part(text: str) -> str:
-    """``text`` as one part of a path."""
+    """Quote ``text`` as one segment of a URL path."""
     return quote(text, safe="")
 
 
 class Client:
-    """One server and who asks it. Each request has a connection of its own."""
+    """Client of one server. Each request opens a connection."""
 
     def __init__(self, address: Address, key: Secret | None = None) -> None:
         if key is not None and not address.is_private:
@@ -60,11 +62,11 @@ class Client:
         self._key = key
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of the answer."""
+        """Return the JSON of a response."""
         return self._json("GET", path, query)
 
     def text(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
-        """An answer that is no JSON."""
+        """Return the body of a response that is not JSON."""
         with self._asked("GET", path, query) as response:
             return self._read(response)
 
@@ -75,7 +77,7 @@ class Client:
         value: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send ``value`` as JSON; None for an answer without content."""
+        """Send ``value`` as JSON and return the JSON of the response; None for an empty response."""
         body = b"" if value is None else msgspec.json.encode(value)
         kind = {} if value is None else {"Content-Type": "application/json"}
         return self._json(method, path, None, body, {**kind, **(headers or {})})
@@ -83,14 +85,14 @@ class Client:
     def answered(
         self, method: str, path: str, value: Any, headers: Mapping[str, str] | None = None
     ) -> tuple[Any, dict[str, str]]:
-        """The same, with the headers of the answer."""
+        """Send ``value`` as JSON and return the JSON and the headers of the response."""
         given = {"Content-Type": "application/json", **(headers or {})}
         with self._asked(method, path, None, msgspec.json.encode(value), given) as response:
             found = {name.lower(): value for name, value in response.getheaders()}
             return self._decoded(self._read(response)), found
 
     def upload(self, path: str, file: Path) -> Any:
-        """Send a file as it is."""
+        """Send the content of a file."""
         with file.open("rb") as content:
             kind = {
                 "Content-Type": "application/octet-stream",
@@ -99,7 +101,7 @@ class Client:
             return self._json("POST", path, None, content, kind)
 
     def download(self, path: str, target: Path, query: Mapping[str, Any] | None = None) -> int:
-        """Write an answer to a file, however large; gives its size."""
+        """Write a response of any size to a file and return the size."""
         written = 0
         with self._asked("GET", path, query) as response, target.open("wb") as file:
             for piece in self._pieces(response):
@@ -107,7 +109,7 @@ class Client:
         return written
 
     def events(self, path: str) -> Iterator[Sent]:
-        """Server-sent events as they come, until the server ends them or the line breaks."""
+        """Yield server-sent events until the server ends the stream or the connection breaks."""
         parser = Parser(most=_EVENT)
         kind = {"Accept": "text/event-stream"}
         with self._asked("GET", path, None, b"", kind, _SILENCE) as response:
@@ -120,7 +122,7 @@ class Client:
                 raise self._unusable("an event of it is too large") from None
 
     def items(self, path: str, query: Mapping[str, Any], limit: int) -> Iterator[dict[str, Any]]:
-        """A list, page by page, at most ``limit`` of it."""
+        """Yield at most ``limit`` items of a paginated list."""
         left, cursor = limit, ""
         while left > 0:
             page = self.get(path, {**query, "limit": min(left, 500), "cursor": cursor})
@@ -160,7 +162,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         seconds: float = _SECONDS,
     ) -> HTTPResponse:
-        """The answer, of which the body is still to be read; errors are raised."""
+        """Send a request and return the response with an unread body. Raises an error for other statuses than 2xx."""
         wanted = {name: value for name, value in (query or {}).items() if value not in ("", None)}
         url = f"{self.address.prefix}{path}{'?' if wanted else ''}{urlencode(wanted)}"
         conn = self._connection(seconds)
@@ -230,7 +232,7 @@ class Client:
 
 
 def signed_in_client() -> Client:
-    """For the server and the key that the environment or ``reenact login`` name."""
+    """Return a client for the server and key in the environment or from ``reenact login``."""
     return Client(*who_asks(os.environ))
 
 
@@ -239,7 +241,7 @@ SERVER, KEY = "REENACT_SERVER", "REENACT_API_KEY"
 
 
 class Login(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What ``reenact login`` keeps. The key prints as nothing."""
+    """File that ``reenact login`` writes. Its representation omits the key."""
 
     format: Literal["reenact-login/1"]
     server: str
@@ -252,18 +254,21 @@ class Login(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
 
 def login_path(environ: Mapping[str, str]) -> Path:
-    """In the user's own configuration folder."""
+    """Return the path of the login file in the user's configuration folder."""
     return key_path(environ).with_name("login.json")
 
 
 def heads_path(environ: Mapping[str, str]) -> Path:
-    """The heads of audit logs that this user has seen."""
+    """Return the path of the file with the last audit log heads that this user has seen."""
     return key_path(environ).with_name("audit-heads.json")
 
 
 def who_asks(environ: Mapping[str, str]) -> tuple[Address, Secret]:
-    """The server and the key for it. What the environment says comes first, and its server never
-    gets the key of another one. Raises :class:`UsageError` when there is none."""
+    """Return the server and the key for it. The environment has priority over the login.
+
+    A server named in the environment never gets the key of another one. Raises :class:`UsageError` if the server
+    or the key is unknown.
+    """
     url, key = environ.get(SERVER, ""), environ.get(KEY, "")
     login = None if url and key else read_login(environ)
     if login is not None:
@@ -292,8 +297,10 @@ def _secret(text: str) -> Secret:
 
 
 def read_login(environ: Mapping[str, str]) -> Login | None:
-    """None when nobody is signed in. Raises :class:`UsageError` for a file that others may read, or
-    that cannot be used."""
+    """Read the login file; None if it does not exist.
+
+    Raises :class:`UsageError` if it is damaged or readable by other users.
+    """
     path = login_path(environ)
     try:
         with path.open("rb") as file:
@@ -313,7 +320,7 @@ def read_login(environ: Mapping[str, str]) -> Login | None:
 
 
 def keep(login: Login, environ: Mapping[str, str]) -> Path:
-    """Write it, readable by its owner only: beside, and then in its place."""
+    """Write the login file atomically, readable by its owner only."""
     path = login_path(environ)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.tmp")
@@ -328,7 +335,7 @@ def keep(login: Login, environ: Mapping[str, str]) -> Path:
 
 
 def forget(environ: Mapping[str, str]) -> None:
-    """Nobody is signed in any more."""
+    """Delete the login file."""
     login_path(environ).unlink(missing_ok=True)
 
 
@@ -357,7 +364,7 @@ _OURS: Final = {
     "reason_required": "say why: --reason TEXT",
     "revision_mismatch": "replay it through the route as it is now: --revision current",
 }
-"""What to do on the command line; the server says what to do for any client."""
+"""Hints by error code that replace the server's own, because they name a command."""
 
 _OTHERWISE: Final = {
     "malformed": "is the server of this version? see its log for the request id",
@@ -391,7 +398,7 @@ _OTHERWISE: Final = {
     "storage_full": "ask whoever runs the server to make room; nothing was kept of this",
     "unavailable": "wait a little, and ask again",
 }
-"""Where the server says nothing."""
+"""Hints by error code for responses without one."""
 
 _LISTS: Final = (
     (
@@ -410,8 +417,10 @@ _LISTS: Final = (
 
 
 def refusal(status: int, body: bytes, retry_after: str = "", *, path: str = "") -> ReenactError:
-    """The error for an answer of 4xx or 5xx to a request of ``path``. ``problem`` in its fields is
-    the server's own code."""
+    """Return the exception for a response with status 4xx or 5xx to a request of ``path``.
+
+    The field ``problem`` is the server's error code.
+    """
     try:
         facts = msgspec.json.decode(body, type=_Body).error
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -15,14 +15,14 @@ Data = dict[str, Any]
 
 
 def summary(kind: str, data: Data) -> str:
-    """What the event did. Already escaped; the caller cuts it to the width of the screen."""
+    """Return one line about an event. It is escaped; the caller clips it to the width of the screen."""
     if isinstance(data.get("withheld"), dict):
         return f"withheld: {_text(data['withheld'].get('reason'))}"
     return _SUMMARIES.get(kind, _other)(data)
 
 
 def _text(value: Any) -> str:
-    """A value inside a sentence: texts without quotes, nothing for nothing."""
+    """Format a value inside a sentence: strings without quotes, nothing for None."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -132,7 +132,7 @@ def _nondeterministic(data: Data) -> str:
 
 
 def _answer(data: Data) -> str:
-    """What came back from the call of a function."""
+    """Return the result of a function call."""
     if "error" in data:
         return _error(data)
     unanswered = [word for word in ("cancelled", "unfinished") if data.get(word) is True]
@@ -142,7 +142,7 @@ def _answer(data: Data) -> str:
 
 
 def _cut_off(data: Data) -> str:
-    """How a stream ended whose end the program did not see."""
+    """Return how a stream ended if the program did not read it to the end."""
     ended = _text(data.get("ended"))
     return "" if ended in ("done", "failed") else ended
 

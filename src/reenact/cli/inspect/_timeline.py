@@ -1,4 +1,6 @@
-"""``reenact show --timeline``: lanes as rows, calls as bars."""
+"""Timeline of ``reenact show --timeline``: lanes are rows, calls are bars.
+
+It uses block characters and colours where the terminal has them, otherwise ASCII."""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ Wanted = Callable[[Iterable[Event]], Iterable[Event]]
 
 
 def timeline(path: Path, source: LogSource, args: argparse.Namespace, wanted: Wanted) -> int:
-    """Print it. ``wanted`` picks events; a call is shown when one of its events is picked."""
+    """Print the timeline of the calls of which ``wanted`` accepts at least one event."""
     found = [] if args.report is None else divergences_in(Path(args.report))
     steps = read_steps(source)
     chosen = _chosen(steps, wanted, args.limit)
@@ -78,7 +80,7 @@ def _events(step: Step) -> list[Event]:
 
 
 def _ends(source: LogSource, steps: Steps) -> tuple[int, int]:
-    """When the recording began and ended. A call may have begun before the first event was written."""
+    """Return start and end of the recording. A call can start before the first event was written."""
     if not len(source):
         return 0, 0
     firsts = [lane[0].began for lane in steps.lanes.values() if lane]
@@ -116,7 +118,7 @@ def _is_filtered(args: argparse.Namespace) -> bool:
 
 
 def _tell(steps: Steps, found: list[Divergence]) -> None:
-    """What the picture does not show."""
+    """Print the divergences and the number of hidden draws."""
     for one in found[:_MOST_TOLD]:
         place = f"event {one.event_seq}, " if one.event_seq is not None else ""
         where = f" at {escape_controls(one.json_path)}" if one.json_path else ""
@@ -177,7 +179,7 @@ class _Glyphs(msgspec.Struct, frozen=True):
     branch: str
     corner: str
     levels: str
-    """Of the load of folded lanes, from little to much; as many as there are, counted from 1."""
+    """Levels of load of folded lanes, starting with 1."""
 
 
 _BLOCKS = _Glyphs("▐", "█", "█", "▐", "│", "·", "│ ", "├ ", "└ ", "▁▂▃▄▅▆▇█")
@@ -185,7 +187,7 @@ _PLAIN = _Glyphs("[", "=", "]", "|", "|", ".", "| ", "|-", "`-", "123456789#")
 
 
 class _Line:
-    """Cells of a screen, each with its colour. A wide character leaves the cell after it empty."""
+    """Cells of a line with their colours. A wide character leaves the next cell empty."""
 
     def __init__(self, width: int) -> None:
         self._cells = [" "] * width
@@ -215,7 +217,7 @@ class _Line:
 
 
 class Drawing:
-    """Draws on ``screen``, ``width`` cells wide, the calls ``bars``."""
+    """Drawing of the calls ``bars`` on ``screen``, ``width`` cells wide."""
 
     def __init__(self, screen: Screen, width: int, bars: Sequence[Span]) -> None:
         self._screen = screen
@@ -224,10 +226,10 @@ class Drawing:
         self._numbers = max(len("calls"), len(f"{len(bars):,}"))
         self._front = self._names + 2 + self._numbers + 2
         self.room = max(_LEAST_ROOM, width - self._front)
-        """Columns for the calls."""
+        """Number of columns for the calls."""
 
     def lines(self, plan: Timeline) -> Iterator[str]:
-        """The axis, the rows, and what the marks mean."""
+        """Yield the axis, the rows and the legend."""
         yield self._heading(plan)
         for row, guide in zip(plan.rows, self._guides(plan.rows), strict=True):
             yield self._row(row, guide, plan.axis)
@@ -248,7 +250,7 @@ class Drawing:
         return line.text(colour=self._screen.colour)
 
     def _guides(self, rows: Sequence[Row]) -> list[str]:
-        """The lines from lanes to those that they have spawned, in front of each row's name."""
+        """Return the tree lines from lanes to their child lanes, in front of each name."""
         glyphs, guides = self._glyphs, []
         coming: set[int] = set()
         for row in reversed(rows):
@@ -357,13 +359,13 @@ class Drawing:
 
 
 def _longest_name(lanes: set[str]) -> int:
-    """Cells for the names of lanes, and for rows of folded ones where there may be such."""
+    """Return the number of cells for names of lanes and of folded rows."""
     longest = max((len(lane) + 2 * min(lane.count("."), _MOST_DEPTH) for lane in lanes), default=0)
     return longest if len(lanes) <= MOST_LANES else max(longest, len("    999 lanes"))
 
 
 def _fitted(text: str, room: int) -> str:
-    """As much of ``text`` as ``room`` cells hold, also where characters take no cell."""
+    """Clip ``text`` to ``room`` cells. Characters without a cell count as 0."""
     kept = []
     for char in text[: 2 * room]:
         room -= cell_width(char)

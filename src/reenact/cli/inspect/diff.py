@@ -1,4 +1,4 @@
-"""``reenact diff``: two recordings side by side."""
+"""The ``diff`` command: compare two recordings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from reenact.views.compare.runs import Change, Comparison, LanePair
 __all__ = ["COMMANDS"]
 
 _LONG = 2_000
-"""Events from which on the first difference is told before all is read."""
+"""Number of events from which the first difference is printed before everything is read."""
 
 
 def _arguments(parser: Parser) -> None:
@@ -67,7 +67,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def diff(args: argparse.Namespace) -> int:
-    """The command ``diff``."""
     rules = _rules(args)
     with (
         open_recording(recording_at(args.one)) as one,
@@ -136,7 +135,7 @@ def _page(one: LogSource, other: LogSource, rules: Rules, args: argparse.Namespa
 
 
 def _names(one: Path, other: Path) -> tuple[str, str]:
-    """What to call them: their names, or as much of their paths as tells them apart."""
+    """Return the shortest distinct names of the two recordings."""
     mine, theirs = one.resolve(), other.resolve()
     if mine.name != theirs.name or mine == theirs:
         return mine.name, theirs.name
@@ -198,8 +197,10 @@ _MOST_WORDS = 100_000
 
 
 class Printer:
-    """Prints what differs. A conversation says again what was said before: a difference is shown
-    once, and after that only where it stands."""
+    """Printer of differences.
+
+    Conversations repeat earlier messages. A difference is printed once, and later occurrences refer to it.
+    """
 
     def __init__(self, width: int, out: TextIO | None = None) -> None:
         self._width = width
@@ -207,7 +208,7 @@ class Printer:
         self._shown: dict[str, int] = {}
 
     def lane(self, lane: LanePair) -> None:
-        """Print what differs in a pair of lanes; nothing when nothing does."""
+        """Print the differences of a pair of lanes; nothing for equal lanes."""
         if lane.changes:
             self._line(_heading(lane))
             for change in lane.changes:
@@ -215,7 +216,7 @@ class Printer:
             self._line("")
 
     def first(self, change: Change) -> None:
-        """Print a difference while the rest is still to be read."""
+        """Print the first difference before the rest was read."""
         self._line(f"reenact: first difference at {_seqs(change)}  {_what(change)}")
         for found in change.differences[:_FIRST_FEW]:
             self._difference(found)
@@ -280,7 +281,7 @@ def _what(change: Change) -> str:
 
 
 def _gist(found: Difference) -> str:
-    """Two differences with the same one say the same."""
+    """Return a digest that is equal for equal differences."""
     return digest([found.kind, found.expected, found.observed])
 
 

@@ -1,4 +1,4 @@
-"""``reenact explain``: why a replay diverged, and what would settle it."""
+"""The ``explain`` command: causes and remedies of a divergence."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def explain_divergence(args: argparse.Namespace) -> int:
-    """The command ``explain``."""
     listed = told_in(_report(args.what))
     if not listed:
         raise UsageError(f"{args.what}: nothing diverged there", hint=_HOW)
@@ -102,7 +101,7 @@ def explain_divergence(args: argparse.Namespace) -> int:
 
 
 def _report(what: str) -> Any:
-    """What the command line names: a file, stdin, a recording, or the last that diverged."""
+    """Read the report that the argument names: a file, stdin, a recording, or the last one."""
     if what == _STDIN:
         return _read(sys.stdin.buffer.read(), "what stands on stdin")
     if what == LAST:
@@ -124,7 +123,7 @@ def _read(content: bytes, what: str) -> Any:
 
 
 def _is_tape(path: Path) -> bool:
-    """Is its first line the header of a recording? A report is one object, in one line or many."""
+    """Return whether the first line is the header of a recording. A report is one JSON object."""
     with path.open("rb") as file:
         line = file.readline()
     try:
@@ -145,7 +144,7 @@ def _root() -> Path:
 
 
 def _recording(args: argparse.Namespace, told: Told) -> Path | None:
-    """The recording, as somebody here would write it; None when it is not known or not there."""
+    """Return the path of the recording; None if it is unknown or missing."""
     if args.recording is not None:
         return recording_at(args.recording)
     if told.recording is None:
@@ -218,8 +217,10 @@ _NARROWEST = 40
 
 
 class Printer:
-    """Prints in lines of at most ``width``, but for texts word by word and what is to be copied; 0 for
-    whole lines."""
+    """Printer of explanations, in lines of at most ``width``; 0 means unlimited.
+
+    Text diffs and commands to copy are never clipped.
+    """
 
     def __init__(self, width: int, out: TextIO | None = None) -> None:
         self._width = max(_NARROWEST, width) if width else 0
@@ -227,7 +228,7 @@ class Printer:
         self._said: set[str] = set()
 
     def print(self, found: Explanation) -> None:
-        """All of it: the divergence, what differs, what stands around it, why, and what to do."""
+        """Print the divergence, the differences, the calls around it, causes and remedies."""
         bare = msgspec.structs.replace(found.case.divergence, paths=[], more_paths=0, hint="")
         self._line(render_divergence(bare, width=self._width or 1 << 16))
         self._section("difference", self._gaps(found.case))
@@ -254,7 +255,7 @@ class Printer:
         return clip(text.rstrip(), self._width)
 
     def _wrapped(self, text: str, first: str, then: str) -> Iterator[str]:
-        """``text``, which is safe already, broken at its words."""
+        """Wrap ``text``, which is already escaped."""
         room = (self._width or 1 << 16) - max(cell_width(first), cell_width(then))
         for number, line in enumerate(wrap(text, room)):
             yield f"{then if number else first}{line}"
@@ -325,7 +326,7 @@ class Printer:
             yield from self._way(way, "     ")
 
     def _way(self, way: Way, indent: str) -> Iterator[str]:
-        """What is to be copied is never cut, and a command is shown once."""
+        """Format a remedy. A command is never clipped and is printed once."""
         again = way.command in self._said
         text = f"{escape_controls(way.text)} (As above.)" if again else escape_controls(way.text)
         yield from self._wrapped(text, f"{indent}> ", f"{indent}  ")

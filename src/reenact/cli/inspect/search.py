@@ -1,4 +1,4 @@
-"""``reenact search``: calls in many recordings."""
+"""The ``search`` command: find calls in many recordings."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def search(args: argparse.Namespace) -> int:
-    """The command ``search``."""
     question = _question(args)
     root = find_root(Path.cwd(), os.environ)
     places = [Path(place).absolute() for place in args.places] or [_usual(root)]
@@ -178,7 +177,7 @@ _NAME = 32
 
 
 class Printer:
-    """Prints recordings and, under each, its hits: event, time, what, and where the words are."""
+    """Printer of recordings and their hits: event, time, summary and excerpt."""
 
     def __init__(self, width: int, out: TextIO | None = None) -> None:
         self._width = width
@@ -186,7 +185,7 @@ class Printer:
         self._coloured = self._out.isatty() and "NO_COLOR" not in os.environ
 
     def runs(self, answer: Answer) -> None:
-        """One line for each recording."""
+        """Print one line for each recording."""
         table = [
             (f"{run.total:,}", moment(run.created), _status(run), _named(run))
             for run in answer.runs
@@ -195,7 +194,7 @@ class Printer:
             self._line(line)
 
     def hits(self, answer: Answer, terms: Sequence[Term]) -> None:
-        """Every hit that is there."""
+        """Print all hits."""
         for run in answer.runs:
             if run.hits:
                 head = f"{_named(run)}  {_status(run)}  {moment(run.created)}"
@@ -230,7 +229,7 @@ class Printer:
         return label + self._marked(first, terms, max(1, room - cell_width(label + tail))) + tail
 
     def _marked(self, passage: Passage, terms: Sequence[Term], room: int) -> str:
-        """The marks of plain text take room; the escapes of a terminal do not."""
+        """Return the width of the marks. Escape sequences need no cells."""
         start, end = _COLOURED if self._coloured else _PLAIN
         found = excerpt(passage.text, terms, room)
         if not self._coloured:
@@ -267,13 +266,13 @@ def _what(hit: Hit) -> str:
 
 
 def _short(path: Path) -> str:
-    """As somebody in this folder would write it."""
+    """Return the path relative to the current folder."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def command_for(run: Run, hit: Hit) -> str:
-    """The command that shows a hit whole."""
+    """Return the command that shows a hit."""
     path = shlex.quote(_short(run.path))
     if run.status == "unfinished" and run.report is None:
         lane = f" --lane {hit.lane}"
@@ -282,13 +281,13 @@ def command_for(run: Run, hit: Hit) -> str:
 
 
 def page_for(run: Run) -> str:
-    """The command that makes a page of the recording."""
+    """Return the command that writes the recording as a page."""
     marked = "" if run.report is None else f" --report {shlex.quote(_short(run.report))}"
     return f"reenact view {shlex.quote(_short(run.path))}{marked}"
 
 
 def as_json(result: Result, question: Question) -> dict[str, Any]:
-    """Version 1."""
+    """Return the result as JSON, version 1."""
     return {
         "version": VERSION,
         "total": result.answer.total,

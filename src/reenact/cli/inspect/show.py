@@ -1,4 +1,4 @@
-"""``reenact show``: the events of a recording, as a table, over time, as JSON lines, or one whole."""
+"""The ``show`` command: events as a table, a timeline, JSON lines, or one event."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """The command ``show``."""
     path = recording_at(args.path)
     _check(args)
     if args.follow:
@@ -147,7 +146,7 @@ def _follow(path: Path, args: argparse.Namespace) -> int:
 
 
 def _wanted(events: Iterable[Event], args: argparse.Namespace) -> Iterator[Event]:
-    """Those that pass every filter. The payload is looked at last: it may be large."""
+    """Yield the events that pass all filters. The payload is checked last because it can be large."""
     types, lanes = set(args.type or ()), set(args.lane or ())
     sought = None if args.grep is None else _as_stored(args.grep)
     for event in events:
@@ -162,16 +161,16 @@ def _wanted(events: Iterable[Event], args: argparse.Namespace) -> Iterator[Event
 
 
 def _as_stored(text: str) -> bytes:
-    """``text`` the way it is written inside a JSON string."""
+    """Return ``text`` as it appears inside a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
 
 
 def _print(
     events: Iterable[Event], args: argparse.Namespace, start: int, source: LogSource | None
 ) -> int:
-    """Print them and return how many there were. ``start`` is the time stamp of the first of all.
+    """Print events and return their number. ``start`` is the time stamp of the first event.
 
-    Without a ``source`` they are still being written, and each is shown at once.
+    Without a ``source`` the recording is still being written, and each event is printed immediately.
     """
     if args.json:
         lines = _json_lines(events, source)
@@ -190,7 +189,7 @@ def _json_lines(events: Iterable[Event], source: LogSource | None) -> Iterator[s
 
 
 class _Table:
-    """Prints as it reads, so the columns have widths that nearly every recording fits."""
+    """Table of events that prints while it reads. Column widths fit nearly every recording."""
 
     def __init__(self, width: int | None, start: int) -> None:
         self._width = columns() if width is None else width
@@ -198,7 +197,7 @@ class _Table:
         self._start = start
 
     def lines(self, events: Iterable[Event], *, ahead: int) -> Iterator[str]:
-        """``ahead``: how many events may be waited for before the first line."""
+        """Yield the lines of the table. ``ahead`` events are read before the first line."""
         rest = iter(events)
         known = list(islice(rest, ahead))
         self._widths[2] = max([self._widths[2], *(len(event.lane) for event in known)])
@@ -227,7 +226,7 @@ class _Table:
 
 
 def _whole(event: Event, source: LogSource | None) -> dict[str, Any]:
-    """The event with everything on its line, fields of a later version too."""
+    """Return the complete event, including unknown fields of later versions."""
     try:
         whole = event.to_json()
         extra = {} if source is None else unknown_fields(source.raw(event.seq))

@@ -1,4 +1,4 @@
-"""``reenact stats``: what a recording holds, and what storing repetition once has saved."""
+"""The ``stats`` command: sizes, counts, and savings by deduplication."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Big:
 
 @dataclass(slots=True)
 class _Numbers:
-    """The sums over all events. ``whole`` and ``stored`` are bytes of payload, blobs aside."""
+    """Totals over all events. ``whole`` and ``stored`` are bytes of payload without blobs."""
 
     types: Counter[str] = field(default_factory=Counter)
     lanes: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def stats(args: argparse.Namespace) -> int:
-    """The command ``stats``."""
     for number, text in enumerate(args.path):
         path = recording_at(text)
         with open_recording(path) as source:
@@ -89,7 +88,7 @@ def _add_up(source: LogSource) -> _Numbers:
 
 
 def _on_disk(path: Path) -> dict[str, int]:
-    """Bytes of each part that is there."""
+    """Return the size of each existing part."""
     if path.is_dir():
         parts = {name: path / name for name in (EVENTS, MANIFEST, BLOBS, SEALED, SIGNATURE, TORN)}
     else:

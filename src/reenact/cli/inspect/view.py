@@ -1,4 +1,4 @@
-"""``reenact view``: a recording as one page for a browser."""
+"""The ``view`` command: write a recording as an HTML page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def view(args: argparse.Namespace) -> int:
-    """The command ``view``."""
     path = recording_at(args.path)
     found = [] if args.report is None else divergences_in(Path(args.report))
     target = Path(args.output or f"{path.resolve().stem}.html")

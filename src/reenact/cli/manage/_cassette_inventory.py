@@ -1,4 +1,4 @@
-"""The cassettes in a tree of folders, and what each of them is."""
+"""Cassettes in a folder tree: their status, age, policy, and the tests that use them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _OURS = (b'"format":{"name":"reenact"', b'"captureId":"')
 _HEADER = 8192
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 _LEFT = (".part", ".part.kept", ".part.streams", ".capture", ".update", ".new", ".old")
-"""What stands beside a tape while it is written, and after a kill."""
+"""Suffixes of files next to a tape while it is written, or after a crash."""
 
 
 class Cassette(msgspec.Struct, frozen=True, kw_only=True):
-    """One tape. ``manifest`` is None where it cannot be read; ``why`` says what is wrong then."""
+    """Tape of a test. ``manifest`` is None if it is unreadable; ``why`` has the reason."""
 
     path: Path
     status: Status
@@ -68,8 +68,10 @@ class Cassette(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_tapes(places: Iterable[Path]) -> Iterator[Path]:
-    """Every tape at or below ``places``, each once, in the order of their names. One that was never
-    finished counts under the name that it would have."""
+    """Yield every tape at or below ``places`` once, sorted by name.
+
+    An unfinished tape has the name of its final file.
+    """
     seen: set[Path] = set()
     for place in places:
         for path in _below(place) if place.is_dir() else [_finished_name(place)]:
@@ -116,7 +118,7 @@ def _is_tape(path: Path) -> bool:
 
 
 def look_at(path: Path, *, count: bool = False) -> Cassette:
-    """What the tape at ``path`` is; with ``count`` also how many calls it holds."""
+    """Inspect the tape at ``path``; with ``count``, also count its calls."""
     try:
         with open_tape(path) as source:
             calls = 0
@@ -137,7 +139,7 @@ def look_at(path: Path, *, count: bool = False) -> Cassette:
 
 
 def status_of(error: RecordingError) -> Status:
-    """What a recording is that cannot be opened."""
+    """Return the status of a recording that cannot be opened."""
     if isinstance(error, RecordingUnfinished):
         return "unfinished"
     if isinstance(error, RecordingTooNew):
@@ -146,13 +148,13 @@ def status_of(error: RecordingError) -> Status:
 
 
 def leftovers(tape: Path) -> list[Path]:
-    """What an interrupted recording or update has left beside ``tape``."""
+    """Return the files that an interrupted recording or update left next to ``tape``."""
     beside = (tape.with_name(f"{tape.name}{end}") for end in _LEFT)
     return [path for path in beside if path.exists()]
 
 
 def files_of(tape: Path) -> list[Path]:
-    """Everything that belongs to ``tape``: the file, its blobs, its signature, what was left over."""
+    """Return all files of ``tape``: the file, its blobs, its signature and leftovers."""
     named = [tape, tape_blobs(tape).folder, tape.with_name(f"{tape.name}.sig")]
     return [path for path in (*named, *leftovers(tape)) if path.exists()]
 
@@ -163,14 +165,14 @@ _STRENGTH: Final = {"none": 0, "default": 1, "strict": 2}
 
 
 class Project:
-    """The policies of the project that cassettes belong to, each read once."""
+    """Policies of the project of the cassettes. Each policy is read once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[str, Pinned | None] = {}
 
     def policy(self, name: str) -> Pinned | None:
-        """The policy of that id, as it is pinned now; None where there is none that can be used."""
+        """Return the pinned policy with this id; None if it is missing or invalid."""
         if name not in self._known:
             self._known[name] = self._read(name)
         return self._known[name]
@@ -186,7 +188,7 @@ class Project:
             return None  # ``reenact policy check`` says what is wrong with it
 
     def pin(self, manifest: Manifest) -> Pin:
-        """Is the policy that the recording was made under the one that is pinned now?"""
+        """Compare the policy of a recording with the pinned one."""
         said = manifest.policy
         now = None if said is None else self.policy(said.id)
         if said is None or now is None:
@@ -196,7 +198,7 @@ class Project:
         return "built-in" if now.policy is DEFAULT else "pinned"
 
     def reasons(self, cassette: Cassette) -> Iterator[str]:
-        """Why ``cassette`` is stale, in words; none when it is not."""
+        """Yield the reasons to record ``cassette`` again."""
         if cassette.status != "ok":
             yield f"{cassette.status}: {cassette.why}"
         for path in leftovers(cassette.path):
@@ -245,15 +247,17 @@ class _Report(msgspec.Struct):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """``cassettes`` are absolute; ``tests`` is the number of tests that have one."""
+    """Cassettes that tests use, as absolute paths; ``tests`` is the number of these tests."""
 
     cassettes: frozenset[Path]
     tests: int
 
 
 def read_report(file: Path) -> Asked:
-    """What a report says. Raises :class:`UsageError`; also for one that is not whole: to delete what
-    it does not name would delete what tests need."""
+    """Read a report of pytest. Raises :class:`UsageError`.
+
+    An incomplete report is refused, because deleting cassettes that it does not name could break tests.
+    """
     try:
         report = msgspec.json.decode(file.read_bytes(), type=_Report)
     except OSError as error:
@@ -286,7 +290,7 @@ def read_report(file: Path) -> Asked:
 
 
 def collect() -> Asked:
-    """Ask pytest, with the Python that runs this. Raises :class:`UsageError` when it fails."""
+    """Collect the tests with pytest and this Python. Raises :class:`UsageError`."""
     with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
         file = Path(folder) / "tests.json"
         command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--reenact-report"]

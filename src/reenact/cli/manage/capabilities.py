@@ -1,4 +1,4 @@
-"""``reenact capabilities``: what programs can do at their edge, and the hash of the set."""
+"""The ``capabilities`` command: capabilities of programs and the hash of their set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def capabilities(args: argparse.Namespace) -> int:
-    """The command ``capabilities``."""
     known, whole = KNOWN.items(), KNOWN.capability_set_hash()
     if args.json:
         report = {

@@ -1,4 +1,4 @@
-"""``reenact cassettes``: what there is in a tree, what no test needs, and what is out of date."""
+"""The ``cassettes`` commands: list, check and remove the cassettes of a test tree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from reenact.store.tape.reader import open_tape
 __all__ = ["COMMANDS"]
 
 _FOUND = 1
-"""Exit code when there is something to be done."""
+"""Exit code if the list is not empty."""
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"))
 
 
@@ -51,7 +51,6 @@ def _ls_arguments(parser: Parser) -> None:
 
 
 def ls(args: argparse.Namespace) -> int:
-    """The command ``cassettes ls``."""
     folder, now = _folder(args.dir), start_clock()()
     project = _project(folder)
     found = [look_at(path, count=True) for path in find_tapes([folder])]
@@ -124,7 +123,6 @@ def _stale_arguments(parser: Parser) -> None:
 
 
 def stale(args: argparse.Namespace) -> int:
-    """The command ``cassettes stale``."""
     folder = _folder(args.dir)
     project = _project(folder)
     found = [(path, list(project.reasons(look_at(path)))) for path in find_tapes([folder])]
@@ -153,7 +151,6 @@ def _unused_arguments(parser: Parser) -> None:
 
 
 def unused(args: argparse.Namespace) -> int:
-    """The command ``cassettes unused``."""
     found, left = _unused(_folder(args.dir), _asked(args))
     for path in left:
         print(json_line({"path": str(path)}) if args.json else escape_controls(str(path)))
@@ -167,7 +164,6 @@ def _prune_arguments(parser: Parser) -> None:
 
 
 def prune(args: argparse.Namespace) -> int:
-    """The command ``cassettes prune``. All are listed before the first one goes."""
     found, left = _unused(_folder(args.dir), _asked(args))
     for path in left:
         print(
@@ -211,7 +207,7 @@ _AGAIN = (
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What is wrong with one file, and the exit code that it is worth."""
+    """Problem of one file, with its exit code."""
 
     path: Path
     what: str
@@ -227,7 +223,6 @@ def _check_arguments(parser: Parser) -> None:
 
 
 def check(args: argparse.Namespace) -> int:
-    """The command ``cassettes check``."""
     places = [Path(text) for text in args.path or ["."]]
     project = Project(find_root(Path.cwd(), os.environ))
     tapes = list(find_tapes(places))
@@ -263,8 +258,7 @@ def _of_tape(path: Path, project: Project) -> Iterator[Finding]:
 
 
 def _survivors(event: Event, redactor: Redactor) -> list[str]:
-    """The rules that find something: those of the last scan before an event is written, and those
-    that would have taken something out of it before."""
+    """Return the rules that detect a secret: in the final scan, or by redacting again."""
     payload = event.payload
     rules = set(redactor.survivors(payload))
     if redactor.suspects(payload):
@@ -273,7 +267,7 @@ def _survivors(event: Event, redactor: Redactor) -> list[str]:
 
 
 def _redactor(manifest: Manifest, project: Project) -> Redactor:
-    """The one that such a recording is written with, and ``default`` at least."""
+    """Return the redactor for recordings like this one, with at least the ``default`` profile."""
     profile: Profile = manifest.redaction.profile
     profile = "default" if profile == "none" else profile
     said = manifest.policy
@@ -291,7 +285,7 @@ def _plain(profile: Profile) -> Redactor:
 
 
 def _of_foreign(path: Path) -> Iterator[Finding]:
-    """A cassette of vcrpy: its text alone is looked at, for tokens."""
+    """Search the text of a vcrpy cassette for tokens."""
     data = path.read_bytes()
     if b"interactions:" not in data:
         return

@@ -1,4 +1,4 @@
-"""``reenact completion``: the script that lets a shell complete our commands and options."""
+"""The ``completion`` command: print a completion script for a shell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def completion(args: argparse.Namespace) -> int:
-    """The command ``completion``."""
     if args.shell not in shtab.SUPPORTED_SHELLS:
         raise UsageError(
             f"the installed shtab {shtab.__version__} cannot complete for {args.shell}",

@@ -1,4 +1,4 @@
-"""``import`` and ``export``: recordings of other tools, there and back, and what is lost on the way."""
+"""The ``import`` and ``export`` commands: recordings of other tools, with a report of losses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ def _import_arguments(parser: Parser) -> None:
 
 
 def import_(args: argparse.Namespace) -> int:
-    """The command ``import``."""
     source, wanted = _source(args)
     root = Path(args.root) if args.root else find_root(Path.cwd(), os.environ)
     pinned = policy_of(root, args.policy)
@@ -132,7 +131,6 @@ def _export_arguments(parser: Parser) -> None:
 
 
 def export(args: argparse.Namespace) -> int:
-    """The command ``export``."""
     path, file = recording_at(args.path), args.file
     wanted = format_named(args.format) if args.format else guess(Path(file))
     if wanted is None or wanted.write is None:

@@ -1,4 +1,4 @@
-"""The ``migrate`` command."""
+"""The ``migrate`` command: rewrite a recording in the current format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def migrate(args: argparse.Namespace) -> int:
-    """The command ``migrate``."""
     new = Path(args.new)
     manifest = rewrite_old(recording_at(args.old), new, start_clock())
     if args.json:

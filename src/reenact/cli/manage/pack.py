@@ -1,4 +1,4 @@
-"""``pack`` and ``unpack``: a recording as one file, there and back."""
+"""The ``pack`` and ``unpack`` commands: a recording as one file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def _pack_arguments(parser: Parser) -> None:
 
 
 def pack(args: argparse.Namespace) -> int:
-    """The command ``pack``."""
     path = recording_at(args.path)
     target = Path(args.file) if args.file else _beside(path)
     found = write_packed(path, target)
@@ -56,7 +55,6 @@ def _unpack_arguments(parser: Parser) -> None:
 
 
 def unpack(args: argparse.Namespace) -> int:
-    """The command ``unpack``."""
     packed = Path(args.file)
     if args.target:
         target = Path(args.target)

@@ -1,4 +1,4 @@
-"""``reenact policy``: the first files or those of X07, what is wrong, what is in force, the pins."""
+"""The ``policy`` commands: write, import, check, show and pin policies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["COMMANDS"]
 _SHORT = len("sha256:") + 8
 _FATE = len("changed")
 _NAMED = ("sanitizer", "sanitizer.saltEnv")
-"""Settings that name something: nothing there means none, not any."""
+"""Settings whose empty value is printed as none instead of any."""
 _IGNORED = b"# What an interrupted write leaves behind.\n*.tmp\n"
 
 
@@ -50,7 +50,6 @@ def _init_arguments(parser: Parser) -> None:
 
 
 def init(args: argparse.Namespace) -> int:
-    """The command ``policy init``."""
     folder = (_folder(args.root) if args.root else Path.cwd()) / FOLDER
     files = starter()
     for name in files:
@@ -69,9 +68,9 @@ def init(args: argparse.Namespace) -> int:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Write all of them or none, in this order; only an index may be there already.
+    """Write all files or none, in this order. Only an index is replaced.
 
-    Half a set is worse than none: policies without their index are refused, whatever they say.
+    A partial set is worse than none, because policies without an index are refused.
     """
     ignore = {} if os.path.lexists(folder / ".gitignore") else {".gitignore": _IGNORED}
     paths = {folder / name: content for name, content in (ignore | dict(files)).items()}
@@ -106,7 +105,6 @@ def _import_arguments(parser: Parser) -> None:
 
 
 def import_x07(args: argparse.Namespace) -> int:
-    """The command ``policy import``. Exit code 2 when X07's files or ours do not allow it."""
     root = _root(args)
     folder = _folder(args.folder, "give the folder that holds index.x07rr.json, usually arch/rr")
     arch, findings = load_arch(folder)
@@ -160,7 +158,6 @@ def _check_arguments(parser: Parser) -> None:
 
 
 def check(args: argparse.Namespace) -> int:
-    """The command ``policy check``. Exit code 2 when anything is wrong; what is odd is only said."""
     root = _root(args)
     findings = check_all(root)
     ok = all(one.severity != "error" for one in findings)
@@ -185,7 +182,7 @@ def _list(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -
 
 
 def _mistaken(findings: list[Finding], folder: Path) -> int:
-    """Say how many errors there are among the findings, after the list of them."""
+    """Report the number of errors after the list of findings."""
     hints = [one.hint for one in findings if one.severity == "error"]
     sys.stdout.flush()
     hint = hints[0] if len(hints) == 1 else "mend them as the list says, and try again"
@@ -200,7 +197,6 @@ def _show_arguments(parser: Parser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """The command ``policy show``."""
     root = _root(args)
     pinned = load_policy(root, args.id or DEFAULT.id)
     here = world(os.environ, under_pytest=False, known=named_worlds(load_index(root)))
@@ -225,7 +221,7 @@ def _facts(pinned: Pinned, here: str) -> dict[str, Any]:
 
 
 def _surroundings(pinned: Pinned, environ: Mapping[str, str]) -> dict[str, str]:
-    """The defaults that depend on where we are."""
+    """Return the defaults that depend on the environment."""
     in_ci = bool(environ.get("CI", ""))
     strictness = "lenient" if not in_ci and sys.stderr.isatty() else "strict"
     strict = (pinned.policy.strictness or strictness) == "strict"
@@ -258,7 +254,6 @@ def _pin_arguments(parser: Parser) -> None:
 
 
 def pin(args: argparse.Namespace) -> int:
-    """The command ``policy pin``."""
     root = _root(args)
     content, pins = pinned_index(root, args.id)
     index = root / FOLDER / INDEX

@@ -1,4 +1,4 @@
-"""The ``recover`` command."""
+"""The ``recover`` command: close a recording whose program was killed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def recover(args: argparse.Namespace) -> int:
-    """The command ``recover``."""
     path = recording_at(args.path)
     try:
         found = close_unfinished(path, start_clock(), cut_damage=args.cut)

@@ -1,4 +1,4 @@
-"""The ``redact`` command."""
+"""The ``redact`` command: copy a recording and remove secrets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def redact(args: argparse.Namespace) -> int:
-    """The command ``redact``."""
     declared = [*args.value, *_values(args.value_from)]
     redactor = Redactor(
         args.profile, salt=_salt(args.salt_from), declared=declared, environ=dict(os.environ)
@@ -73,7 +72,7 @@ def redact(args: argparse.Namespace) -> int:
 
 
 def _values(name: str | None) -> list[str]:
-    """One value per line; empty lines mean nothing."""
+    """Read one value per line and skip empty lines."""
     if name is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""The ``sign`` command."""
+"""The ``sign`` command: sign a recording, or create a key pair."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def sign(args: argparse.Namespace) -> int:
-    """The command ``sign``."""
     from reenact.store.sign import new_key
     from reenact.store.sign import sign as put_signature
 

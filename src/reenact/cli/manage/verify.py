@@ -1,4 +1,4 @@
-"""``reenact verify`` and ``reenact sign``: whether a recording is what was written, and by whom."""
+"""The ``verify`` command: check that recordings are complete and unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """The command ``verify``. One verdict per recording; the exit code is the worst of them."""
     key = None if args.key is None else Path(args.key)
     worst = 0
     for text in args.path:
@@ -84,7 +83,7 @@ def _as_json(found: Report, *, signed: bool) -> dict[str, Any]:
 
 
 def _reject(text: str, error: RecordingError, *, as_json: bool) -> None:
-    """The verdict with its place is data; the explanation is for the person at the screen."""
+    """Print the verdict with its place to stdout, and the explanation to stderr."""
     place = error.fields.get("place")
     if as_json:
         print(json_line({"path": text, "ok": False, "error": error.to_json()}), flush=True)

@@ -1,4 +1,4 @@
-"""``reenact run --explain-boundaries``: what is covered and how, and whose modules are whose."""
+"""Report of ``reenact run --explain-boundaries``: covered libraries, and the tier of each module."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REASONS = {
 
 
 def explain(command: Sequence[str], boundaries: Sequence[str], *, as_json: bool) -> int:
-    """Print it. With a ``command`` that is run, and its exit code returned."""
+    """Print the report and return the exit code of ``command``; 0 without a command."""
     for name in boundaries:
         import_module(name)
     code, modules = imported_by(command) if command else (0, [])
@@ -67,7 +67,7 @@ def _tiers() -> list[str]:
 
 
 def _modules(modules: Sequence[Module]) -> list[str]:
-    """Those of the standard library are many, and known: how many."""
+    """List the modules of a program. Those in the standard library are only counted."""
     if not modules:
         return []
     shown = [one for one in modules if one.reason != "the standard library"]

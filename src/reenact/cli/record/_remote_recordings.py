@@ -1,4 +1,6 @@
-"""The recordings that a server has, by their names."""
+"""Recordings on a server or in an object store, for ``reenact regress``.
+
+The command line's machine collects names and keys. Workers call :func:`open_libraries` to download."""
 
 from __future__ import annotations
 
@@ -41,8 +43,10 @@ _MOST = 10_000
 
 
 def find_on_server(args: argparse.Namespace) -> list[Remote]:
-    """Those that ``--from-server`` and its filters mean, the newest first. Raises
-    :class:`RecordingMissing` when there is none, :class:`UsageError` when there are too many."""
+    """Return the recordings that ``--from-server`` and its filters select, newest first.
+
+    Raises :class:`RecordingMissing` if there are none and :class:`UsageError` if there are too many.
+    """
     client = signed_in_client()
     most = args.limit or _MOST
     if args.from_server == "captures":
@@ -72,7 +76,7 @@ def _capture(one: dict[str, Any]) -> Remote:
 
 
 def _filters(client: Client, args: argparse.Namespace) -> dict[str, Any]:
-    """Those that can be replayed: of others the calls were not recorded."""
+    """Return the query for replayable exchanges. The calls of other exchanges were not recorded."""
     now = start_clock()()
     if args.saved is not None:
         search = dict(client.get(f"/api/v1/searches/{part(args.saved)}")["filters"])
@@ -93,7 +97,7 @@ _SECRET = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 class _Access(msgspec.Struct, omit_defaults=True):
-    """What a worker is told, and nobody else."""
+    """Credentials for a worker. They are not printed."""
 
     server: str = ""
     key: str = ""
@@ -104,8 +108,10 @@ class _Access(msgspec.Struct, omit_defaults=True):
 
 
 def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Means:
-    """What is needed to get these, out of the environment and the login of who asks. Raises
-    :class:`UsageError` when somebody has to sign in first."""
+    """Collect the credentials for these recordings from the environment and the login.
+
+    Raises :class:`UsageError` if the user has to sign in first.
+    """
     keepers = {one.keeper for one in recordings if isinstance(one, Remote)}
     access = _Access()
     if keepers - {"s3"}:
@@ -124,7 +130,7 @@ def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Mea
 
 
 def open_libraries(said: bytes) -> Mapping[Keeper, Library]:
-    """All for which there is access."""
+    """Return the libraries that the credentials give access to."""
     access = msgspec.json.decode(said, type=_Access)
     found: dict[Keeper, Library] = {"s3": Objects(access.s3)}
     if access.server:
@@ -134,25 +140,23 @@ def open_libraries(said: bytes) -> Mapping[Keeper, Library]:
 
 
 class Captures:
-    """A library: captures of runs that were pushed."""
+    """Library of pushed captures."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def fetch(self, remote: Remote, folder: Path) -> None:
-        """See :class:`Library`."""
         path = f"/api/v1/captures/{part(remote.where)}"
         _fetch(self._client, path, remote, folder)
 
 
 class Exchanges:
-    """A library: recordings of exchanges. What the route was given is its start payload."""
+    """Library of exchange recordings. The input of the route is the exchange's start payload."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def fetch(self, remote: Remote, folder: Path) -> None:
-        """See :class:`Library`."""
         path = f"/api/v1/exchanges/{part(remote.where)}"
         try:
             found = self._client.get(path)
@@ -169,7 +173,7 @@ class Exchanges:
 
 
 def _fetch(client: Client, path: str, remote: Remote, folder: Path) -> None:
-    """Get a packed recording, of which the version is the digest of its bytes."""
+    """Download and unpack a recording. Its version is the digest of the packed file."""
     packed = folder / "packed"
     try:
         client.download(path, packed)
@@ -194,7 +198,7 @@ def _digest(file: Path) -> str:
 
 
 def _own(remote: Remote, error: ReenactError) -> ReenactError:
-    """What a server says of one recording, as what is wrong with that recording."""
+    """Convert the server's error about one recording to an error of that recording."""
     problem = error.fields.get("problem")
     if problem in ("not_found", "gone"):
         return RecordingMissing(

@@ -1,4 +1,4 @@
-"""The command ``fork``."""
+"""The ``fork`` command."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def fork(args: argparse.Namespace) -> int:
-    """The command ``fork``."""
     options = _options(args)
     if args.sweep:
         return _sweep(options, args)
@@ -107,7 +106,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def _assignment(text: str) -> tuple[str, Any]:
-    """``$.path=VALUE``: JSON, or a plain text where it is none."""
+    """Parse ``$.path=VALUE``. A value that is not JSON is a string."""
     path, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"--set {text[:64]!r} has no value", hint="--set '$.result=42'")

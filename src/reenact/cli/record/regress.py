@@ -1,4 +1,4 @@
-"""``reenact regress``: many recordings against the code as it is now."""
+"""The ``regress`` command: replay many recordings with the current code."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def regress(args: argparse.Namespace) -> int:
-    """The command ``regress``."""
     _check(args)
     recordings = chosen(args)
     job = _job(args)
@@ -188,7 +187,7 @@ def _known(args: argparse.Namespace) -> Baseline:
 
 
 def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
-    """Write and print what came out."""
+    """Write the reports and print the result."""
     failed = write_reports(
         run.account, run.tally, junit_to=args.junit, json_to=args.report, html_to=args.html
     )
@@ -208,7 +207,7 @@ def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
 
 
 def _told(written: Written) -> str:
-    """``3 recordings known to go wrong, 1 new, 2 gone``."""
+    """Return ``3 recordings known to go wrong, 1 new, 2 gone``."""
     told = f"{count(written.known, 'recording')} known to go wrong"
     for number, what in ((written.new, "new"), (written.gone, "gone")):
         told += f", {number:,} {what}" if number else ""
@@ -216,7 +215,7 @@ def _told(written: Written) -> str:
 
 
 def _exit_code(tally: Tally, *, all_known: bool) -> int:
-    """``all_known``: a baseline was written, so that only what could not be got is wrong."""
+    """Return the exit code. After an update of the baseline, only missing recordings are errors."""
     if all_known:
         return _UNREADABLE if any(one.away for one in tally) else 0
     bad = [status for status in BAD if tally.counts[status]]
@@ -230,7 +229,7 @@ _FLAGS = (*_OF_EXCHANGES, "correlation", "text", "since", "until", "limit")
 
 
 def check_choice(args: argparse.Namespace) -> None:
-    """Raises :class:`UsageError` for what makes no sense together."""
+    """Raise :class:`UsageError` for options that exclude each other."""
     if not args.path and args.from_server is None:
         raise UsageError("which recordings?", hint="name folders or s3://…, or say --from-server")
     given = [name for name in _FLAGS if getattr(args, name) is not None]
@@ -249,12 +248,12 @@ def check_choice(args: argparse.Namespace) -> None:
 
 
 def said(args: argparse.Namespace) -> list[str]:
-    """The places as they were named, for reports."""
+    """Return the selected paths as given, for reports."""
     return [*args.path, *([] if args.from_server is None else [f"server:{args.from_server}"])]
 
 
 def chosen(args: argparse.Namespace) -> list[Place]:
-    """Each once, in the order in which they were named. Only names are read here."""
+    """Return each selected recording once, in the given order. Nothing is downloaded."""
     found: dict[str, Place] = {}
     for one in _named(args.path):
         found.setdefault(one.name if isinstance(one, Remote) else str(one), one)
@@ -288,7 +287,7 @@ _WAYS = {"interrupted": "interrupted", "stopped": "stopped at the first that wen
 
 
 def lines(tally: Tally) -> Iterator[str]:
-    """What went wrong, by cause; the first of each in full. Nothing when nothing did."""
+    """Return the failures grouped by cause, with the details of the first one of each group."""
     for group in tally.groups():
         yield from _group(group)
         yield ""
@@ -308,7 +307,7 @@ def _group(group: Group) -> Iterator[str]:
 
 
 def summary(account: Account, tally: Tally) -> str:
-    """One line; another one when not all were re-enacted."""
+    """Return one line with the counts, and a second one if some recordings were not replayed."""
     found = tally.counts
     told = ", ".join(f"{found[name]:,} {name}" for name in ("ok", *BAD, "known") if found[name])
     line = f"reenact: {count(len(tally), 'recording')}: {told or 'nothing to do'}"
@@ -319,14 +318,14 @@ def summary(account: Account, tally: Tally) -> str:
 
 
 class Ended:
-    """``by`` is the number of the signal."""
+    """Number of the signal that interrupted the command."""
 
     by: int = signal.SIGINT
 
 
 @contextmanager
 def as_interrupt(also: signal.Signals) -> Iterator[Ended]:
-    """While this lasts, ``also`` raises :class:`KeyboardInterrupt` as Ctrl-C does."""
+    """Raise :class:`KeyboardInterrupt` for the signal ``also``, as for Ctrl-C."""
     ended = Ended()
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""The command ``run``."""
+"""The ``run`` command: record or replay a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACES: tuple[tuple[str, Job, bool], ...] = (
     ("replay_net_from", "replay", True),
     ("live", "live", False),
 )
-"""The flags that say what to do, of which there is at most one; True for a net tape."""
+"""Option, job, and whether it is a net tape. At most one of these options is allowed."""
 
 
 def _arguments(parser: Parser) -> None:
@@ -54,7 +54,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The command ``run``."""
     if args.explain_boundaries:
         return _explain(args)
     if args.json:

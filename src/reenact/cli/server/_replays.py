@@ -1,4 +1,4 @@
-"""Asking for a replay, and following it until it has ended."""
+"""Client side of a replay: request it, wait for its end, and explain a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GOOD = ("identical", "equivalent", "fixed")
 
 
 def exit_code(verdict: str) -> int:
-    """0 for what is as it was, or better; 1 for the rest."""
+    """Return 0 for a good verdict, else 1."""
     return 0 if verdict in _GOOD else 1
 
 
@@ -32,8 +32,7 @@ def ending(item: dict[str, Any]) -> str:
 
 
 def ask_for_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Ask for a replay of ``exchange_id``. Asked again when the line breaks, with the same key, and
-    so it is still one replay."""
+    """Request a replay. Retries use the same idempotency key, so at most one replay is created."""
     key = {"Idempotency-Key": entropy(16).hex()}
     path = f"/api/v1/exchanges/{part(exchange_id)}/replays"
     left = _TRIES
@@ -50,7 +49,7 @@ def ask_for_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> 
 
 
 def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> dict[str, Any]:
-    """The replay as it is once it has ended. Each state is said on stderr."""
+    """Wait for the end of a replay and return it. Each state is printed to stderr."""
     path = f"/api/v1/replays/{part(replay['replayId'])}"
     said = ""
     failures = 0
@@ -80,7 +79,7 @@ def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> 
 
 
 def _next(client: Client, path: str, replay: dict[str, Any]) -> dict[str, Any]:
-    """The replay in its next state. A stream that ends before that is no matter."""
+    """Return the replay in its next state. If the event stream ends early, the state is requested."""
     for sent in client.events(f"{path}/events"):
         if sent.event == "state":
             found = _replay(_decoded(sent.data))
@@ -106,7 +105,7 @@ def _replay(found: Any) -> dict[str, Any]:
 
 
 def not_completed(replay: dict[str, Any]) -> ReenactError:
-    """The error for a replay that came to no end of its own."""
+    """Return the exception for a replay that was not completed."""
     state, code = replay["state"], replay.get("code") or ""
     message = replay.get("message") or ""
     words = f"replay {replay['replayId']} is {state}"
@@ -140,4 +139,4 @@ WAYS_OUT: Final = {
     "not_started": "the app took it and did not begin: look at its log",
     "not_finished": "the app did not end in time: look at its log",
 }
-"""By the code of a replay that came to no end of its own."""
+"""Hints by error code of a replay that was not completed."""

@@ -1,4 +1,4 @@
-"""``tenant``, ``user``, ``key`` and ``environment``: who may do what, and where."""
+"""The ``tenant``, ``user``, ``key``, ``environment`` and ``retention`` commands."""
 
 from __future__ import annotations
 
@@ -89,7 +89,6 @@ def _tenant_ls_arguments(parser: Parser) -> None:
 
 
 def ls_tenants(args: argparse.Namespace) -> int:
-    """The command ``tenant ls``."""
     return _ls(args, "/api/v1/tenants", _TENANTS, "no tenant")
 
 
@@ -103,7 +102,6 @@ def _tenant_add_arguments(parser: Parser) -> None:
 
 
 def add_tenant(args: argparse.Namespace) -> int:
-    """The command ``tenant add``."""
     asked = {
         "name": args.name,
         "tier": args.tier,
@@ -125,7 +123,6 @@ def _tenant_set_arguments(parser: Parser) -> None:
 
 
 def set_tenant(args: argparse.Namespace) -> int:
-    """The command ``tenant set``."""
     wanted: dict[str, Any] = {}
     if args.tier is not None:
         wanted["tier"] = args.tier
@@ -164,7 +161,6 @@ def _user_ls_arguments(parser: Parser) -> None:
 
 
 def ls_users(args: argparse.Namespace) -> int:
-    """The command ``user ls``."""
     return _ls(args, "/api/v1/users", _USERS, "no user")
 
 
@@ -182,7 +178,6 @@ def _user_add_arguments(parser: Parser) -> None:
 
 
 def add_user(args: argparse.Namespace) -> int:
-    """The command ``user add``."""
     asked = {"email": args.email, "grants": [{"role": role} for role in args.role]}
     found = signed_in_client().send("POST", "/api/v1/users", asked)
     return _invited(args, found, found)
@@ -194,7 +189,6 @@ def _user_invite_arguments(parser: Parser) -> None:
 
 
 def invite(args: argparse.Namespace) -> int:
-    """The command ``user invite``."""
     client = signed_in_client()
     found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/invite")
     return _invited(args, found, found)
@@ -218,7 +212,6 @@ def _user_rm_arguments(parser: Parser) -> None:
 
 
 def remove_user(args: argparse.Namespace) -> int:
-    """The command ``user rm``."""
     client = signed_in_client()
     user = _user(client, args.user)
     found = client.send("DELETE", f"/api/v1/users/{part(user)}")
@@ -244,7 +237,6 @@ def _user_grant_arguments(parser: Parser) -> None:
 
 
 def grant(args: argparse.Namespace) -> int:
-    """The command ``user grant``."""
     client = signed_in_client()
     asked = _one_grant(args.role, args.environment, args.app, args.expires)
     found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/grants", asked)
@@ -259,7 +251,6 @@ def _user_revoke_arguments(parser: Parser) -> None:
 
 
 def revoke(args: argparse.Namespace) -> int:
-    """The command ``user revoke``."""
     client = signed_in_client()
     user = _user(client, args.user)
     found = client.send("DELETE", f"/api/v1/users/{part(user)}/grants/{part(args.grant)}")
@@ -267,7 +258,7 @@ def revoke(args: argparse.Namespace) -> int:
 
 
 def _user(client: Client, text: str) -> str:
-    """The id of the user with this e-mail address; an id as it is."""
+    """Return the id of the user with this id or e-mail address. Raises :class:`UsageError`."""
     if "@" not in text:
         return text
     for one in client.items("/api/v1/users", {}, sys.maxsize):
@@ -295,7 +286,6 @@ def _key_ls_arguments(parser: Parser) -> None:
 
 
 def ls_keys(args: argparse.Namespace) -> int:
-    """The command ``key ls``."""
     return _ls(args, "/api/v1/keys", _KEYS, "no key")
 
 
@@ -315,7 +305,6 @@ def _key_add_arguments(parser: Parser) -> None:
 
 
 def add_key(args: argparse.Namespace) -> int:
-    """The command ``key add``."""
     asked: dict[str, Any] = {"kind": args.kind, "name": args.name}
     if args.kind == "agent":
         if args.role or not (args.app and args.environment):
@@ -345,7 +334,6 @@ def _key_rm_arguments(parser: Parser) -> None:
 
 
 def remove_key(args: argparse.Namespace) -> int:
-    """The command ``key rm``."""
     found = signed_in_client().send("DELETE", f"/api/v1/keys/{part(args.id)}")
     return _done(args, found, f"key {args.id} is revoked")
 
@@ -358,7 +346,6 @@ def _environment_ls_arguments(parser: Parser) -> None:
 
 
 def ls_environments(args: argparse.Namespace) -> int:
-    """The command ``environment ls``."""
     return _ls(
         args, "/api/v1/environments", _ENVIRONMENTS, "no environment: all count as production"
     )
@@ -372,7 +359,6 @@ def _environment_set_arguments(parser: Parser) -> None:
 
 
 def set_environment(args: argparse.Namespace) -> int:
-    """The command ``environment set``."""
     path = f"/api/v1/environments/{part(args.name)}"
     found = signed_in_client().send("PUT", path, {"kind": args.kind})
     return _done(args, found, f"environment {args.name} is {args.kind}")
@@ -387,7 +373,6 @@ def _retention_show_arguments(parser: Parser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """The command ``retention show``."""
     return _print(args, signed_in_client().get(_PATH))
 
 
@@ -410,7 +395,6 @@ def _retention_set_arguments(parser: Parser) -> None:
 
 
 def set_days(args: argparse.Namespace) -> int:
-    """The command ``retention set``. What is not named stays as it is."""
     asked = {kind: getattr(args, kind) for kind in _KINDS}
     changed = {kind: days for kind, days in asked.items() if days is not None}
     if not changed:

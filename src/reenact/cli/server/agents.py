@@ -1,4 +1,4 @@
-"""``agents``: which apps are connected, and how they are."""
+"""The ``agents`` command: connected app agents and their state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _environment(one: dict[str, Any]) -> str:
 
 
 def _drivers(one: dict[str, Any]) -> str:
-    """``psycopg allow, sqlite3 undeclared``: the treatment in a replay."""
+    """Return drivers with their treatment in a replay: ``psycopg allow, sqlite3 undeclared``."""
     found = (one.get("containment") or {}).get("drivers") or []
     named = (f"{it.get('name')} {it.get('treatment', 'undeclared')}" for it in found)
     return ", ".join(named) or "none"
@@ -47,7 +47,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def agents(args: argparse.Namespace) -> int:
-    """The command ``agents``."""
     query = {"app": args.app, "environment": args.environment, "state": args.state}
     if args.all:
         query["all"] = "true"

@@ -1,4 +1,4 @@
-"""``audit ls``, ``head``, ``key``, ``export`` and ``prove``."""
+"""The ``audit`` commands: list, export, prove and verify the audit log."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _TABLE: tuple[Column, ...] = (
 
 
 def _about(one: dict[str, Any]) -> str:
-    """The replay, otherwise the subject by name or id, otherwise the permission."""
+    """Return the replay, or the subject by name or id, or the permission."""
     subject = one.get("subject")
     if one.get("replayId") or not isinstance(subject, dict):
         return field("replayId", "permission")(one)
@@ -86,7 +86,6 @@ def _ls_arguments(parser: Parser) -> None:
 
 
 def ls(args: argparse.Namespace) -> int:
-    """The command ``audit ls``."""
     query = {
         "actor": args.actor,
         "action": args.action,
@@ -116,7 +115,6 @@ def _head_arguments(parser: Parser) -> None:
 
 
 def head(args: argparse.Namespace) -> int:
-    """The command ``audit head``."""
     data = signed_in_client().text("/api/v1/audit/head")
     found = parse_head(data)
     if args.json:
@@ -134,7 +132,6 @@ def _key_arguments(parser: Parser) -> None:
 
 
 def key(args: argparse.Namespace) -> int:
-    """The command ``audit key``."""
     data = signed_in_client().text("/api/v1/audit/key")
     if args.json:
         lines = data.decode("utf-8", "replace").splitlines()
@@ -145,7 +142,7 @@ def key(args: argparse.Namespace) -> int:
 
 
 def _write(output: str | None, data: bytes) -> None:
-    """To a file as it is, else to the screen, line by line."""
+    """Write data to a file unchanged, or print it escaped."""
     if output is not None:
         Path(output).write_bytes(data)
         print(f"wrote {output}", file=sys.stderr)
@@ -167,7 +164,6 @@ def _export_arguments(parser: Parser) -> None:
 
 
 def export(args: argparse.Namespace) -> int:
-    """The command ``audit export``."""
     query = {} if args.format == "tar" else {"format": args.format}
     target = Path(args.output or f"audit.{args.format}")
     if target.exists():
@@ -194,7 +190,6 @@ def _prove_arguments(parser: Parser) -> None:
 
 
 def prove(args: argparse.Namespace) -> int:
-    """The command ``audit prove``."""
     if args.export is not None:
         data = prove_record(open_bundle(Path(args.export)), args.seq).to_text().encode()
     else:
@@ -236,7 +231,6 @@ def _verify_arguments(parser: Parser) -> None:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """The command ``audit verify``."""
     keys = [key for text in args.key for key in _keys(text)]
     if args.file is None:
         with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
@@ -256,7 +250,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _keys(text: str) -> list[Key]:
-    """A verifier key, or those in a file such as ``key.pub``."""
+    """Return a verifier key, or the keys in a file such as ``key.pub``."""
     path = Path(text)
     if "+" in text and not path.exists():
         return [Key.from_text(text)]
@@ -295,7 +289,7 @@ def _export(args: argparse.Namespace, path: Path, keys: list[Key], *, fetched: b
 
 
 def _keep(heads: Heads, path: Path, keys: list[Key], before: int) -> Seen:
-    """Remember the last head, so that the next time the log has to have grown from it."""
+    """Store the last head. At the next verification the log has to be an extension of it."""
     bundle = open_bundle(path)
     last = last_head(bundle)
     growth = prove_growth(bundle, before, last.size) if 0 < before < last.size else []
@@ -382,7 +376,7 @@ def _replay(args: argparse.Namespace, path: Path, keys: list[Key]) -> int:
 
 
 def _gist(value: Any) -> str:
-    """A payload without its headers, or what came of it; the file, and --json, have the whole."""
+    """Describe a payload without its headers, or a result. The file and ``--json`` have everything."""
     if not isinstance(value, dict):
         return preview(_plain(value), _SHOWN)
     if isinstance(value.get("error"), dict):
@@ -399,7 +393,7 @@ def _gist(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Bytes are told by their number."""
+    """Describe a body; binary data by its size."""
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""``batch ls``, ``plan``, ``run``, ``show`` and ``cancel``."""
+"""The ``batch`` commands: plan, run and follow the replay of many exchanges."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def _ls_arguments(parser: Parser) -> None:
 
 
 def ls(args: argparse.Namespace) -> int:
-    """The command ``batch ls``."""
     print_table(args, signed_in_client().items(_PATH, {}, args.limit), _TABLE, "no batch")
     return 0
 
@@ -102,7 +101,6 @@ def _plan_arguments(parser: Parser) -> None:
 
 
 def plan(args: argparse.Namespace) -> int:
-    """The command ``batch plan``."""
     found = signed_in_client().send("POST", _PATH, _wanted(args))
     if args.json:
         print(json_line(found))
@@ -153,7 +151,6 @@ def _run_arguments(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The command ``batch run``."""
     client = signed_in_client()
     found = client.send("POST", f"{_PATH}/{part(args.id)}/confirm")
     if not args.no_wait:
@@ -166,14 +163,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(client: Client, batch: dict[str, Any]) -> None:
-    """What came of it, and why."""
+    """Print the outcome of a batch and the causes of differences."""
     print_progress(batch)
     causes = f"{_PATH}/{part(batch['batchId'])}/causes"
     print_causes(client.items(causes, {}, _CAUSES))
 
 
 def _code(batch: dict[str, Any]) -> int:
-    """0 when every replay came to a good end."""
+    """Return 0 if every replay completed with a good verdict, else 1."""
     progress = batch["progress"]
     good = progress["outcomes"].get("completed", 0) == progress["ended"]
     left = progress["refused"] + progress["cancelled"]
@@ -181,7 +178,7 @@ def _code(batch: dict[str, Any]) -> int:
 
 
 def _wait(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
-    """The batch as it is once it has ended. How far it is is said on stderr."""
+    """Wait for the end of a batch and return it. Progress is printed to stderr."""
     said, failures = "", 0
     try:
         while True:
@@ -205,7 +202,7 @@ def _wait(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _next(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
-    """The batch when it has got on. A stream that ends before that is no matter."""
+    """Return the batch after its next change. If the event stream ends early, the state is requested."""
     path = f"{_PATH}/{part(batch['batchId'])}"
     for sent in client.events(f"{path}/events"):
         if sent.event == "progress":
@@ -231,7 +228,6 @@ def _show_arguments(parser: Parser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """The command ``batch show``."""
     client = signed_in_client()
     path = f"{_PATH}/{part(args.id)}"
     found = client.get(path)
@@ -254,7 +250,6 @@ def _cancel_arguments(parser: Parser) -> None:
 
 
 def cancel(args: argparse.Namespace) -> int:
-    """The command ``batch cancel``."""
     found = signed_in_client().send("POST", f"{_PATH}/{part(args.id)}/cancel")
     print(json_line(found) if args.json else progress_line(found))
     return 0
@@ -264,7 +259,7 @@ _STATES = ("waiting", "asked", "ended", "refused", "skipped", "cancelled")
 
 
 def print_plan(batch: dict[str, Any]) -> None:
-    """What was counted."""
+    """Print what a planned batch would replay."""
     plan = batch["plan"]
     print(f"{escape_controls(batch['batchId'])}  {count(plan['replayable'], 'replay')} planned")
     table = [("app", "environment", "route", "exchanges", "replays", "agents", "drivers", "")]
@@ -315,7 +310,7 @@ def _remarks(batch: dict[str, Any], plan: dict[str, Any]) -> None:
 
 
 def progress_line(batch: dict[str, Any]) -> str:
-    """How far it is, in a line."""
+    """Return the progress of a batch in one line."""
     progress = batch["progress"]
     told = ", ".join(f"{progress[name]} {name}" for name in _STATES if progress[name])
     waits = f" (waits: {batch['hindered']})" if batch["hindered"] else ""
@@ -323,7 +318,7 @@ def progress_line(batch: dict[str, Any]) -> str:
 
 
 def print_progress(batch: dict[str, Any]) -> None:
-    """What came of it."""
+    """Print the progress of a batch and its counts by verdict and outcome."""
     print(progress_line(batch))
     progress = batch["progress"]
     for name in ("verdicts", "outcomes", "endings", "codes"):
@@ -338,7 +333,7 @@ def print_progress(batch: dict[str, Any]) -> None:
 
 
 def print_causes(causes: Iterable[dict[str, Any]]) -> None:
-    """Why replays differ: how many of them first in the same place."""
+    """Print the first difference of each group of replays, and the size of the group."""
     table = [
         (str(one["exchanges"]), escape_controls(one["verdict"]), escape_controls(one["cause"]))
         for one in causes

@@ -1,4 +1,4 @@
-"""``exchange ls``, ``show``, ``replays``, ``diff``, ``cancel``, ``learn`` and ``prove``."""
+"""The ``exchange`` commands: find, show, replay and compare exchanges."""
 
 from __future__ import annotations
 
@@ -95,7 +95,6 @@ def _ls_arguments(parser: Parser) -> None:
 
 
 def ls(args: argparse.Namespace) -> int:
-    """The command ``exchange ls``."""
     query = {
         "app": args.app,
         "environment": args.environment,
@@ -128,7 +127,6 @@ def _show_arguments(parser: Parser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """The command ``exchange show``."""
     client = signed_in_client()
     path = f"/api/v1/exchanges/{part(exchange_id(client, args.id))}"
     found = client.get(path)
@@ -154,7 +152,6 @@ def _replays_arguments(parser: Parser) -> None:
 
 
 def replays(args: argparse.Namespace) -> int:
-    """The command ``exchange replays``."""
     client = signed_in_client()
     query = {
         "exchange": None if args.id is None else exchange_id(client, args.id),
@@ -188,7 +185,6 @@ def _diff_arguments(parser: Parser) -> None:
 
 
 def diff(args: argparse.Namespace) -> int:
-    """The command ``exchange diff``."""
     client = signed_in_client()
     if args.other is None:
         found = _with_its_source(client, args.one)
@@ -199,7 +195,7 @@ def diff(args: argparse.Namespace) -> int:
 
 
 def _with_its_source(client: Client, name: str) -> Any:
-    """Of a replay, or of an exchange that is one."""
+    """Compare a replay, given by its id or by its exchange, with its source."""
     if name == LAST:
         name = replay_id(client, name)
     elif not name.startswith("rpl_"):
@@ -214,7 +210,7 @@ def _with_its_source(client: Client, name: str) -> Any:
 
 
 def print_comparison(args: argparse.Namespace, found: dict[str, Any]) -> int:
-    """As text or JSON; the exit code is that of the verdict."""
+    """Print a comparison and return the exit code for its verdict."""
     if args.json:
         print(json_line(found))
     else:
@@ -228,7 +224,6 @@ def _cancel_arguments(parser: Parser) -> None:
 
 
 def cancel(args: argparse.Namespace) -> int:
-    """The command ``exchange cancel``."""
     client = signed_in_client()
     name = replay_id(client, args.id)
     found = client.send("POST", f"/api/v1/replays/{part(name)}/cancel")
@@ -248,7 +243,6 @@ def _learn_arguments(parser: Parser) -> None:
 
 
 def learn(args: argparse.Namespace) -> int:
-    """The command ``exchange learn``."""
     client = signed_in_client()
     source = exchange_id(client, args.id)
     replays = []
@@ -283,7 +277,6 @@ def _prove_arguments(parser: Parser) -> None:
 
 
 def prove(args: argparse.Namespace) -> int:
-    """The command ``exchange prove``."""
     client = signed_in_client()
     data = client.text(f"/api/v1/replays/{part(replay_id(client, args.id))}/proof")
     if args.output == "-":
@@ -344,7 +337,6 @@ def _replay_arguments(parser: Parser) -> None:
 
 
 def replay(args: argparse.Namespace) -> int:
-    """The command ``exchange replay``."""
     wanted = _wanted(args)
     client = signed_in_client()
     asked = ask_for_replay(client, exchange_id(client, args.id), wanted)
@@ -418,7 +410,7 @@ LAST = "last"
 
 
 def exchange_id(client: Client, text: str) -> str:
-    """The id that is meant. Raises :class:`UsageError` when there is no exchange."""
+    """Return the id of an exchange; ``last`` is the newest one that is not a replay. Raises :class:`UsageError`."""
     if text != LAST:
         return text
     found = _first(client, "/api/v1/exchanges", {"replay": "false"}, "exchangeId")
@@ -430,7 +422,7 @@ def exchange_id(client: Client, text: str) -> str:
 
 
 def replay_id(client: Client, text: str) -> str:
-    """The id of a replay that is meant. Raises :class:`UsageError` when there is none."""
+    """Return the id of a replay; ``last`` is the newest one. Raises :class:`UsageError`."""
     if text != LAST:
         return text
     found = _first(client, "/api/v1/replays", {}, "replayId")

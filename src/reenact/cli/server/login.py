@@ -1,4 +1,4 @@
-"""``login`` and ``logout``: a key of one's own for the command line."""
+"""The ``login`` and ``logout`` commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def _login_arguments(parser: Parser) -> None:
 
 
 def login(args: argparse.Namespace) -> int:
-    """The command ``login``."""
     url, token = _asked_for(args.url)
     client = Client(parse_address(_base(url) if token else url))
     if not client.address.is_private:
@@ -65,7 +64,7 @@ def login(args: argparse.Namespace) -> int:
 
 
 def _asked_for(url: str | None) -> tuple[str, str]:
-    """The address without its query and, out of a link for set-up or an invitation, the token."""
+    """Return the server's address and the token of a set-up or invitation link."""
     if url is None:
         known = read_login(os.environ)
         url = os.environ.get(SERVER) or (known.server if known is not None else "")
@@ -80,7 +79,7 @@ def _asked_for(url: str | None) -> tuple[str, str]:
 
 
 def _base(link: str) -> str:
-    """The server of a link: without its last part, ``setup`` or ``invite``."""
+    """Return the server's address: the link without ``setup`` or ``invite``."""
     return link.rstrip("/").rpartition("/")[0]
 
 
@@ -103,7 +102,7 @@ def _password(args: argparse.Namespace, *, again: bool) -> str:
 
 
 def _own_key(client: Client, email: str, password: str, args: argparse.Namespace) -> Login:
-    """Open a session, make a key in it, and close it again."""
+    """Create a key in a temporary session."""
     asked = {"email": email, "password": password}
     if args.tenant:
         asked["tenant"] = args.tenant
@@ -138,7 +137,6 @@ def _logout_arguments(parser: Parser) -> None:
 
 
 def logout(args: argparse.Namespace) -> int:
-    """The command ``logout``."""
     known = read_login(os.environ)
     revoked = known is not None and _revoke(known)
     forget(os.environ)
@@ -154,7 +152,7 @@ def logout(args: argparse.Namespace) -> int:
 
 
 def _revoke(known: Login) -> bool:
-    """The server may be away, or not know the key any more: then it is only forgotten."""
+    """Revoke the key; False if the server is unreachable or no longer accepts it."""
     try:
         client = Client(parse_address(known.server), Secret(known.key))
         client.send("DELETE", "/api/v1/keys/own")

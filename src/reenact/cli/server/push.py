@@ -1,4 +1,4 @@
-"""``push`` and ``pull``: recordings of runs to a server, and back."""
+"""The ``push`` and ``pull`` commands: recordings to a server and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def _push_arguments(parser: Parser) -> None:
 
 
 def push(args: argparse.Namespace) -> int:
-    """The command ``push``."""
     path = recording_at(args.path)
     client = signed_in_client()
     with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
@@ -55,7 +54,6 @@ def _pull_arguments(parser: Parser) -> None:
 
 
 def pull(args: argparse.Namespace) -> int:
-    """The command ``pull``."""
     client = signed_in_client()
     target = Path(args.output) if args.output else Path(args.id)
     with tempfile.TemporaryDirectory(prefix="reenact-") as folder:

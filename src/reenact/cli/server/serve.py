@@ -1,4 +1,4 @@
-"""``serve``: the server, in this process, until it is told to stop."""
+"""The ``serve`` command: run the server in this process."""
 
 from __future__ import annotations
 
@@ -131,7 +131,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def serve(args: argparse.Namespace) -> int:
-    """The command ``serve``."""
     try:
         from reenact.server.oidc.settings import read_settings
         from reenact.server.serving import ServeOptions
