@@ -12,26 +12,30 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 __all__ = [
+    "Block",
     "Pair",
     "WordChange",
     "align",
+    "blocks",
+    "pair_up",
     "word_diff",
 ]
 
+_Item = TypeVar("_Item")
 Pair = tuple[int | None, int | None]
-"""Indices of two items that are the same; or of one that the other side has not."""
+"""Indices of two equal items, or the index of an item without an equal one."""
 
 _MOST_EDITS = 400
-"""Rests without an anchor that need more are taken as different as a whole."""
+"""A stretch without an anchor that needs more edits counts as completely different."""
 
 
 def align(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[Pair]:
-    """Every index of both, in order; items of ``one`` alone before those of ``other`` alone."""
+    """Return every index of both, in order. Unmatched items of ``one`` precede those of ``other``."""
     pairs: list[Pair] = []
     done = (0, 0)
     for here in _matches(one, other, 0, len(one), 0, len(other)):
@@ -39,6 +43,56 @@ def align(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[Pair]:
         pairs.append(here)
         done = (here[0] + 1, here[1] + 1)
     return [*pairs, *_apart(done, (len(one), len(other)))]
+
+
+class Block(NamedTuple, Generic[_Item]):
+    """Part of an alignment: one equal item of each sequence, or the items between two such pairs."""
+
+    one: list[_Item]
+    other: list[_Item]
+    equal: bool
+
+
+def blocks(
+    one: Sequence[_Item],
+    other: Sequence[_Item],
+    keys: Sequence[Hashable],
+    other_keys: Sequence[Hashable],
+) -> Iterator[Block[_Item]]:
+    """Align two sequences by the keys of their items, and yield all items of both in blocks."""
+    apart = Block[_Item]([], [], False)
+    for here, there in align(keys, other_keys):
+        if here is not None and there is not None:
+            if apart.one or apart.other:
+                yield apart
+                apart = Block([], [], False)
+            yield Block([one[here]], [other[there]], True)
+        elif here is not None:
+            apart.one.append(one[here])
+        elif there is not None:
+            apart.other.append(other[there])
+    if apart.one or apart.other:
+        yield apart
+
+
+def pair_up(
+    one: Sequence[_Item], other: Sequence[_Item], *keys: Callable[[_Item], Hashable]
+) -> Iterator[tuple[_Item | None, _Item | None]]:
+    """Pair the items of two sequences in order, with None for an item without a counterpart.
+
+    Items with the same first key are pairs. Items between such pairs are paired by the next key, for
+    example by their kind after their complete content.
+    """
+    if not keys:
+        yield from ((item, None) for item in one)
+        yield from ((None, item) for item in other)
+        return
+    key, *rest = keys
+    for block in blocks(one, other, [*map(key, one)], [*map(key, other)]):
+        if block.equal:
+            yield block.one[0], block.other[0]
+        else:
+            yield from pair_up(block.one, block.other, *rest)
 
 
 def _apart(start: tuple[int, int], end: tuple[int, int]) -> Iterator[Pair]:

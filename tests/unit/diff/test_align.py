@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.sequences import align, word_diff
+from reenact.diff.sequences import align, pair_up, word_diff
 
 _items = st.lists(st.integers(0, 5), max_size=14)
 
@@ -100,3 +100,9 @@ def test_lines_are_changed_one_by_one() -> None:
         ("removed", "b"),
         ("added", "d"),
     ]
+
+
+def test_items_between_equal_ones_are_paired_by_the_next_key() -> None:
+    one, other = ["a1", "b1", "c1", "d1"], ["a1", "c2", "e1", "d1"]
+    found = [*pair_up(one, other, str, lambda item: item[0])]
+    assert found == [("a1", "a1"), ("b1", None), ("c1", "c2"), (None, "e1"), ("d1", "d1")]

@@ -8,13 +8,13 @@ of the replay contain the requests that were made.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from reenact.diff.sequences import align
+from reenact.diff.sequences import pair_up
 from reenact.engine.call import DRAWS, SLEEP
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.engine.divergence.model import Seen as ReportedCall
@@ -167,13 +167,22 @@ CallPair = tuple[Call | None, Call | None]
 
 
 def align_calls(before: Sequence[Call], after: Sequence[Call], noise: Noise) -> list[CallPair]:
-    """All calls of both, lane by lane. Calls that say the same, apart from noise, hold the others
-    in place; between them calls of the same operation belong together."""
+    """Pair the calls of two exchanges lane by lane.
+
+    Calls with equal content, apart from noise, are pairs. Calls between them are paired by operation.
+    """
     mine, theirs = _by_lane(before), _by_lane(after)
-    pairs: list[CallPair] = []
-    for lane in dict.fromkeys((*theirs, *mine)):
-        pairs += _lane(mine.get(lane, []), theirs.get(lane, []), noise)
-    return pairs
+    return [
+        pair
+        for lane in dict.fromkeys((*theirs, *mine))
+        for pair in pair_up(
+            mine.get(lane, []), theirs.get(lane, []), lambda call: _key(call, noise), _kind
+        )
+    ]
+
+
+def _kind(call: Call) -> tuple[str, str]:
+    return call.type, call.operation
 
 
 def _by_lane(calls: Sequence[Call]) -> dict[str, list[Call]]:
@@ -183,31 +192,6 @@ def _by_lane(calls: Sequence[Call]) -> dict[str, list[Call]]:
     for lane in found.values():
         lane.sort(key=lambda call: (call.position, call.seq))
     return found
-
-
-def _lane(before: list[Call], after: list[Call], noise: Noise) -> Iterator[CallPair]:
-    keys = [[_key(call, noise) for call in side] for side in (before, after)]
-    left: list[Call] = []
-    right: list[Call] = []
-    for here, there in align(*keys):
-        if here is not None and there is not None:
-            yield from _unlike(left, right)
-            left, right = [], []
-            yield before[here], after[there]
-        elif here is not None:
-            left.append(before[here])
-        elif there is not None:
-            right.append(after[there])
-    yield from _unlike(left, right)
-
-
-def _unlike(before: list[Call], after: list[Call]) -> Iterator[CallPair]:
-    labels = [[(call.type, call.operation) for call in side] for side in (before, after)]
-    for here, there in align(*labels):
-        yield (
-            None if here is None else before[here],
-            None if there is None else after[there],
-        )
 
 
 def said_by(call: Call) -> dict[str, Any]:

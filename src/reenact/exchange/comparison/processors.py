@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.diff.sequences import align
+from reenact.diff.sequences import align, blocks
 from reenact.exchange.comparison.documents import Changed, compare_documents, single
 from reenact.exchange.comparison.noise import Noise
 from reenact.exchange.comparison.result import Durations, ProcessorChange, State
@@ -114,24 +114,14 @@ def _alike(
     against: list[int],
     content: Callable[[Processor], Hashable],
 ) -> list[tuple[int, int]]:
-    """The same step several times, and not equally often: those that did the same belong together,
-    and of those between them the first ones."""
+    """Pair the executions of a repeated step: equal content first, then those between in order."""
     one = [content(mine.all[index]) for index in group]
     other = [content(theirs.all[index]) for index in against]
-    found: list[tuple[int, int]] = []
-    left: list[int] = []
-    right: list[int] = []
-    for here, there in [*align(one, other), (-1, -1)]:
-        if here is not None and there is not None:
-            found += zip(left, right, strict=False)
-            left, right = [], []
-            if here >= 0:
-                found.append((group[here], against[there]))
-        elif here is not None:
-            left.append(group[here])
-        elif there is not None:
-            right.append(against[there])
-    return found
+    return [
+        pair
+        for block in blocks(group, against, one, other)
+        for pair in zip(block.one, block.other, strict=False)
+    ]
 
 
 def _moves(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from reenact.diff.sequences import Pair, align
+from reenact.diff.sequences import Pair, align, blocks
 from reenact.format import lane as lane_names
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
@@ -170,27 +170,7 @@ def _siblings(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Ite
 
 def _alike(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Iterator[LaneNames]:
     said = [*map(one.keys, mine)], [*map(other.keys, theirs)]
-    for lanes, others in _blocks(mine, theirs, *said):
+    for lanes, others, _ in blocks(mine, theirs, *said):
         done = [*map(one.labels, lanes)], [*map(other.labels, others)]
-        for some, some_others in _blocks(lanes, others, *done):
+        for some, some_others, _ in blocks(lanes, others, *done):
             yield from zip_longest(some, some_others)
-
-
-def _blocks(
-    mine: list[_Item], theirs: list[_Item], keys: Sequence[Hashable], others: Sequence[Hashable]
-) -> Iterator[tuple[list[_Item], list[_Item]]]:
-    """Both lists in parts: one item each that have the same key, or what lies between such."""
-    left: list[_Item] = []
-    right: list[_Item] = []
-    for one, other in align(keys, others):
-        if one is not None and other is not None:
-            if left or right:
-                yield left, right
-                left, right = [], []
-            yield [mine[one]], [theirs[other]]
-        elif one is not None:
-            left.append(mine[one])
-        elif other is not None:
-            right.append(theirs[other])
-    if left or right:
-        yield left, right

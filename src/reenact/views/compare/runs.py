@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from reenact.diff.sequences import align
+from reenact.diff.sequences import blocks
 from reenact.diff.values import Difference, differences
 from reenact.format import lane as lane_names
 from reenact.policy.matching import Rules
@@ -226,14 +226,14 @@ def _parts(
 
 
 def _unlike(one: Side, other: Side, left: list[Seen], right: list[Seen]) -> Iterator[Change]:
-    """Steps that do the same kind of thing have changed, others were removed or added."""
-    for index, number in align([*map(one.label, left)], [*map(other.label, right)]):
-        if index is not None and number is not None:
-            yield _changed(one, other, left[index], right[number])
-        elif index is not None:
-            yield Change(kind="removed", one=one.step(left[index]))
-        elif number is not None:
-            yield Change(kind="added", other=other.step(right[number]))
+    """Pair the calls by what they do: pairs have changed, the others were removed or added."""
+    labels = [*map(one.label, left)], [*map(other.label, right)]
+    for mine, theirs, equal in blocks(left, right, *labels):
+        if equal:
+            yield _changed(one, other, mine[0], theirs[0])
+        else:
+            yield from (Change(kind="removed", one=one.step(seen)) for seen in mine)
+            yield from (Change(kind="added", other=other.step(seen)) for seen in theirs)
 
 
 def _changed(one: Side, other: Side, left: Seen, right: Seen) -> Change:

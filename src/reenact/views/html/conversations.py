@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.diff.sequences import align
+from reenact.diff.sequences import pair_up
 from reenact.lenses.meaning import Asked, Choice, Message
 from reenact.lenses.reading import read_event
 from reenact.lenses.table import messages
@@ -79,23 +79,9 @@ def without_messages(said: Any) -> Any:
 def message_pairs(
     mine: list[Said], theirs: list[Said]
 ) -> Iterator[tuple[Said | None, Said | None]]:
-    """Those that are the same hold the others in place; between them, one of the same role is the
-    same message with other words."""
-    left: list[Said] = []
-    right: list[Said] = []
-    for one, other in align([*map(key_of, mine)], [*map(key_of, theirs)]):
-        if one is not None and other is not None:
-            if left or right:
-                yield from _alike(left, right)
-                left, right = [], []
-            yield mine[one], theirs[other]
-        elif one is not None:
-            left.append(mine[one])
-        elif other is not None:
-            right.append(theirs[other])
-    yield from _alike(left, right)
+    """Pair equal messages, and between them messages of the same role."""
+    return pair_up(mine, theirs, key_of, _role)
 
 
-def _alike(mine: list[Said], theirs: list[Said]) -> Iterator[tuple[Said | None, Said | None]]:
-    for one, other in align([item["role"] for item in mine], [item["role"] for item in theirs]):
-        yield None if one is None else mine[one], None if other is None else theirs[other]
+def _role(said: Said) -> str:
+    return str(said["role"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from reenact.diff.sequences import WordChange, align, word_diff
+from reenact.diff.sequences import WordChange, blocks, word_diff
 from reenact.server.web.components.formatting import count
 from reenact.server.web.components.html import Html, fragment, tag
 from reenact.server.web.components.values import pretty, value
@@ -40,7 +41,7 @@ class Gap(Protocol):
 def changes(
     found: Sequence[Gap], *, none: str = "", beside: Callable[[Gap], Html | None] | None = None
 ) -> Html | None:
-    """What differs, place by place; ``beside`` makes what stands behind the name of a place."""
+    """List the differences by path. ``beside`` renders an addition after each path."""
     if not found:
         return tag("p", none, class_="dim") if none else None
     items: list[Html] = []
@@ -112,7 +113,7 @@ _Row = tuple[str | None, str | None]
 def side_by_side(
     before: Any, after: Any, names: tuple[str, str] = ("before", "after"), *, caption: str = ""
 ) -> Html:
-    """A table. Documents that are too long for one are said to be so."""
+    """Return a table of both documents, or a note if they are too long."""
     left, right = pretty(before).split("\n"), pretty(after).split("\n")
     if len(left) + len(right) > _MOST:
         return tag("p", f"{count(len(left), 'line')}: too long to be shown here", class_="dim")
@@ -128,27 +129,8 @@ def side_by_side(
 
 
 def _rows(left: list[str], right: list[str]) -> Iterator[_Row]:
-    """Lines that stand beside each other."""
-    gone: list[str] = []
-    new: list[str] = []
-    for one, other in align(left, right):
-        if one is not None and other is not None:
-            yield from _apart(gone, new)
-            gone, new = [], []
-            yield left[one], right[other]
-        elif one is not None:
-            gone.append(left[one])
-        elif other is not None:
-            new.append(right[other])
-    yield from _apart(gone, new)
-
-
-def _apart(gone: list[str], new: list[str]) -> Iterator[_Row]:
-    for place in range(max(len(gone), len(new))):
-        yield (
-            gone[place] if place < len(gone) else None,
-            new[place] if place < len(new) else None,
-        )
+    for block in blocks(left, right, left, right):
+        yield from zip_longest(block.one, block.other)
 
 
 def _shown(rows: list[_Row]) -> Iterator[Html]:
