@@ -39,12 +39,12 @@ def _version() -> str:
 
 
 def address(name: str) -> str:
-    """Where a file is."""
+    """Return the address of a static file."""
     return f"/static/{_version()}/{name}"
 
 
 async def send_asset(ask: Ask) -> Response:
-    """``GET /static/{version}/{name}``: the file; 404 for any other version than this one."""
+    """``GET /static/{version}/{name}``: the file, or 404 for a different version."""
     name = ask.path("name")
     content = _contents().get(name)
     if content is None or ask.path("version") != _version():

@@ -41,12 +41,12 @@ def query_of(request: Request) -> str:
 
 
 def wants_page(request: Request) -> bool:
-    """The same, where no route says whom it is for."""
+    """Return whether an error of an unknown route is rendered as a page."""
     return is_browser(request) and not path_of(request).startswith(_PROGRAMS)
 
 
 def answer_anybody(problem: Problem, request_id: str) -> Response:
-    """A page for whoever asked; nothing is looked up."""
+    """Return an error page without any lookup."""
     return bare(
         _title(problem),
         alert(problem),
@@ -59,7 +59,7 @@ def answer_anybody(problem: Problem, request_id: str) -> Response:
 async def answer_browser(
     server: Server, request: Request, principal: Principal | None, problem: Problem, request_id: str
 ) -> Response:
-    """``principal`` is None for somebody who is not known."""
+    """Return an error page for a browser. ``principal`` is None if the visitor is not signed in."""
     if problem.status == 401:
         return await _unknown(server, request, problem)
     if principal is None:
@@ -78,7 +78,7 @@ async def answer_browser(
 
 
 def _ways(request: Request, problem: Problem) -> tuple[Child, ...]:
-    """Out of it; from an address that asks for what cannot be, also to the page itself."""
+    """Return links to the start and, for invalid filters, to the same page without them."""
     start, path = link("/", "To the start"), path_of(request)
     asks = request.method in SAFE and query_of(request) and problem.status in _MISTAKES
     if not asks or path.startswith("//"):  # which would lead to another host
@@ -105,7 +105,7 @@ def _title(problem: Problem) -> str:
 async def answer_stray(
     server: Server, request: Request, problem: Problem, request_id: str
 ) -> Response:
-    """Somebody followed a link that leads nowhere; it does not matter who."""
+    """Return the error page for an address without a route."""
     try:
         principal = await authenticate(server, request)
     except Problem:

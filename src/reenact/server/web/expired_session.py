@@ -59,7 +59,8 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 async def keep(server: Server, request: Request) -> Kept | None:
-    """What was sent; None when it is another site's, too large, or no form."""
+    """Return the submitted form, or None if it is too large, not a form, or from a different
+    site."""
     action = request.scope.get("raw_path", b"").decode("ascii", "replace")
     if not _ACTION.fullmatch(action):
         return None
@@ -80,7 +81,7 @@ def carry(kept: Kept) -> Html:
 
 
 def carried(form: Form) -> Kept | None:
-    """What :func:`carry` has put into ``form``; None where it has not."""
+    """Return the form saved by :func:`carry`, or None."""
     action, text = form.one("kept-action"), form.one("kept-fields")
     if not _ACTION.fullmatch(action):
         return None
@@ -92,7 +93,7 @@ def carried(form: Form) -> Kept | None:
 
 
 def shown(kept: Kept) -> Html:
-    """What was typed, for people."""
+    """Render the submitted fields."""
     rows: list[tuple[str, Child]] = [
         (name, _text(said)) for name, said in kept.fields if said and name != "once"
     ]
@@ -105,7 +106,7 @@ def _text(said: str) -> Html:
 
 
 def once_more(ask: Ask, kept: Kept) -> Response:
-    """To somebody who is known again: on with it."""
+    """Return the page with the saved form after sign-in."""
     replay = _REPLAY.fullmatch(kept.action)
     words = "You are signed in, and nothing was sent yet."
     return page(
@@ -118,7 +119,10 @@ def once_more(ask: Ask, kept: Kept) -> Response:
 
 
 def form_again(ask: Ask, kept: Kept, button: str) -> Html:
-    """The same form with the token of this session. That of a replay is only looked at."""
+    """Return the saved form with the CSRF token of this session.
+
+    A replay form leads to its preview.
+    """
     replay = _REPLAY.fullmatch(kept.action)
     return tag(
         "form",

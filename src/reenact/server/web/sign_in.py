@@ -75,8 +75,11 @@ def _field(name: str, label: str, kind: str, complete: str, value: str = "") -> 
 
 
 def who(email: str = "", problem: Problem | None = None) -> Html:
-    """The fields of whoever signs in: ``email`` is what was typed before. In which tenant is asked
-    after a password that is right in several."""
+    """Return the sign-in fields.
+
+    ``email`` is the previous input. The tenant is requested only if the password is valid in
+    several tenants.
+    """
     tenants = problem.details.get("tenants", ()) if problem is not None else ()
     shown = (tag("option", one, value=one) for one in tenants)
     several = fragment(
@@ -116,8 +119,7 @@ async def do_setup(ask: Ask) -> Response:
 
 
 async def _enter(ask: Ask, user: User, password: str) -> Response:
-    """Who has just chosen a password need not type it again; but waits like everybody else after
-    many that were wrong."""
+    """Sign in a user who has just chosen a password. Rate limits apply as for any sign-in."""
     try:
         found = await sign_in(ask.server, ask.request, user.email, password, user.tenant)
     except Problem as problem:
@@ -172,7 +174,7 @@ async def do_invite(ask: Ask) -> Response:
 
 
 def _invite_page(token: str, email: str, problem: Problem | None = None) -> Response:
-    """``email`` is for whoever keeps their passwords, and shows whose account it is."""
+    """Return the invitation page. ``email`` identifies the account for password managers."""
     return _form(
         "Welcome",
         "Choose a password for your account.",
@@ -237,13 +239,13 @@ def _other_way(ask: Ask) -> Child:
 
 
 def issuer_of(ask: Ask) -> str:
-    """What people call the OpenID provider; empty where there is none."""
+    """Return the display name of the OpenID provider; empty without a provider."""
     oidc = ask.server.oidc
     return "" if oidc is None else urlsplit(oidc.settings.issuer).hostname or "OpenID"
 
 
 async def show_start(ask: Ask) -> Response:
-    """On to the history, for those who may read it."""
+    """``GET /``: redirect to the history, or to sign-in, or explain the missing permission."""
     try:
         principal = await authenticate(ask.server, ask.request)
     except Problem:

@@ -35,7 +35,7 @@ async def show_agents(ask: Ask) -> Response:
     )
     lately = "" if ask.query("all") == "true" else " within a day"
     none = f"No agent was heard of{lately}."
-    routes = cache(_routes)  # those of one app are alike
+    routes = cache(_routes)  # agents of one app have the same routes
     rows = (_row(one, routes(one.app, one.routes)) for one in found.items)
     listed = table(heads, rows, none=none, caption="Agents")
     app = ask.query("app")
@@ -52,7 +52,7 @@ async def show_agents(ask: Ask) -> Response:
 
 
 def _others(ask: Ask) -> Html:
-    """The way to those that are gone, or back; and to those of other apps."""
+    """Return links to offline app agents and to the agents of other apps."""
     app = ask.query("app")
     gone = ask.query("all") == "true"
     said = "Only those that were heard within a day" if gone else "Also those not heard for a day"

@@ -106,7 +106,7 @@ def _exports(ask: Ask) -> Html | None:
 
 
 async def _status(ask: Ask) -> Html:
-    """What the newest head says, and whether the signature under it holds."""
+    """Render the newest head and the result of its signature check."""
     key = ask.server.auditor.key(ask.tenant)
     try:
         answer = await show_head(ask)
@@ -126,7 +126,7 @@ async def _status(ask: Ask) -> Html:
 
 
 async def _names(ask: Ask, records: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """What those are called whom ``records`` name by their ids."""
+    """Return the names of the users and keys in ``records``, by id."""
     ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
     async with ask.server.database.reading(ask.tenant) as scope:
         return await names_by_id(scope, ids)
@@ -163,7 +163,7 @@ def _outcome(record: dict[str, Any]) -> Html:
 
 
 def _who(actor: dict[str, Any], names: dict[str, str]) -> Html:
-    """By name where there is one; the id, and where it came from, are told as well."""
+    """Render an actor: its name if known, its id and its address."""
     id, kind = str(actor.get("id", "")), str(actor.get("type", ""))
     title = " from ".join(filter(None, (id, str(actor.get("ip", "")))))
     way = link(url("/audit", actor=id), names.get(id) or f"{kind} {id}", title=title or None)
@@ -257,7 +257,7 @@ async def show_record(ask: Ask) -> Response:
 
 
 def _ways(seq: int, size: int, record: dict[str, Any]) -> Html:
-    """To the records beside it, and to all of the same replay."""
+    """Return links to the neighbouring records and to all records of the same replay."""
     replay = str(record.get("replayId", ""))
     return tag(
         "div",

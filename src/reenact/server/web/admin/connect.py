@@ -68,8 +68,10 @@ def _lines(ask: Ask, app: str, environment: str) -> str:
 
 
 def with_key(ask: Ask, app: str, environment: str, *, listed: bool) -> Html:
-    """What is done with the key of an agent. ``listed``: it was said of what kind ``environment``
-    is."""
+    """Return instructions for a new app agent key.
+
+    ``listed`` means that the kind of ``environment`` is configured.
+    """
     kinds = fragment(
         tag("b", environment),
         " counts as production until ",

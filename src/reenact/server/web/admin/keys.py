@@ -35,7 +35,7 @@ _ONCE: Final = "It is shown now and never again."
 
 
 async def show_keys(ask: Ask) -> Response:
-    """``GET /keys``: those that are not revoked, the newest first, and a form for another."""
+    """``GET /keys``: the active keys, newest first, and a form for a new key."""
     return await _keys(ask)
 
 

@@ -80,7 +80,7 @@ async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
 
 
 async def _with_agents(ask: Ask) -> set[str]:
-    """Environments that agents have named, as far as the one who asks may see them."""
+    """Return the environments of the app agents that the user can see."""
     found = await read_agents(Filled(ask, query={"limit": "500"}))
     return {one.environment for one in found.items}
 

@@ -52,7 +52,7 @@ _TONES: Final = {
 
 
 def badge(word: str, *, tone: str = "", title: str = "") -> Html:
-    """A state in its colour; the word says it, too."""
+    """Render a state as a coloured word."""
     kind = tone or _TONES.get(word, "plain")
     return tag("span", word, class_=f"badge {kind}", title=title or None)
 

@@ -68,7 +68,10 @@ class Form:
 
 
 async def read_form(ask: Ask, most: int | None = None) -> Form:
-    """What was sent, however often one asks. Raises :class:`Problem`. ``most`` is in bytes."""
+    """Return the submitted form; the result is cached in the request.
+
+    ``most`` is the limit in bytes. Raises :class:`Problem`.
+    """
     known = ask.request.scope.get(_KNOWN)
     if isinstance(known, Form):
         return known
@@ -136,7 +139,7 @@ _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:pro
 
 
 def may_replay(ask: Ask) -> bool:
-    """May the one who asks replay something, somewhere?"""
+    """Return whether the user is allowed to replay anything."""
     now = ask.server.now()
     return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
 
@@ -201,7 +204,7 @@ def form(
 
 
 def confirmed(ask: Ask, action: str, word: str, warning: str, *inside: Child) -> Html:
-    """A button behind a fold that says what it does; ``inside`` goes along."""
+    """Return a button that opens a confirmation. ``inside`` is part of its form."""
     sent = form(ask, action, *inside, button=f"Yes, {word.lower()}")
     return folded(word, tag("p", warning), sent, class_="confirm")
 
@@ -216,8 +219,7 @@ def labelled(
     hint: str = "",
     value: str = "",
 ) -> Html:
-    """A field with its label. ``kind`` is the type of an ``input``; ``wide`` is for sentences;
-    ``hint`` says what an empty one means."""
+    """Return an input with its label. ``wide`` is for sentences; ``hint`` is the placeholder."""
     box = tag(
         "input",
         name=name,
@@ -261,7 +263,7 @@ def new_key(ask: Ask) -> str:
 
 
 async def replay_of(ask: Ask, key: str) -> str:
-    """The replay that the form ``key`` of the one who asks has led to; empty for none."""
+    """Return the id of the replay that the user created with form ``key``, or an empty string."""
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await find_request(scope, f"{ask.principal.type}:{ask.principal.id}", key)
     return "" if found is None else str(found.replay_id)

@@ -42,7 +42,7 @@ Attribute: TypeAlias = str | int | float | bool | None
 
 
 def visible(text: str) -> str:
-    """``text`` with characters that nobody would see written as escapes."""
+    """Return ``text`` with invisible characters as escapes."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -42,8 +42,10 @@ def page(
     heading: Child = None,
     head: Sequence[Html] = (),
 ) -> Response:
-    """A page for somebody who is known. ``here`` is the place of the navigation that it belongs to;
-    ``heading`` is what stands beside the title."""
+    """Return a page for a signed-in user.
+
+    ``here`` is the active navigation entry; ``heading`` appears next to the title.
+    """
     top = tag("div", tag("h1", title), heading, class_="title")
     inside = fragment(
         link("#main", "Skip to the content", class_="skip"),
@@ -56,7 +58,7 @@ def page(
 def bare(
     title: str, *body: Child, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    """A page for somebody who is not known yet."""
+    """Return a page for a visitor who is not signed in."""
     inside = tag("main", tag("p", "Reenact", class_="brand"), tag("h1", title), *body, id="main")
     return send(title, inside, status=status, kind="narrow", headers=headers)
 
@@ -126,7 +128,7 @@ def csrf(ask: Ask) -> Html:
 
 
 def alert(problem: Problem, *, hint: Child = None) -> Html:
-    """What went wrong, and a way out: ``hint``, or what the problem says itself."""
+    """Render a problem with its ``hint``."""
     way = hint or problem.hint
     return tag(
         "div",

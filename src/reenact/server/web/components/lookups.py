@@ -24,8 +24,7 @@ _OFFERED: Final = 500
 
 
 class Known(msgspec.Struct, frozen=True):
-    """``kinds`` of environments by their names; ``apps`` and ``environments`` are those of agents and
-    of ``kinds``."""
+    """Apps and environments for filters. ``kinds`` maps environments to their kinds."""
 
     kinds: dict[str, str]
     apps: frozenset[str]
@@ -33,7 +32,10 @@ class Known(msgspec.Struct, frozen=True):
 
 
 async def kinds_of(ask: Ask) -> dict[str, str]:
-    """By name; whoever may not know is told nothing. What is not listed counts as production."""
+    """Return the kinds of all environments by name; nothing without permission to see them.
+
+    An unlisted environment counts as production.
+    """
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         return {}
     async with ask.server.database.reading(ask.tenant) as scope:
@@ -41,7 +43,7 @@ async def kinds_of(ask: Ask) -> dict[str, str]:
 
 
 async def known_to(ask: Ask) -> Known:
-    """The same, and what there is to choose from in filters, as far as one may see it."""
+    """Return the apps and environments that filters offer to the user."""
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         return Known({}, frozenset(), frozenset())
     async with ask.server.database.reading(ask.tenant) as scope:
@@ -52,8 +54,8 @@ async def known_to(ask: Ask) -> Known:
 
 
 async def agent_named(ask: Ask, agent_id: str, app: str) -> Child:
-    """Its name for people, among the agents of ``app``; its id where it has none, or for somebody who
-    may not see agents."""
+    """Return the name of an app agent as a link, or its id if it has no name or the user cannot see
+    agents."""
     known = None
     if agent_id and has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         async with ask.server.database.reading(ask.tenant) as scope:

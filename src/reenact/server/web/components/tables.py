@@ -101,8 +101,10 @@ def part(ask: Ask, name: str) -> Part:
 def table(
     heads: Sequence[str], rows: Iterable[Row], *, none: str, caption: str, brief: bool = False
 ) -> Html:
-    """``none`` is said when there are no rows. On narrow screens each cell says its head, but not in
-    a ``brief`` one, whose cells speak for themselves."""
+    """Return a table, or the text ``none`` if it has no rows.
+
+    On narrow screens each cell is labelled with its head, except in a ``brief`` table.
+    """
     body = [
         tag("tr", *(tag("td", cell, data_head=head) for head, cell in zip(heads, row, strict=True)))
         for row in rows
@@ -169,7 +171,7 @@ def field(
     hint: str = "",
     known: Iterable[str] = (),
 ) -> Html:
-    """A field that shows what the address says; ``known`` is offered while it is filled in."""
+    """Return a filter field with the value from the address. ``known`` are suggestions."""
     offered = sorted({*known} - {""})
     box = tag(
         "input",
@@ -189,7 +191,7 @@ def field(
 
 
 def choice(ask: Ask, name: str, label: str, options: Sequence[tuple[str, str]]) -> Html:
-    """A choice that shows what the address says. ``options`` are values and what to call them."""
+    """Return a select field with the value from the address. ``options`` are values with labels."""
     now = ask.query(name)
     shown = (tag("option", said, value=value, selected=value == now) for value, said in options)
     return tag("label", tag("span", label), tag("select", *shown, name=name))
@@ -216,7 +218,7 @@ def when(ask: Ask) -> Html:
 
 
 def spans(ask: Ask) -> list[tuple[str, str]]:
-    """What ``within`` may be; also what the address says, if that is something else."""
+    """Return the options of ``within``, including a custom value from the address."""
     now = ask.query("within")
     other = [(now, "as the address says")] if now not in ("", *(one for one, _ in _SPANS)) else []
     return [("", "any time"), *_SPANS, *other]

@@ -61,7 +61,7 @@ def copyable(text: str) -> Html:
 
 
 def folded(summary: Child, *inside: Child, open_: bool = False, class_: str = "fold") -> Html:
-    """What is seen once ``summary`` is opened, or at once with ``open_``."""
+    """Return a ``details`` element that is initially closed unless ``open_`` is set."""
     return tag("details", tag("summary", summary), *inside, open=open_, class_=class_)
 
 

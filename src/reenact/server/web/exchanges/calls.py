@@ -25,9 +25,11 @@ __all__ = [
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """A call. Times are in milliseconds since the epoch; ``talk`` is what was said in a model
-    call, the answer last, or None, and ``model`` which one that was. ``served``: a replay got its
-    answer from the recording, which is where its times are from."""
+    """Outbound call with its times in milliseconds since the epoch.
+
+    ``talk`` has the messages of a model call including the response, and ``model`` its model.
+    ``served`` means that a replay got the recorded response; the times are from the recording.
+    """
 
     call: Call
     began: int
@@ -38,8 +40,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, ...]:
-    """The calls of ``exchange``, in order; none where it has no recording. Those of a replay are as
-    they were asked."""
+    """Read the calls of ``exchange`` in order, or none without a recording.
+
+    The calls of a replay have the requests that were made.
+    """
     if exchange.recording is None:
         return ()
 

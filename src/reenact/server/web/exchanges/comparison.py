@@ -27,7 +27,7 @@ from reenact.server.web.components.values import folded, value
 __all__ = ["PARTS", "Beside", "comparison"]
 
 Beside = Callable[[tuple[str, ...], Gap | None], Html | None]
-"""What stands beside a difference in a section, or beside all of it: see the paths of noise rules."""
+"""Renders an addition to a difference, or to a complete section, by its path in noise rules."""
 
 _VERDICTS: Final = {
     "identical": "Nothing differs.",
@@ -54,8 +54,11 @@ def comparison(
     places: tuple[Child, Child] = ("", ""),
     parts: Mapping[str, Part] = {},
 ) -> Html:
-    """What a page says of ``found``, the comparison of ``before`` and ``after``, which are called by
-    ``names`` and were at ``places``. ``parts`` are those of the long lists, by :data:`PARTS`."""
+    """Render the comparison ``found`` of ``before`` and ``after``.
+
+    ``names`` and ``places`` describe both; ``parts`` are the visible parts of long lists, by
+    :data:`PARTS`.
+    """
     part = {name: parts.get(name, Part(name=name)) for name in PARTS}
     result = partial(beside, ("result",))
     given = (names[0], "edited" if names == REPLAYED else names[1])
@@ -101,7 +104,7 @@ def _refusals(found: Comparison) -> Html | None:
 
 
 def _words(found: Comparison) -> str:
-    """An edit is no noise, and does not count either."""
+    """Return the summary. An edit is neither noise nor a difference that counts."""
     if found.verdict != "equivalent" or all(one.noise for one in found.start):
         return _VERDICTS[found.verdict]
     noise = " and noise differ" if found.counts.noise else " differs"
@@ -203,7 +206,7 @@ def _calls(found: Sequence[CallChange], beside: Beside, part: Part) -> Html | No
 def _folding(
     found: Sequence[Any], show: Callable[[Any], Html], noun: str, part: Part
 ) -> Iterator[Child]:
-    """What differs, in order; runs of what does not are folded."""
+    """Render the differences in order, with equal stretches folded."""
     items, drawn = part.of(found, show)
     quiet: list[Html] = []
     for one, html in zip(items, drawn, strict=True):

@@ -63,8 +63,10 @@ def _messages(said: Sequence[Said], left: int) -> tuple[list[Html], int]:
 
 
 def _known(shown: Shown, said: Sequence[Said]) -> int:
-    """How many messages ``said`` begins with that were shown, one after the other, before; its own
-    answer, the last, is none of them. From now on all of it was."""
+    """Count the leading messages that the page already shows, and add all messages to ``shown``.
+
+    The last message is the response and never counts.
+    """
     known = at = 0
     for number, one in enumerate(said):
         step = at, _content(one)
@@ -75,14 +77,17 @@ def _known(shown: Shown, said: Sequence[Said]) -> int:
 
 
 def _content(said: Said) -> str:
-    """An answer is what the assistant has said; what it cost was not said."""
+    """Return a key of the message content, without its cost.
+
+    A response equals the assistant message that repeats it.
+    """
     role = "assistant" if said.get("role") == "answer" else said.get("role")
     kept = ("text", "calls", "results", "attached", "refusal")
     return pretty([role, {name: said[name] for name in kept if said.get(name)}])
 
 
 def called(told: Told) -> Html:
-    """What was called: a model, and where it was asked; or whatever else it was."""
+    """Render the target of a call: its model and operation."""
     operation = breakable(told.call.operation)
     if not told.model or told.model == told.call.operation:
         return tag("b", operation)

@@ -141,7 +141,7 @@ def _of_route(found: ExchangeView, compare: str = "") -> str:
 
 
 def _wrong(found: ExchangeView) -> Html | None:
-    """What went wrong, and the way to where it went wrong likewise."""
+    """Render the error with a link to exchanges with the same error."""
     if found.error is None:
         return None
     alike = url("/exchanges", app=found.app, status="failed", text=found.error.type)
@@ -150,7 +150,7 @@ def _wrong(found: ExchangeView) -> Html | None:
 
 
 def _id(exchange_id: str) -> Html:
-    """With the way to all that is known of it."""
+    """Render the id with a link to the JSON document."""
     way = link(
         url("/api/v1/exchanges/{}", exchange_id), "JSON", title="all of it, as the API has it"
     )

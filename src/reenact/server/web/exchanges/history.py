@@ -77,7 +77,7 @@ async def show_history(ask: Ask) -> Response:
 
 
 def _nothing() -> Html:
-    """Nobody has sent anything, or not to where one may look."""
+    """Return the empty state of a tenant without exchanges, or without access to them."""
     return tag("p", "There are no exchanges yet that you may read.", class_="none")
 
 
@@ -98,8 +98,7 @@ def _comparing(other: str) -> Html:
 
 
 def _ways(ask: Ask, found: bool) -> Html:
-    """To the saved searches, to saving this one, and for those who may replay, to replaying all that
-    it has found."""
+    """Return links to saved searches, to saving this search, and to replaying its results."""
     kept = kept_query(ask)
     save = link(url("/searches/new", **kept), "Save this search …", class_="button")
     all_of_it = link(url("/batches/new", **kept), "Replay all of these …", class_="button")
@@ -113,7 +112,7 @@ def _ways(ask: Ask, found: bool) -> Html:
 
 
 def _filters(ask: Ask, found: Sequence[ExchangeBrief], known: Known) -> Html:
-    """What agents have named is offered, and what was found last."""
+    """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)
     routes = {one.route_id for one in found}
@@ -142,7 +141,7 @@ def _filters(ask: Ask, found: Sequence[ExchangeBrief], known: Known) -> Html:
 
 
 def _kept(ask: Ask, name: str) -> Html:
-    """What the address says, for the next one."""
+    """Return a hidden field that keeps a filter of the address."""
     value = ask.query(name)
     return tag("input", type="hidden", name=name, value=value) if value else Html()
 
@@ -208,7 +207,7 @@ async def show_replays(ask: Ask) -> Response:
 
 
 def _replay_filters(ask: Ask, found: Sequence[ReplayView], known: Known) -> Html:
-    """What agents have named is offered, and what was found last."""
+    """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)
     routes, people = (

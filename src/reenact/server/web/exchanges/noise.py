@@ -67,12 +67,12 @@ def rules_at(app: str, route: str) -> str:
 
 
 def may_change(ask: Ask, app: str) -> bool:
-    """May the one who asks change the rules of ``app``?"""
+    """Return whether the user is allowed to change the noise rules of ``app``."""
     return ask.may("replay:execute", Place(None, app)).allowed
 
 
 async def show_noise(ask: Ask) -> Response:
-    """``GET /noise``: all routes that have rules; with ``app`` and ``route`` those of one."""
+    """``GET /noise``: all routes with rules, or the rules of one ``app`` and ``route``."""
     app, route = ask.query("app"), ask.query("route")
     return await _rules(ask, app, route) if app and route else await _routes(ask)
 
@@ -208,7 +208,7 @@ async def do_add_rule(ask: Ask) -> Response:
 
 
 async def do_remove_rule(ask: Ask) -> Response:
-    """``POST /noise/remove``: and back to the rules. One that is gone already is gone."""
+    """``POST /noise/remove``: delete a rule, if it still exists, and redirect to the rules."""
     sent = await read_form(ask)
     try:
         gone = msgspec.json.decode(sent.one("rule"), type=NoiseRule)
@@ -291,7 +291,7 @@ def noise_way(app: str, route: str) -> Html:
 
 
 def hiding(ask: Ask, app: str, one: str, other: str, replay: str = "") -> Beside:
-    """Links beside the differences of two exchanges, for those who may hide them."""
+    """Return a renderer of links that hide a difference, for users with permission."""
     if not may_change(ask, app):
         return lambda root, gap: None
 
@@ -380,8 +380,10 @@ def _left(found: Comparison) -> str:
 
 
 def _found(now: Comparison, path: str) -> tuple[tuple[str, ...], Changed | None]:
-    """Where ``path`` is, and what differs there; all of a processor or a call without that. Raises
-    :class:`Problem` when nothing differs there any more."""
+    """Return the tokens of ``path`` and its difference, or None for a complete processor or call.
+
+    Raises :class:`Problem` if nothing differs at ``path``.
+    """
     for root, change in _differences(now):
         place = (*root, *parse_pointer(change.path)) if change is not None else root
         if format_pointer(place) == path:

@@ -81,7 +81,7 @@ async def show_related(ask: Ask) -> Response:
 
 
 def _title(found: Graph, here: str) -> str:
-    """Which exchange it is about."""
+    """Return the title of the page."""
     return next(
         (f"Related to {node.route_id}" for node in found.nodes if node.exchange_id == here),
         "Related",
@@ -159,7 +159,7 @@ def rows_of(found: Graph) -> list[tuple[int, Node]]:
 
 
 def drawing(found: Graph, here: str) -> Html:
-    """An SVG with links, and beside it when each of them was."""
+    """Return the graph as an SVG with links, next to a waterfall."""
     rows = rows_of(found)
     tops = [8 + row * (_HIGH + _GAP) for row in range(len(rows))]
     places: Placed = {
@@ -192,13 +192,16 @@ def _edge(edge: Edge, places: Placed) -> Html | None:
     if edge.source not in places or edge.target not in places:
         return None
     (x, y), (to_x, to_y) = places[edge.source], places[edge.target]
-    down = x + (24 if edge.kind == "replay_of" else 14)  # one beside the other
+    down = x + (24 if edge.kind == "replay_of" else 14)  # next to each other
     way = f"M{down} {y + _HIGH} V{to_y + _HIGH // 2} H{to_x}"
     return tag("path", d=way, class_=f"edge {edge.kind}")
 
 
 def _ties(found: Graph, rows: list[tuple[int, Node]]) -> list[tuple[str, str]]:
-    """What is tied by correlation alone, by the tops of both: below a top everything is tied anyway."""
+    """Return pairs of roots that are connected only by correlation.
+
+    Nodes below a root are connected through it.
+    """
     tops: dict[str, str] = {}
     top = ""
     for depth, node in rows:
@@ -272,8 +275,11 @@ _THICK: Final = 14
 
 
 def waterfall(found: Graph, rows: Sequence[Node], tops: Sequence[int], high: int) -> Html:
-    """An SVG as high as the drawing, and as wide as there is room. ``tops`` are where the rows of the
-    drawing begin, and each is ``high``. For the eye alone: the table says it in words."""
+    """Return the waterfall as an SVG next to the graph.
+
+    ``tops`` are the vertical positions of the rows, each ``high`` pixels high. It is
+    decorative, because the table contains the same times.
+    """
     begun = _begun(found)
     ends: dict[str, float] = {}
     for node in rows:

@@ -65,7 +65,7 @@ def to_text(search: dict[str, Any]) -> str:
 
 
 def from_text(text: str) -> dict[str, Any]:
-    """What :func:`to_text` made. Raises :class:`Problem`."""
+    """Parse the text of :func:`to_text`. Raises :class:`Problem`."""
     try:
         found = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:
@@ -81,7 +81,7 @@ def kept_query(ask: Ask) -> dict[str, str]:
 
 
 def place_of(search: Search) -> str:
-    """Where the history shows what ``search`` finds."""
+    """Return the address of the history page for ``search``."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     query = {name: str(found[name]) for name in _WORDS if found.get(name)}
     query |= {name: _flag(found[name]) for name in _FLAGS if name in found}
@@ -96,13 +96,13 @@ def _flag(value: bool | str) -> str:
 
 
 def filters_said(search: Search) -> list[tuple[str, str]]:
-    """What it looks for, each with its name."""
+    """Return the filters of a search with their labels."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     return [(_SAID.get(name, name), _said(name, value)) for name, value in found.items()]
 
 
 def search_said(search: Search) -> str:
-    """The same in a line."""
+    """Return a search as one line of text."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     words = (
         _said(name, value) if name in _FLAGS else f"{_SAID.get(name, name)} {_said(name, value)}"

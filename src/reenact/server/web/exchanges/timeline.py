@@ -160,8 +160,11 @@ _SLACK: Final = 5.0
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One row: a processor, or a call. ``start`` and ``length`` are in milliseconds from the start of
-    the exchange; ``start`` is None where nobody knows."""
+    """Row of the timeline: a processor or a call.
+
+    ``start`` and ``length`` are in milliseconds from the start of the exchange; ``start`` is
+    None if unknown.
+    """
 
     depth: int
     processor: Processor | None
@@ -204,7 +207,7 @@ def _position(one: Processor | Told) -> tuple[int, int]:
 
 
 def _moment(one: Processor | Told) -> tuple[int, int]:
-    """What has no time, such as a call that was refused, comes last."""
+    """Sort key by start. Rows without a time, such as refused calls, come last."""
     if isinstance(one, Processor):
         return one.started_at or sys.maxsize, one.seq
     return one.began or sys.maxsize, one.call.seq
@@ -214,7 +217,7 @@ def _entry(exchange: Exchange, depth: int, one: Processor | Told) -> Entry:
     if isinstance(one, Processor):
         start = float(one.started_at - exchange.started_at) if one.started_at else None
         return Entry(depth, one, None, start, one.duration)
-    if one.served or not one.began:  # it took no time of its own, or nobody knows
+    if one.served or not one.began:  # without a duration, or unknown
         return Entry(depth, None, one, None, 0.0)
     start = float(one.began - exchange.started_at)
     return Entry(depth, None, one, start, float(one.ended - one.began))
@@ -257,8 +260,10 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 def passages(exchange: Exchange) -> dict[int, Passage]:
-    """By the seq of the processor, for those that changed the payload. What does not fit what was
-    there before is left out, and so is all that follows: it would be a guess."""
+    """Return the documents around each processor that changed the payload, by its seq.
+
+    Stops at the first change that cannot be applied.
+    """
     around = {one.parent_seq for one in exchange.processors}
     found: dict[int, Passage] = {}
     try:

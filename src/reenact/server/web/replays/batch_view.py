@@ -77,7 +77,7 @@ def code(name: str, tone: str = "") -> Html:
 
 
 def doubts(found: BatchView) -> Html | None:
-    """What of a plan would come to nothing as things are."""
+    """Render warnings about replays that cannot succeed at present."""
     refused = sum(found.plan.refused.values())
     if not refused:
         return None
@@ -94,7 +94,7 @@ def _refusals(one: Group) -> Html | None:
 
 
 def plan_of(found: BatchView) -> Html:
-    """What would be replayed where, as it was when it was planned."""
+    """Render the planned replays by app and environment."""
     plan = found.plan
     heads = ("App", "Environment", "Route", "Exchanges", "Replayable", "Agents", "Drivers", "")
     rows: list[tuple[Child, ...]] = [
@@ -135,7 +135,7 @@ def plan_of(found: BatchView) -> Html:
 
 
 def progress_of(found: BatchView) -> Html:
-    """How far it is, and the verdicts so far."""
+    """Render the progress and the verdicts so far."""
     progress = found.progress
     done, whole = _done(progress), _done(progress) + progress.waiting + progress.asked
 
@@ -167,7 +167,7 @@ def progress_of(found: BatchView) -> Html:
 
 
 def causes_of(batch_id: str, found: Sequence[CauseView]) -> Html | None:
-    """Why replays differ: those that differ in the same place are counted, and lead to each other."""
+    """Render the causes of differences with their counts and links to the replays."""
     if not found:
         return None
     rows: list[tuple[Child, ...]] = [

@@ -181,7 +181,7 @@ def _again(place: str) -> str:
 
 
 def _only(ask: Ask, found: BatchView) -> Html | None:
-    """Which of them are shown, and the way to all."""
+    """Render the active filter with a link to all replays."""
     said = _item_query(ask)
     verdict, cause = said.get("verdict", ""), said.get("cause", "")
     if not verdict and not cause:
@@ -192,7 +192,7 @@ def _only(ask: Ask, found: BatchView) -> Html | None:
 
 
 def _known(found: BatchView) -> str:
-    """What this page tells, as ``live.js`` writes it down: news is what differs from it."""
+    """Return the state of the page for ``live.js``, which compares it with events."""
     now = found.progress
     counts = (now.waiting, now.asked, now.ended, now.refused, now.skipped, now.cancelled)
     return " ".join((found.state, found.hindered, *map(str, counts)))
@@ -205,7 +205,7 @@ def _item_query(ask: Ask) -> dict[str, str]:
 
 
 def _plainly(ask: Ask) -> Ask:
-    """The same question without what the list of exchanges is asked."""
+    """Return the request without the filters of the exchange list."""
     return Filled(ask, query={})
 
 
@@ -300,7 +300,7 @@ async def do_confirm_batch(ask: Ask) -> Response:
 
 
 async def do_cancel_batch(ask: Ask) -> Response:
-    """What waits is not tried."""
+    """``POST /batches/{id}/cancel``: cancel the pending replays and redirect to the batch."""
     found = await cancel_batch(ask)
     return RedirectResponse(url("/batches/{}", found.batch_id), 303)
 

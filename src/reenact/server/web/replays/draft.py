@@ -50,8 +50,11 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """What cannot be sent. ``line`` and ``column`` are from 1; 0 where it is no place in a text.
-    Headers have no columns, and are counted without those that are empty."""
+    """Invalid value in a form.
+
+    ``line`` and ``column`` start at 1; 0 means no position. A header has its number, without
+    empty headers, and no column.
+    """
 
     field: Field
     message: str
@@ -60,14 +63,14 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 def place_in(one: Mistake) -> str:
-    """Where in its field it is; empty where that cannot be said."""
+    """Return the position in the field as text; empty if unknown."""
     if one.line and not one.column:
         return f"number {one.line}"
     return f"line {one.line}, column {one.column}" if one.line else ""
 
 
 def draft_of(payload: Payload) -> Draft:
-    """What a form begins with: ``payload`` in texts with line feeds."""
+    """Return ``payload`` as the initial fields of a form, with line feeds."""
     body = payload.body
     text = body.base64 if body.type == "bytes" else body.text
     return Draft(
@@ -95,7 +98,7 @@ def _lines(text: str) -> str:
 
 
 def payload_of(draft: Draft, start: Payload) -> tuple[Payload | None, tuple[Mistake, ...]]:
-    """What the draft says; or None, and why not."""
+    """Return the edited payload, or None and the mistakes."""
     recorded = draft_of(start)
     mistakes: list[Mistake] = []
     sections: dict[str, Any] = {}
@@ -159,8 +162,10 @@ def _body(draft: Draft, before: Body) -> Body:
 
 
 def sections_of(start: Payload, made: Payload) -> dict[str, Any]:
-    """The edit as the API takes it: a patch where one says it to the letter, else whole sections;
-    nothing where nothing was edited."""
+    """Return the edit as the API expects it: a patch if it is exact, otherwise complete sections.
+
+    Empty without an edit.
+    """
     if made == start:
         return {}
     for ops in _patches(start, made):
@@ -227,7 +232,10 @@ def _is_taken(body: Body) -> bool:
 
 
 def _strictly(text: str) -> Iterator[Slip]:
-    """What a reader of JSON lets pass, or cannot say the place of. ``text`` is JSON otherwise."""
+    """Find mistakes that the JSON parser accepts or cannot locate.
+
+    ``text`` is otherwise valid JSON.
+    """
     inside: list[set[str] | None] = []  # the keys of an object; None is a list
     before = ""
     for match in _TOKEN.finditer(text):
@@ -268,7 +276,7 @@ def _of_number(token: str) -> Iterator[str]:
 
 
 def base64_slip(text: str) -> Slip | None:
-    """The first character for which ``text`` is no base64; white space is none of it."""
+    """Return the first character that is invalid in base64; white space is allowed."""
     if _is_taken(Body(type="bytes", base64="".join(text.split()))):
         return None
     strange = _NO_BASE64.search(text)

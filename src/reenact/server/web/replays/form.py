@@ -64,7 +64,7 @@ _OTHERWISE: Final = (
 
 
 class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
-    """What is on the form."""
+    """Contents of the replay form."""
 
     row: Row[Any]
     exchange: Exchange
@@ -75,7 +75,7 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
     def body(self) -> dict[str, Any]:
-        """What the API would be sent."""
+        """Return the equivalent API request body."""
         options = self.options
         edit = {} if self.made is None else sections_of(self.exchange.start, self.made)
         return {
@@ -116,7 +116,7 @@ async def edit_replay(ask: Ask) -> Response:
 
 
 async def _as_before(ask: Ask, exchange: Exchange, like: str) -> tuple[Payload, Options]:
-    """What the replay ``like`` of ``exchange`` was given, and how it ran. Raises :class:`Problem`."""
+    """Return the payload and options of the earlier replay ``like``. Raises :class:`Problem`."""
     before = await read_replay(Filled(ask, path={"id": like}))
     if before.source_exchange_id != exchange.exchange_id or not before.exchange_id:
         raise Problem("not_found", "this exchange has no such replay")
@@ -143,7 +143,8 @@ async def check_replay(ask: Ask) -> Response:
 
 
 async def do_replay(ask: Ask) -> Response:
-    """``POST …/{id}/replay``: asks for the replay and leads to it; else the form, and why not."""
+    """``POST …/{id}/replay``: create the replay and redirect to it, or show the form with the
+    problem."""
     sheet = await _read(ask)
     if sheet.mistakes:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")
@@ -231,7 +232,7 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
 
 
 async def _agents(ask: Ask, app: str) -> list[AgentView]:
-    """Those of the same app; none for somebody who may not see them."""
+    """Return the app agents of ``app`` that the user can see."""
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         return []
     found = await read_agents(Filled(ask, query={"limit": "500", "app": app}))
@@ -251,7 +252,7 @@ _VARIABLES: Final = {
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How, where and why."""
+    """Options of a replay: target, boundaries and reason."""
 
     agent: str = ""
     boundaries: str = "recorded"
@@ -262,7 +263,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_options(form: Form) -> Options:
-    """What the form says; what it does not say is as in a new form."""
+    """Read the options from the form, with defaults for missing fields."""
     return Options(
         agent=form.one("agent"),
         boundaries=form.one("boundaries", "recorded"),
@@ -358,7 +359,7 @@ def _text(name: str, text: str, rows: int, mistakes: Sequence[Mistake]) -> Html:
 
 
 def _wrong(name: str, mistakes: Sequence[Mistake]) -> Html:
-    """What is wrong with a field, below it; ``editor.js`` keeps it true."""
+    """Render the mistakes of a field. ``editor.js`` updates them."""
     told = (
         ": ".join(filter(None, (place_in(one), one.message)))
         for one in mistakes

@@ -39,7 +39,7 @@ _MISSING: Final = {
     "reason_required": ("#reason", "Give a reason"),
     "agent_offline": ("/agents", "Look at the agents, and start the app"),
 }
-"""Where that is which a problem is about, and what to do there."""
+"""Form field and advice for each problem code."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,8 +95,10 @@ def panel(
     made: Payload | None,
     told: Sequence[Told],
 ) -> Html:
-    """The part of the form that follows what is typed. ``made`` is None while there are mistakes;
-    where it would run is told nevertheless."""
+    """Render the part of the form that follows the edit.
+
+    ``made`` is None while there are mistakes; the target is shown anyway.
+    """
     return tag(
         "div",
         _mistakes(mistakes) if mistakes else None,

@@ -106,7 +106,7 @@ def _progress(found: ReplayView) -> Html:
 
 
 def _step(label: str, at: int, now: bool, since: int) -> Html:
-    """``since`` is when the step before was, 0 for none; what is told is how long that took."""
+    """Render a step of the progress. ``since`` is the time of the previous step, or 0."""
     kind = "now" if now else "done" if at else "ahead"
     took = f"after {duration(at - since)}" if 0 < since <= at else ""
     return tag(
@@ -145,7 +145,7 @@ def _exchange(exchange_id: str) -> Html:
 
 
 def _record(ask: Ask, found: ReplayView) -> Child:
-    """With the way to it for those who may read the log."""
+    """Render the audit record, with a link for users who can read the log."""
     name = f"№ {found.audit_seq}"
     return link(url("/audit/{}", str(found.audit_seq)), name) if _may_audit(ask) else name
 
@@ -202,7 +202,7 @@ async def _compared(ask: Ask, found: ReplayView) -> Html:
 
 
 async def _places(ask: Ask, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
-    """Where two exchanges were: environments in their colours, and apps."""
+    """Render the environments and apps of two exchanges."""
     kinds = await kinds_of(ask)
 
     def place(one: Row[Any]) -> Html:
@@ -213,7 +213,7 @@ async def _places(ask: Ask, before: Row[Any], after: Row[Any]) -> tuple[Html, Ht
 
 
 async def do_cancel(ask: Ask) -> Response:
-    """``POST /replays/{id}/cancel``: asks for its end and leads back to the replay."""
+    """``POST /replays/{id}/cancel``: request cancellation and redirect to the replay."""
     found = await cancel_replay(ask)
     return RedirectResponse(url("/replays/{}", found.replay_id), 303)
 
