@@ -35,7 +35,7 @@ _MOST_EDITS = 400
 
 
 def align(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[Pair]:
-    """Return every index of both, in order. Unmatched items of ``one`` precede those of ``other``."""
+    """Return every index of both, in order. Unmatched items of ``one`` come first."""
     pairs: list[Pair] = []
     done = (0, 0)
     for here in _matches(one, other, 0, len(one), 0, len(other)):
@@ -191,7 +191,7 @@ def _shortest(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[_Match
     """Myers: on the way with the fewest edits, what stays."""
     rows, columns = len(one), len(other)
     furthest = {1: 0}
-    """How far ``one`` is done, by how much further it is than ``other``."""
+    """Progress in ``one``, by its lead over ``other``."""
     ways: list[dict[int, int]] = []
     for edits in range(min(rows + columns, _MOST_EDITS) + 1):
         ways.append(dict(furthest))
@@ -206,8 +206,7 @@ def _shortest(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[_Match
 
 
 def _step(furthest: dict[int, int], ahead: int, edits: int) -> tuple[int, bool]:
-    """Go on with an item of ``other`` left out (True), or one of ``one``: whichever has come
-    further."""
+    """Return the row after the next edit, and whether it skips an item of ``other``."""
     if ahead == -edits or (ahead != edits and furthest[ahead - 1] < furthest[ahead + 1]):
         return furthest[ahead + 1], True
     return furthest[ahead - 1] + 1, False
@@ -232,9 +231,11 @@ _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 def word_diff(one: str, other: str) -> list[WordChange]:
-    """What to take from ``one`` and what to put in to have ``other``. The pieces that are the same
-    or removed make ``one``, those that are the same or added make ``other``. Neighbours that are
-    both replaced are one change, with the space between them."""
+    """Return the pieces that turn ``one`` into ``other``.
+
+    Equal and removed pieces form ``one``; equal and added pieces form ``other``. Adjacent
+    replacements are joined, including the space between them.
+    """
     mine, theirs = _WORD.findall(one), _WORD.findall(other)
     changes: list[_Change] = []
     for change in _changes(mine, theirs, align(mine, theirs)):
@@ -247,7 +248,7 @@ def word_diff(one: str, other: str) -> list[WordChange]:
 
 
 class _Change(NamedTuple):
-    """What was taken, what was put in its place, and what is the same after it."""
+    """Removed text, added text, and the equal text after them."""
 
     removed: str = ""
     added: str = ""

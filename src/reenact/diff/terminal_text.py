@@ -15,7 +15,7 @@ _SPACES = "\u00a0\u3000"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _CUT = "..."
 _CONTEXT = 3
-"""One part in so many of what is shown stands before the first difference."""
+"""Denominator of the share of the excerpt before the first difference."""
 
 
 def common_start(one: str, other: str) -> int:
@@ -31,9 +31,9 @@ def common_start(one: str, other: str) -> int:
 
 
 def around_difference(one: str, other: str, room: int) -> tuple[str, str]:
-    """Both texts in at most ``room`` characters each, so cut that the first difference shows.
+    """Cut both texts to ``room`` characters each, so that the first difference is visible.
 
-    What fits is left as it is; where something is cut off stands ``...``.
+    Short texts are unchanged; ``...`` marks an omission.
     """
     if len(one) <= room and len(other) <= room:
         return one, other
@@ -93,7 +93,7 @@ def clip(text: str, width: int) -> str:
 
 
 def cell_width(text: str) -> int:
-    """How many cells of a terminal ``text`` takes."""
+    """Return the number of terminal cells of ``text``."""
     if text.isascii():
         return len(text)
     return sum(map(_char_cells, text))

@@ -67,7 +67,7 @@ def differences(expected: Any, observed: Any, *, limit: int | None = None) -> li
 
 
 def _inside(path: Path, expected: Any, observed: Any, same: _Numbers) -> Iterator[Any]:
-    """What differs one step down, given that the two differ."""
+    """Yield the differences one level down, given two different values."""
     if isinstance(expected, dict) and isinstance(observed, dict):
         yield from _members(path, expected, observed, same)
     elif isinstance(expected, (list, tuple)) and isinstance(observed, (list, tuple)):

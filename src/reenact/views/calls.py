@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MARKS: Final = ("run_start", "run_end")
-"""Kinds of steps that are no calls: how the run began and ended."""
+"""Kinds of steps that are not calls: start and end of the run."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """``llm``, ``tool``, ``network``, ``run_start`` …"""
     name: str
-    """What was called, in a word: ``openai/gpt-5``, ``search``, ``GET``."""
+    """Operation in a word: ``openai/gpt-5``, ``search``, ``GET``."""
 
     @property
     def seq(self) -> int:
@@ -61,8 +61,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def began(self) -> int:
-        """When, as the events tell time. A call that is one event is written when it ends; that it
-        took a while is known where it says so itself."""
+        """Start in milliseconds.
+
+        A call with a single event is written at its end, so its recorded duration is
+        subtracted if there is one.
+        """
         if self.closing is not self.opening:
             return self.opening.ts
         return self.opening.ts - took(self.asked.get("timing"))
@@ -73,7 +76,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return (self.closing or self.opening).ts
 
     def let_go(self) -> None:
-        """Nobody looks at the data for the time being."""
+        """Release the decoded data of both events."""
         self.opening.let_go()
         if self.closing is not None:
             self.closing.let_go()
@@ -146,7 +149,7 @@ def readable(body: Any, headers: Any) -> Any:
 
 
 def undo(body: bytes, coding: str) -> bytes | None:
-    """What is behind a content coding; None where that cannot be said."""
+    """Return the decoded body, or None if it cannot be decoded completely."""
     seen = look(body, coding)
     return seen.text if seen is not None and seen.end == "whole" else None
 

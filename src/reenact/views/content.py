@@ -29,7 +29,7 @@ NOT_SAID = BOOKKEEPING | frozenset("sent valueHash inputHash toolSchemaHash lens
 
 
 class Speaker:
-    """Says what steps say. ``everything``: all that the events hold."""
+    """Reader of the comparable content of calls. ``everything`` includes all event data."""
 
     def __init__(self, *, everything: bool = False) -> None:
         self._everything = everything
@@ -87,7 +87,7 @@ class Speaker:
 
 
 def meaning_of(step: Step) -> Answered | None:
-    """What a model answered, where a lens can read it."""
+    """Return the response of a model as read by a lens, or None."""
     if step.opening.type != "llm_request":
         return None
     meaning = read_event(step.answered, lens=str(step.asked.get("lens", "")), undo=undo)
@@ -95,8 +95,7 @@ def meaning_of(step: Step) -> Answered | None:
 
 
 def _put_answer(whole: Data, step: Step) -> None:
-    """What the model answered, in place of the bytes in which it did. What a lens saw in request
-    and answer, and the events say besides, is not said twice."""
+    """Replace the raw response by the model response, and drop fields that repeat it."""
     meaning, response = meaning_of(step), step.answered.get("response")
     seen = ("provider", "model") if "lens" in step.asked else ()
     for name in (*seen, *(("usage", "stopReason") if meaning is not None else ())):

@@ -60,7 +60,7 @@ def name_operation(name: str, request: Any) -> str:
 
 
 def request_in(data: dict[str, Any]) -> Any:
-    """What was asked, of the data of an event."""
+    """Return the request in the data of an event."""
     request = data.get("request")
     if request is not None:
         return request
@@ -68,17 +68,16 @@ def request_in(data: dict[str, Any]) -> Any:
 
 
 class Call(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One call of a recording. ``seq`` is that of its first event, ``position`` its place in its
-    ``lane``, ``processor_seq`` the innermost processor that made it, 0 for none.
+    """Outbound call of a recording.
 
-    ``operation`` says what was called, without what changes from call to call: ``GET
-    https://host/path``, ``openai/gpt-5``, the name of a tool; ``name`` is the last part of what the
-    recording calls it: ``GET``.
+    ``seq`` is the number of its first event, ``position`` its index in ``lane``, and
+    ``processor_seq`` the innermost processor that made it, or 0. ``operation`` is stable between
+    calls: ``GET https://host/path``, ``openai/gpt-5``, a tool name. ``name`` is its recorded short
+    name: ``GET``.
 
-    A replay serves recorded answers, and so its recording holds the recorded requests. ``asked`` is
-    the request that was made where it is another one; ``answered_by`` the seq, in the recording of
-    the source, of the call whose answer it got; ``refused`` says that a call was made, and got no
-    answer (:mod:`reenact.exchange.comparison.calls`).
+    The recording of a replay contains the recorded requests. ``asked`` is the request that was
+    made if it differs. ``answered_by`` is the seq of the source call with the response.
+    ``refused`` marks a call without a response.
     """
 
     seq: int
@@ -142,7 +141,7 @@ def _json(value: Any) -> Any:
 
 
 class _Owners:
-    """Who made a call: the processor with the smallest range of calls around it."""
+    """Owners of calls: for each call the processor with the smallest range around it."""
 
     def __init__(self, processors: Sequence[Processor]) -> None:
         self._lanes: dict[str, list[Processor]] = {}
@@ -195,7 +194,7 @@ def _by_lane(calls: Sequence[Call]) -> dict[str, list[Call]]:
 
 
 def said_by(call: Call) -> dict[str, Any]:
-    """What is compared of a call."""
+    """Return the comparable content of a call."""
     said = _recorded(call)
     if call.asked is not msgspec.UNSET:
         said["request"] = call.asked
@@ -214,7 +213,7 @@ def _key(call: Call, noise: Noise) -> str:
 
 
 Answer = Literal["", "recorded", "refused"]
-"""What a call that is not the recorded one got: the recorded answer, or none."""
+"""Result of a call that differs from the recording: the recorded response, or none."""
 
 _CALLS: Final = ("nondeterministic", "llm_request", "tool_call", "state_mutation")
 _NO_CALLS: Final = frozenset({*DRAWS, SLEEP})
@@ -233,9 +232,11 @@ class ReplayCalls(msgspec.Struct, frozen=True):
 def as_asked(
     calls: Sequence[Call], replay: ReplayOf | None, processors: Sequence[Processor] = ()
 ) -> ReplayCalls:
-    """``calls`` of an exchange, with what was asked where it is not what is recorded, and with the
-    calls that were refused, each in the one of ``processors`` that failed with it. What cannot be
-    read of the divergences is left alone."""
+    """Return ``calls`` with the requests that the replay made, and its refused calls.
+
+    A refused call belongs to the one of ``processors`` that failed with it. Unreadable divergences
+    are ignored.
+    """
     if replay is None or not replay.divergences:
         return ReplayCalls(tuple(calls))
     work = _Work(calls, processors, strict=replay.strict)
@@ -263,7 +264,7 @@ class _Work:
             self._lanes.setdefault(call.lane, []).append(index)
 
     def take(self, told: Divergence | None) -> Answer:
-        """Put in what ``told`` says, and give what the call got."""
+        """Apply a divergence, and return the result that the call got."""
         seen = None if told is None else told.observed
         if told is None or seen is None or not _is_call(told, seen) or self._is_moved(told):
             return ""
@@ -300,7 +301,7 @@ class _Work:
         return min(same, key=lambda index: self._distance(index, told), default=None)
 
     def _place(self, told: Divergence, lane: list[int]) -> int:
-        """Where in its lane a call was refused: before the recorded one that was to come."""
+        """Return the lane position of a refused call: before the next expected call."""
         expected = told.expected
         if told.code not in _NOTHING_LEFT and expected is not None and not self._strict:
             same = [index for index in lane if _label(self.calls[index]) == expected.operation]
@@ -311,9 +312,9 @@ class _Work:
         return max(inside, default=0) + 1
 
     def _owner(self, lane: str, position: int) -> int:
-        """The seq of the innermost processor that failed with the call at ``position``; 0 for none.
-        A refused call counts in the ranges of processors, but stands nowhere, and one that was not
-        hurt by it cannot be told from its neighbours."""
+        """Return the seq of the innermost processor that failed with the call at ``position``, or
+        0. A refused call counts in processor ranges but has no position, so a processor that
+        survived it cannot be identified."""
         around = (
             one.seq
             for one in self._failed
@@ -322,8 +323,10 @@ class _Work:
         return max(around, default=0)
 
     def _distance(self, index: int, told: Divergence) -> tuple[bool, int]:
-        """From the recorded call that answered it, or that it was compared with. Events are numbered
-        anew in the recording of a replay: the request tells more than the number."""
+        """Return the distance to the call that served or was compared.
+
+        Event numbers differ between recordings, so an equal request is stronger evidence.
+        """
         call, expected = self.calls[index], told.expected
         compared = expected if told.served in (None, told.event_seq) else None
         data = compared.request if compared is not None else None
@@ -363,7 +366,7 @@ def _refused(seen: ReportedCall, position: int, owner: int) -> Call:
 
 
 def _made(call: Call, told: Divergence, seen: ReportedCall) -> Any:
-    """The request that was made: the recorded one, with what is told to differ."""
+    """Return the recorded request with the reported differences applied."""
     if told.paths and not told.more_paths:
         try:
             return apply_patch(call.request, _patch(told.paths))
@@ -382,7 +385,7 @@ def _patch(gaps: Sequence[Gap]) -> list[Op]:
     for gap in (*reversed(removed), *added, *changed):
         steps = parse(gap.path)
         if steps in (("op",), ("source",)):
-            continue  # the request says so itself
+            continue  # the request contains it
         path = format_pointer(steps[1:] if steps[:1] == ("request",) else steps)
         value = msgspec.UNSET if gap.kind == "removed" else gap.observed
         ops.append(Op(_VERBS[gap.kind], path, value))

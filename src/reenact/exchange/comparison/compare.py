@@ -40,9 +40,9 @@ def compare(
     calls_after: Sequence[Call] = (),
     rules: Iterable[NoiseRule] = (),
 ) -> Comparison:
-    """What differs between two exchanges, of which ``replay`` is usually a replay of ``original``.
+    """Compare two exchanges; ``replay`` is usually a replay of ``original``.
 
-    Takes time in proportion to their sizes, and for alignment n log n.
+    Takes linear time, and n log n for alignment.
     """
     noise = Noise(rules)
     start = compare_documents(("start",), _document(original.start), _document(replay.start), noise)
@@ -88,7 +88,7 @@ def _document(payload: Payload | None) -> dict[str, Any]:
         return {**bare, "body": {"$clipped": payload.body.clipped}}
     try:
         return to_document(payload)
-    except UsageError:  # not what its type says: then it is compared as a text
+    except UsageError:  # invalid for its type, so it is compared as text
         text = Body(type="text", text=payload.body.text or payload.body.base64)
         return to_document(msgspec.structs.replace(payload, body=text))
 
@@ -136,7 +136,7 @@ def _seq(call: Call | None) -> int | None:
 
 
 def _said(before: Call, after: Call) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is compared. A call that was refused has no answer that could differ."""
+    """Return the comparable content. A refused call has no response to compare."""
     said = said_by(before), said_by(after)
     if before.refused is True or after.refused is True:
         first, second = ({"request": one.get("request")} for one in said)

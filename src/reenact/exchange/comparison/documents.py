@@ -97,7 +97,8 @@ _Moved = dict[Tokens, tuple[Any, Any]]
 
 
 def _in_order(root: Tokens, before: Any, after: Any, noise: Noise) -> tuple[Any, _Moved]:
-    """``after`` with its unordered lists in the order of those of ``before``, and which they were."""
+    """Return ``after`` with its unordered lists in the order of ``before``, and the original
+    lists."""
     moved: _Moved = {}
     return _ordered(root, before, after, noise, moved), moved
 

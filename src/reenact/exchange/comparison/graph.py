@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MOST_NODES: Final = 500
-"""Nodes of a graph; those that are nearest to the one that was asked for."""
+"""Maximum number of nodes, nearest to the requested exchange first."""
 
 EdgeKind = Literal["parent", "replay_of", "correlation"]
 
@@ -95,8 +95,10 @@ def node_of(exchange: Exchange, *, app: str = "", environment: str = "", verdict
 
 
 def graph(nodes: Iterable[Node], focus: str = "", *, most: int = MOST_NODES) -> Graph:
-    """The graph of ``nodes``; with ``focus`` only of what hangs together with that exchange, and of
-    that the nearest. Parents that are missing, and rings, are no matter."""
+    """Build the graph of ``nodes``, or with ``focus`` of the nearest connected nodes.
+
+    Missing parents and cycles are allowed.
+    """
     known = {node.exchange_id: node for node in nodes}
     edges = list(dict.fromkeys(_edges(known)))
     chosen = _near(known, edges, focus) if focus in known else list(known)
@@ -133,7 +135,7 @@ def _edges(known: dict[str, Node]) -> Iterator[Edge]:
 
 
 def _near(known: dict[str, Node], edges: list[Edge], focus: str) -> list[str]:
-    """What hangs together with ``focus``, nearest first."""
+    """Return the ids connected to ``focus``, nearest first."""
     beside: defaultdict[str, list[str]] = defaultdict(list)
     for edge in edges:
         beside[edge.source].append(edge.target)
@@ -197,7 +199,7 @@ def _grown(top: str, known: dict[str, Node], below: dict[str, list[Node]]) -> Br
     children: dict[str, list[str]] = {}
     hidden: dict[str, int] = {}
     seen = {top}
-    for exchange_id, depth in order:  # grows while it is gone through
+    for exchange_id, depth in order:  # grows during the iteration
         new = [one.exchange_id for one in below.get(exchange_id, ()) if one.exchange_id not in seen]
         room = max(0, MOST_REPLAYS - len(seen)) if depth < DEEPEST else 0
         children[exchange_id], hidden[exchange_id] = new[:room], len(new[room:])

@@ -1,25 +1,21 @@
-"""Regular expressions that other people write, and that must not keep a server busy.
+"""Noise filter: rules for differences that are shown but do not count.
 
-Python's engine tries every way to match. So the ways are counted before (in bits: each optional part
-doubles them), and a pattern with too many is refused, as is a repetition of something that can be
-read in more than one way, and everything that looks back or ahead. Texts longer than
-:data:`LONGEST` characters never match.
+A rule has a path, a JSON pointer with ``*`` for one step and ``**`` for any number of steps. Its first
+step is the section:
 
-Rules that say which differences are noise: they are shown, and do not count.
-
-A rule has a path, which is a JSON pointer with ``*`` for one step and ``**`` for any number of them.
-Its first step is the section:
-
-    /start/headers/…  /start/body/…       the start payload
-    /result/…  /result/error/message      what came out
+    /start/headers/…  /start/body/…       start payload
+    /result/…  /result/error/message      result
     /processors/<processorId>/output/…    and …/changes/body/…, …/status, …/order
     /calls/<operation>/response/…         and …/request/…, …/error/…
 
-Kinds: ``ignore`` (whatever stands there, or does not), ``present`` (both have something there),
-``regex`` (both match ``pattern`` as a whole), ``tolerance`` (numbers that are at most ``absolute``,
-or ``relative`` times the larger one, apart), ``unordered`` (lists with the same items).
+Kinds: ``ignore`` (any value or none), ``present`` (any value on both sides), ``regex`` (both values match
+``pattern``), ``tolerance`` (numbers that differ by at most ``absolute``, or by ``relative`` times the larger
+one), ``unordered`` (lists with the same items in any order).
 
-Deciding whether a difference is noise, by the rules that hold.
+Patterns are untrusted and must not keep a server busy, because Python's engine backtracks. The number of
+possible matches is estimated in advance, in bits, because each optional part doubles it. A pattern is
+refused if it has too many, repeats an ambiguous part, or looks back or ahead. Texts longer than
+:data:`LONGEST` never match.
 """
 
 from __future__ import annotations
@@ -129,7 +125,7 @@ def _ways(pattern: str) -> float:
 
 
 def _repetition(pattern: str, at: int) -> tuple[int, int, int | None] | None:
-    """Where it ends, and how often at least and at most; None where a brace is only a brace."""
+    """Return the end, minimum and maximum of a repetition, or None for a literal brace."""
     least, most = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[pattern[at]]
     end = at + 1
     if pattern[at] == "{":
@@ -144,7 +140,7 @@ def _repetition(pattern: str, at: int) -> tuple[int, int, int | None] | None:
 
 
 def _repeated(bits: float, least: int, most: int | None) -> float:
-    """How many bits a repetition adds to those of what it repeats."""
+    """Return the additional bits of a repetition."""
     if most == least:
         return bits * (least - 1)
     if most == 1:
@@ -254,7 +250,7 @@ def _check(rule: NoiseRule) -> None:
 
 
 def dump_rules(rules: tuple[NoiseRule, ...]) -> dict[str, Any]:
-    """What :func:`read_rules` reads."""
+    """Return a document for :func:`read_rules`."""
     return {"version": VERSION, "rules": msgspec.to_builtins(rules)}
 
 
@@ -270,7 +266,7 @@ ALWAYS: Final = (
     NoiseRule("/result/headers/date"),
     NoiseRule("/result/headers/traceparent"),
 )
-"""Ids and times that are new in every exchange. What they cover is not even shown."""
+"""Ids and times that are new in every exchange. Their differences are not even listed."""
 
 
 class Noise:
@@ -302,7 +298,7 @@ class Noise:
         return any(covers(pattern, place) for pattern in self._unordered.get(place[0], ()))
 
     def mask(self, place: Tokens, value: Any) -> Any:
-        """``value`` with all that may differ taken out, for comparing items of unordered lists."""
+        """Return ``value`` without the parts that are allowed to differ."""
         if isinstance(value, dict):
             return {
                 key: self.mask(below, item)

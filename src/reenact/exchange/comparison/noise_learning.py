@@ -1,7 +1,7 @@
-"""Rules out of two replays in which nothing was changed: what differs between them is noise.
+"""Noise rules learned from two unedited replays, whose differences are noise.
 
-A rule says as much as it can about what may stand there, so that a real change is still seen: an id
-stays an id, a time a time, a fraction stays near; lists in another order stay the same lists.
+Each rule is as specific as possible, so real changes remain visible: an id must remain an id, a time a time,
+a number stays close, and a reordered list keeps its items.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SHAPES: Final = (
     r"\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT",
 )
 _SLACK: Final = 10
-"""How much further apart than the two that were seen numbers may be."""
+"""Factor by which numbers can differ more than the two observed ones."""
 _NOTE: Final = "differed between two unchanged replays"
 
 
 def learn(comparison: Comparison) -> tuple[NoiseRule, ...]:
-    """A rule for each difference of ``comparison``, indices of lists as ``*``, each once.
+    """Return one rule for each difference of ``comparison``, with ``*`` for list indices.
 
-    That one of the two failed is never noise, whatever else is learnt.
+    A failure on one side is never noise.
     """
     found: dict[str, NoiseRule] = {}
     for rule in _all(comparison):
@@ -47,8 +47,7 @@ def learn(comparison: Comparison) -> tuple[NoiseRule, ...]:
 
 
 def propose(root: tuple[str, ...], change: Changed) -> tuple[NoiseRule, ...]:
-    """Rules that would make ``change``, which stands in ``root``, noise: the one that says the most
-    first, the one that takes anything last."""
+    """Return rules that make ``change`` in ``root`` noise, the most specific first."""
     place = (*root, *parse_pointer(change.path))
     closest = msgspec.structs.replace(_rule(_general(place), change), note="")
     both = change.before is not msgspec.UNSET and change.after is not msgspec.UNSET

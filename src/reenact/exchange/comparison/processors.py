@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _SHOWN: Final = 16
-"""How many processors a path names."""
+"""Maximum number of processors in a path."""
 
 Key = tuple[str, int | None]
 
@@ -48,7 +48,7 @@ class ProcessorPair(msgspec.Struct, frozen=True):
 
 
 class _Side:
-    """The processors of one exchange as a tree. Those whose parent cannot be are at the top."""
+    """Processors of one exchange as a tree. A processor with an invalid parent is at the top."""
 
     def __init__(self, processors: Sequence[Processor]) -> None:
         self.all = sorted(processors, key=lambda one: one.seq)
@@ -127,7 +127,10 @@ def _alike(
 def _moves(
     mine: _Side, theirs: _Side, left: int, right: int, found: list[tuple[int, int]]
 ) -> dict[int, tuple[int, int]]:
-    """Processors that stand in another order within one round. Rounds may run in any order."""
+    """Return processors in a different order within one iteration.
+
+    Iterations can run in any order.
+    """
     if all(one[1] < other[1] for one, other in pairwise(sorted(found))):
         return {}
     partner = dict(found)
@@ -182,7 +185,7 @@ def _paths(side: _Side) -> list[str]:
 
 
 _REMOVED: Final = {"$removed": True}
-"""What a processor left of a place that it removed."""
+"""Marker for a path that a processor removed."""
 
 
 def content_of(one: Processor) -> str:
@@ -192,7 +195,7 @@ def content_of(one: Processor) -> str:
 
 
 def compare_pair(pair: ProcessorPair, noise: Noise) -> ProcessorChange:
-    """What became of a processor."""
+    """Compare one pair of processors."""
     one = pair.after or pair.before
     assert one is not None
     root = ("processors", one.processor_id)
@@ -223,7 +226,7 @@ def compare_pair(pair: ProcessorPair, noise: Noise) -> ProcessorChange:
 
 
 def _facts(one: Processor) -> dict[str, Any]:
-    """What is compared of a processor, what it made of the payload left aside."""
+    """Return the comparable facts of a processor, without its payload changes."""
     facts: dict[str, Any] = {"status": one.status, "kind": one.kind}
     if one.branch:
         facts["branch"] = one.branch

@@ -1,15 +1,13 @@
-"""What a comparison says: plain values, as the API gives them out.
+"""Result of a comparison: values for the API, the verdict and a summary sentence.
 
-What a comparison comes to, in a word and in a sentence.
+An exchange *fails* if it raised an exception or its response has an HTTP status of 500 or more. It is
+*refused* if the status is 400 to 499. Otherwise it *succeeds*.
 
-An exchange *fails* when it raised, or when its result has an HTTP status of 500 or more. It is
-*refused* when that is 400 to 499. Otherwise it *succeeds*.
-
-    fixed       it failed or was refused, and now succeeds
-    regressed   it succeeded, and now does not; or it was refused, and now fails
-    identical   nothing differs, apart from ids, times and durations
-    equivalent  only noise differs, or only the start payload, which somebody has edited
-    diverged    anything else; also when a call was not the recorded one
+    fixed       failed or refused before, succeeds now
+    regressed   succeeded before and does not now, or refused before and fails now
+    identical   no differences, apart from ids, times and durations
+    equivalent  only noise differs, or only the edited start payload
+    diverged    any other difference, including a call that was not recorded
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ __all__ = [
 ]
 
 LISTED: Final = 2_000
-"""How many changes a list holds at most; all of them are counted."""
+"""Maximum number of listed changes; all are counted."""
 
 State = Literal["same", "changed", "added", "removed"]
 
@@ -79,8 +77,10 @@ class Durations(_Value, frozen=True):
 
 
 class Counts(_Value, frozen=True):
-    """Places that were changed, processors and calls that were added or removed, and among all of
-    them those that are noise. Noise counts nowhere else."""
+    """Numbers of changed paths, added and removed processors and calls, and noise.
+
+    Noise counts only as noise.
+    """
 
     changed: int = 0
     added: int = 0
@@ -105,8 +105,11 @@ class ProcessorChange(_Value, frozen=True):
 
 
 class CallChange(_Value, frozen=True):
-    """``before`` and ``after`` are the seqs of a call in its recording; a call that was refused has
-    none. ``answer`` says what a call of a replay got that is not the recorded one."""
+    """Comparison of a call.
+
+    ``before`` and ``after`` are its seqs in both recordings; a refused call has none.
+    ``answer`` is the result of a call that differs from the recording.
+    """
 
     state: State
     operation: str
@@ -126,7 +129,7 @@ class Comparison(_Value, frozen=True):
     first: str = ""
     """The first difference that counts, in words; empty when there is none."""
     cause: str = ""
-    """The same without its values: alike for all that differ in the same place."""
+    """First difference without its values: equal for all exchanges that differ at the same path."""
     status: Sides = Sides()
     ending: Sides = Sides()
     """The ending of each exchange: ``completed``, ``refused`` (an HTTP status of 400 to 499) or ``failed``."""
@@ -136,7 +139,7 @@ class Comparison(_Value, frozen=True):
     processors: tuple[ProcessorChange, ...] = ()
     calls: tuple[CallChange, ...] = ()
     divergences: tuple[dict[str, Any], ...] = ()
-    """Those of the replay, each with the ``answer`` that the call got, if it is about one."""
+    """Divergences of the replay, each with the ``answer`` of its call."""
     revision: Sides = Sides()
     duration: Durations = Durations()
     counts: Counts = Counts()
@@ -146,7 +149,7 @@ ANSWERS: Final[dict[Answer, str]] = {
     "recorded": "the recorded answer was given",
     "refused": "it was refused",
 }
-"""What a call got that is not the recorded one, in words."""
+"""Descriptions of the results of calls that differ from the recording."""
 
 Ending = Literal["completed", "refused", "failed"]
 _SUCCEEDED, _REFUSED, _FAILED = range(3)
@@ -158,8 +161,10 @@ _INDEX: Final = re.compile(r"/\d+(?=/|$)")
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """``words`` say it with its values. ``cause`` says only what differs, and not how: it is the same
-    for all exchanges that differ there."""
+    """First difference that counts.
+
+    ``words`` include its values; ``cause`` only identifies the path.
+    """
 
     words: str
     cause: str
@@ -209,7 +214,10 @@ def first_difference(
     calls: Iterable[CallChange],
     divergences: Iterable[dict[str, Any]] = (),
 ) -> Difference:
-    """In the order in which things happen, what was edited last: it was meant. None says nothing."""
+    """Return the first difference in order of execution.
+
+    Edits of the start payload come last, because they are intended.
+    """
     found = (
         *_about_processors(processors),
         *_about_calls(calls),
@@ -259,7 +267,7 @@ def _counting(changes: Iterable[Changed]) -> Changed:
 
 
 def _about_divergences(divergences: Iterable[dict[str, Any]]) -> Iterator[Difference]:
-    """Those that no call shows."""
+    """Yield divergences that no call contains."""
     for one in divergences:
         detail = one.get("detail")
         if not one.get("answer") and isinstance(detail, str):

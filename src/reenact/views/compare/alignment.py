@@ -21,9 +21,10 @@ Label = tuple[str, ...]
 
 
 class Said:
-    """What steps of both runs say, and a key for each: steps that say the same have the same one.
+    """Comparable content of the calls of both runs, with a key for each.
 
-    An id that a model made up means the same in both runs, so a key depends on the step alone.
+    Calls with equal content have equal keys. Generated ids are replaced in both runs, so a key
+    depends only on the call.
     """
 
     def __init__(self, rules: Rules, everything: bool) -> None:
@@ -41,7 +42,7 @@ class Said:
             self._learnt[number] = len(run.answered)
 
     def of(self, step: Step) -> object:
-        """What is compared of ``step``."""
+        """Return the comparable content of ``step``."""
         return self._comparer.normal(self._speaker.of(step))
 
     def key(self, run: Skimmer, seen: Seen) -> str:
@@ -69,11 +70,11 @@ class Side:
         return self._said.key(self._skimmer, seen)
 
     def keys(self, lane: str) -> tuple[str, ...]:
-        """What all steps of ``lane`` say."""
+        """Return the keys of all calls in ``lane``."""
         return tuple(map(self.key, self.lanes[lane]))
 
     def label(self, seen: Seen) -> Label:
-        """What kind of thing is done: another prompt or another number is the same kind."""
+        """Return the kind of a call, which is the same for a different prompt or argument."""
         if seen.kind == "llm":
             return ("llm",)
         request = self.step(seen).asked.get("request")
@@ -82,15 +83,15 @@ class Side:
         return (seen.kind, seen.name, path)
 
     def labels(self, lane: str) -> tuple[Label, ...]:
-        """What all steps of ``lane`` do."""
+        """Return the labels of all calls in ``lane``."""
         return tuple(map(self.label, self.lanes[lane]))
 
     def said(self, step: Step) -> object:
-        """What is compared of ``step``."""
+        """Return the comparable content of ``step``."""
         return self._said.of(step)
 
     def children(self, lane: str) -> list[str]:
-        """The lanes right under ``lane``; under "" those that are under none."""
+        """Return the lanes directly below ``lane``, or the root lanes for an empty string."""
         return self._children.get(lane, [])
 
     def _above(self, lane: str) -> str:
@@ -111,7 +112,7 @@ _Item = TypeVar("_Item")
 def _ends(
     mine: Sequence[_Item], theirs: Sequence[_Item], same: Callable[[_Item, _Item], bool]
 ) -> tuple[int, int]:
-    """How many are the same at the beginning, and of the rest at the end."""
+    """Count the equal items at the start, and the remaining equal items at the end."""
     shorter = min(len(mine), len(theirs))
     start = 0
     while start < shorter and same(mine[start], theirs[start]):
@@ -151,7 +152,7 @@ def paired_lanes(one: Side, other: Side) -> Iterator[LaneNames]:
 
 
 def _siblings(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Iterator[LaneNames]:
-    """Those in which the same was said, then those in which the same was done, then in order."""
+    """Pair sibling lanes by equal content, then by equal labels, then in order."""
 
     def same(left: str, right: str) -> bool:
         steps, others = one.lanes[left], other.lanes[right]

@@ -29,7 +29,7 @@ __all__ = [
 _OPENINGS = {closing: opening for opening, closing in PAIRS.items()}
 _MARKS = ("run_start", "run_end")
 _FEW, _MANY = 4, 64
-"""Events at a time: few at the beginning, where what differs is soon told, then ever more."""
+"""Events per batch: small at first to report an early difference quickly, then larger."""
 
 
 class Seen(msgspec.Struct, gc=False):
@@ -55,8 +55,11 @@ class _Open(msgspec.Struct):
 
 
 class Skimmer:
-    """Reads ``source`` from its beginning, a few events at a time. ``draws``: what was drawn from
-    clock and chance are calls, too; ``everything``: all that the events hold is in the digests."""
+    """Incremental reader of calls and their digests.
+
+    ``draws`` includes clock readings and random values. ``everything`` includes all event data in
+    the digests.
+    """
 
     def __init__(
         self, source: SeekableSource, *, draws: bool = False, everything: bool = False
@@ -68,7 +71,7 @@ class Skimmer:
         self.answered: list[Seen] = []
         """The model calls that were answered, in the order of their answers."""
         self.jumped: set[str] = set()
-        """Lanes in which a call stands in the log before one that was made earlier."""
+        """Lanes in which the log contains a call before an earlier one."""
         self._source = source
         self._draws = draws
         self._everything = everything
@@ -226,14 +229,14 @@ Members = dict[str, msgspec.Raw]
 """The data of an event, not looked into."""
 
 _LEFT_OUT = NOT_SAID - {"volatile", "lens"}
-"""Those two say how the rest is to be read."""
+"""Both fields affect the decoding of the others."""
 
 _members = msgspec.json.Decoder(Members)
 _noise = lru_cache(maxsize=1024)(is_noise)
 
 
 def look(event: Event) -> Members:
-    """The data of ``event``; nothing when they are no object."""
+    """Return the data members of ``event``; empty if the data is not an object."""
     try:
         return _members.decode(event.payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -241,7 +244,10 @@ def look(event: Event) -> Members:
 
 
 def digest_of(event: Event, members: Members, *, everything: bool) -> bytes:
-    """Two events with the same one say the same. ``everything``: all that they hold counts."""
+    """Return a digest that is equal for events with equal content.
+
+    ``everything`` includes all data.
+    """
     if everything or not members:
         said = event.payload
     else:
@@ -252,7 +258,7 @@ def digest_of(event: Event, members: Members, *, everything: bool) -> bytes:
 
 
 def _joined(members: Members) -> bytes:
-    """What no other members are: in JSON there is no character 0."""
+    """Join the members with NUL, which cannot occur in JSON."""
     names = str([*members]).encode("utf-8", "surrogatepass")
     return b"\0".join((names, *map(bytes, members.values()), b""))
 
@@ -271,7 +277,7 @@ def _response(encoded: msgspec.Raw) -> bytes:
 
 @lru_cache(maxsize=64)
 def _kept(headers: bytes) -> bytes:
-    """Those that mean something."""
+    """Return the headers that are significant."""
     found = msgspec.json.decode(headers)
     if not isinstance(found, list):
         return headers

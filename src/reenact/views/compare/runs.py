@@ -28,9 +28,9 @@ Kind = Literal["changed", "added", "removed", "moved"]
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """``one`` is the step of the first run, ``other`` that of the second; None where it has none.
+    """Difference between two runs. ``one`` is the step of the first run and ``other`` the step of the second.
 
-    Both recordings stay open as long as the change is looked at.
+    Both recordings must stay open while the change is in use.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class Change(msgspec.Struct, kw_only=True):
 
     @property
     def differences(self) -> list[Difference]:
-        """Every place in which a changed step differs. Found anew each time, and not held."""
+        """All differences of a changed step. They are computed on each access."""
         return self.find()
 
     @property
@@ -75,13 +75,13 @@ class LanePair(msgspec.Struct, kw_only=True):
 
 
 class Comparison:
-    """Two recordings side by side. Both stay open as long as it is looked at.
+    """Comparison of two recordings, which must stay open while it is in use.
 
-    ``rules`` say what does not count; with ``everything`` all that the events hold does, draws
-    included. ``first`` is called with the first step of the main lanes that differs, as soon as
-    both are read that far; what became of it is known at the end only, so it is always ``changed``.
+    ``rules`` list the differences to ignore. ``everything`` compares all event data, including
+    draws. ``first`` is called early with the first differing step of the main lanes, always as
+    ``changed``, because its final kind is known only at the end.
 
-    Raises :class:`PolicyInvalid` for a rule that cannot be read.
+    Raises :class:`PolicyInvalid` for an invalid rule.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class Comparison:
         return self.one.left_out + self.other.left_out
 
     def said(self, step: Step) -> object:
-        """What is compared of a step of either run."""
+        """Return the comparable content of a step."""
         return self._said.of(step)
 
     def lanes(self) -> Iterator[LanePair]:
-        """What differs, lane by lane, parents first."""
+        """Yield the differences lane by lane, parents first."""
         self._read()
         said = self._said
         said.learn(self.one, self.other)

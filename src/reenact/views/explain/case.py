@@ -53,11 +53,11 @@ class Near(msgspec.Struct, frozen=True, kw_only=True):
     data: Data
     became: Literal["same", "differs", "not"]
     failed: str = ""
-    """What it ended with, where that is a reason to try again: ``503``, ``ConnectError``."""
+    """Error that is a reason to retry: ``503``, ``ConnectError``."""
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
-    """What to type to replay, and to make the recording anew in part or whole."""
+    """Commands that replay, and that update or repeat the recording."""
 
     replay: str
     update: str
@@ -70,8 +70,10 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that would settle it: a rule for the ``policy``, a ``command``, or a change of the
-    program. ``text`` says when it is right."""
+    """Remedy: a rule for the ``policy``, a ``command``, or a change of the program.
+
+    ``text`` describes when to use it.
+    """
 
     text: str
     policy: dict[str, Any] | None = None
@@ -102,8 +104,11 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """``near`` are recorded calls of the lane, in its order; empty when there is no recording at hand.
-    ``then`` and ``now`` are what the recording and the report say of their surroundings."""
+    """Facts about one divergence.
+
+    ``near`` are recorded calls of the lane, in order; empty without a recording. ``then`` and
+    ``now`` are the recorded and the reported environment.
+    """
 
     divergence: Divergence
     again: Again
@@ -113,7 +118,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     policy: str = ""
     """The id of the one that it was recorded under."""
     left: int = 0
-    """How many recorded calls of the lane come after the place."""
+    """Number of recorded calls in the lane after the divergence."""
     then: dict[str, str] = {}
     now: dict[str, str] = {}
     recorded_arguments: list[str] = []
@@ -121,7 +126,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def places(self) -> list[Place]:
-        """Where they differ."""
+        """Paths that differ."""
         return [Place(gap, _steps(gap.path)) for gap in self.divergence.paths]
 
     @property
@@ -153,7 +158,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def draws(self) -> frozenset[str]:
-        """What the recording has readings of: ``clock``, ``rng`` …"""
+        """Sources with recorded draws: ``clock``, ``rng`` …"""
         return frozenset(self.then.get("draws", "").split())
 
 
@@ -192,7 +197,7 @@ def ignoring(case: Case, places: Iterable[Place], text: str) -> Way | None:
 
 
 def rule_of(case: Case, place: Place) -> IgnoreRule | None:
-    """What would have to be ignored for one place."""
+    """Return the rule that ignores one place."""
     if not place.path:
         return None
     try:

@@ -60,7 +60,7 @@ _SHORTEST = 3
 
 
 def find_environment_causes(case: Case) -> Iterator[Cause]:
-    """Each thing that is another than it was."""
+    """Yield each difference between the recorded and the current environment."""
     yield from _hidden(case)
     yield from _arguments(case)
     yield from _not_whole(case)

@@ -37,7 +37,7 @@ _RETRIED = frozenset({408, 409, 425, 429})
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One divergence of a report, and what the report says besides."""
+    """One divergence of a report, with the context from the report."""
 
     divergence: Divergence
     recording: str | None = None
@@ -49,7 +49,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     only: str = ""
     """``network`` where everything else was live."""
     test: str = ""
-    """What to type to run the test that diverged."""
+    """Command that runs the diverged test."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +61,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told_in(found: Any) -> list[Told]:
-    """The divergences of a report: of a run, a session, a test, or of ``regress``; or of a divergence by
-    itself. Raises :class:`UsageError` for anything else."""
+    """Return the divergences in a report of a run, session, test or ``regress``, or a single
+    divergence. Raises :class:`UsageError` for any other document."""
     if isinstance(found, dict) and "code" in found:
         return [Told(divergence=Divergence.from_json(found))]
     if isinstance(found, dict) and isinstance(found.get("divergences"), list):
@@ -244,10 +244,10 @@ def _commands(recording: Path, argv: list[str], arguments: dict[str, list[str]])
 
 
 def causes_of(case: Case) -> list[Cause]:
-    """The likely ones first. Empty when nothing that is known fits.
+    """Return the causes, most likely first; empty if unknown.
 
-    What a value shows by itself (a time, an id, an order) says more than where it stands, and a call
-    that is another one altogether is not compared value by value.
+    A typical value (a time, an id, an order) is stronger evidence than its location. A different
+    call is not compared value by value.
     """
     ordered = [*find_order_causes(case)]
     around = [*find_environment_causes(case)]
@@ -262,7 +262,7 @@ def causes_of(case: Case) -> list[Cause]:
 
 
 def _is_same_call(case: Case) -> bool:
-    """Is what stands there the call that is meant, with something else in it?"""
+    """Return whether the recorded call is the intended one with changed content."""
     mismatch = case.divergence.code == "event_payload_mismatch"
     return mismatch and not is_another_call(case) and not _has_same(case)
 

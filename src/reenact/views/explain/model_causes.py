@@ -200,7 +200,7 @@ _NEW = {"changed": "", "added": " is new", "removed": " is gone"}
 
 
 def _words(found: _Found) -> Iterator[str]:
-    """What has changed, word by word."""
+    """Yield the changes word by word."""
     for place, spot in found[:_LISTED]:
         yield f"{spot.words}: {_change(place)}"
 

@@ -12,7 +12,7 @@ __all__ = ["find_order_causes", "is_another_call"]
 
 
 def find_order_causes(case: Case) -> Iterator[Cause]:
-    """What became of the call, by what the recording has elsewhere."""
+    """Find causes in the order of calls by searching the recording for the observed call."""
     same = next((one for one in case.divergence.nearest if one.score == 1), None)
     code = case.divergence.code
     if code == "nondeterministic_underflow":

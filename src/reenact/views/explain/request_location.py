@@ -22,7 +22,7 @@ _TOOLS = frozenset({"tools", "functions", "toolConfig", "tool_config"})
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """``name`` is that of the role, tool, header, parameter or argument."""
+    """Location in a request. ``name`` is the role, tool, header, parameter or argument."""
 
     kind: Kind
     words: str
@@ -30,7 +30,7 @@ class Spot(msgspec.Struct, frozen=True):
 
 
 def spot_of(case: Case, place: Place) -> Spot:
-    """What stands there."""
+    """Return the location of ``place`` in the request."""
     path = place.path
     if not path:
         return Spot("other", place.gap.path)
@@ -120,7 +120,7 @@ def _header(case: Case, place: Place, path: Path) -> Spot:
 
 
 def _of_url(place: Place) -> Spot:
-    """Which part of the URL it is that differs, where it is one."""
+    """Return the part of the URL that differs, if it is a single part."""
     try:
         mine, theirs = urlsplit(place.gap.expected), urlsplit(place.gap.observed)
     except (AttributeError, TypeError, ValueError):

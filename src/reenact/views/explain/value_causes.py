@@ -41,7 +41,7 @@ _LISTED = 4
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """How a kind is spoken of: the cause, and what to do in the program."""
+    """Texts about a kind of value: the cause, and the remedy in the program."""
 
     name: str
     sure: Sure
@@ -237,9 +237,9 @@ def _is_reordered(one: Any, other: Any) -> bool:
         return False
     try:
         mine, theirs = [*map(canonical, one)], [*map(canonical, other)]
-    except ValueRefused:  # a report that somebody has edited
+    except ValueRefused:  # an edited report
         return False
-    # What is cut says so in its last item, on both sides in the same words.
+    # A truncated value ends with the same notice on both sides.
     cut = any(b"more items)" in item for item in (mine[-1:] + theirs[-1:]))
     return not cut and mine != theirs and Counter(mine) == Counter(theirs)
 
@@ -335,7 +335,7 @@ def _fewest(one: str, other: str) -> dict[str, str | None]:
             needed = fewer
     found: dict[str, str | None] = {}
     for kind, policy in needed:
-        # Where a volatile kind covers only a part of it, it does not settle it.
+        # A volatile kind that covers only a part of the value is not a remedy.
         found[kind] = policy if kind not in found else None
     return found
 
@@ -394,7 +394,7 @@ def _is_identifier(path: Path) -> bool:
 
 
 def _said(value: Any) -> Any:
-    """What JSON text says; a text that is none says itself."""
+    """Return the parsed value of a JSON text, or the text itself."""
     if not isinstance(value, str):
         return canonical(value)
     try:
@@ -423,7 +423,7 @@ def _is_serialisation(one: str, other: str) -> bool:
 
 
 def _is_number_text(one: str, other: str) -> bool:
-    """The same but for how numbers are written: 0.1 and 0.10000000000000001."""
+    """Return whether only the notation of numbers differs: 0.1 and 0.10000000000000001."""
     mine, theirs = _NUMBER.findall(one), _NUMBER.findall(other)
     if len(mine) != len(theirs) or _NUMBER.sub("#", one) != _NUMBER.sub("#", other):
         return False
@@ -434,7 +434,7 @@ def _is_number_text(one: str, other: str) -> bool:
 
 
 def _is_order(one: str, other: str) -> bool:
-    """The same items of a list in a text, in another order."""
+    """Return whether two texts list the same items in a different order."""
     for apart in ("\n", ";", "|", ","):
         if apart in one and apart in other:
             mine, theirs = (sorted(map(_bare, text.split(apart))) for text in (one, other))

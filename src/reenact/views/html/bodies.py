@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif")
-"""What a browser shows without obeying anything in it."""
+"""Image types without active content."""
 
 _MOST = 256 * 1024
 """Characters or bytes of a body that a page shows; of JSON and pictures four times as many."""
@@ -76,7 +76,7 @@ def _bytes(kind: str, body: bytes, table: Table) -> Data:
 
 
 def _events(kind: str, body: Any) -> list[Any] | None:
-    """A stream as pairs: the name of an event, and what it says."""
+    """Return a stream as pairs of event name and data."""
     if kind == "text/event-stream" and isinstance(body, str):
         found = sse.events(body[:_MOST].encode("utf-8", "surrogatepass"))
         return [[name, _value(data)] for name, data in found] or None
@@ -109,20 +109,20 @@ _STARTS = {
     "R0lGOD": "image/gif",
     "UklGR": "image/webp",
 }
-"""How base64 of a picture begins."""
+"""Prefixes of base64-encoded images."""
 _LEAST, _MOST_ENCODED = 60, 1024 * 1024
 """Characters. No picture is shorter, and none that is longer is shown."""
 
 
 def pictures_in(value: Any) -> list[Data]:
-    """All pictures in ``value``, in the order in which they stand there, as a page shows them."""
+    """Return all images in ``value``, in order, in page format."""
     return [
         {"as": "image", "kind": kind, "v": data} for kind, data in _found(value) if kind in PICTURES
     ]
 
 
 def hang(messages: list[Data], pictures: list[Data]) -> list[Data]:
-    """Put each picture into the message that says it has one; gives those for which there is none."""
+    """Attach each image to its message, and return the images without one."""
     places = [
         message
         for message in messages

@@ -46,8 +46,7 @@ _BODY = """\
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page has at most: differences, calls that are the same, and about how many bytes of
-    content."""
+    """Limits of a page: differences, equal calls, and approximate bytes of content."""
 
     changes: int = MOST_CHANGES
     same: int = 50_000
@@ -75,10 +74,12 @@ def compare_contents(
     other: tuple[str, SeekableSource],
     bounds: Bounds | None = None,
 ) -> dict[str, Any]:
-    """Everything that the page knows. ``lanes`` are those of ``comparison``, or some of them; the
-    others are the names that people know the recordings by, and what they are read from. Of a long
-    comparison the page has the first differences and the first calls that are the same; ``left`` is the
-    number of differences that it does not have."""
+    """Return the data of the page.
+
+    ``lanes`` are all or some lanes of ``comparison``; ``names`` are the names of the recordings. A
+    long comparison is limited to the first differences and equal calls; ``left`` is the number of
+    omitted differences.
+    """
     changes = Changes(comparison.said)
     most = bounds or Bounds()
     same, left = most.same, 0
@@ -147,7 +148,7 @@ _TAGS = {"same": 0, "removed": 1, "added": 2}
 
 
 class Changes:
-    """Writes changes. ``said`` gives what is compared of a step."""
+    """Writer of changes. ``said`` returns the comparable content of a step."""
 
     def __init__(self, said: Callable[[Step], Any]) -> None:
         self.table: list[Any] = []
@@ -186,7 +187,7 @@ class Changes:
         return told
 
     def _repeats(self, found: list[Difference]) -> bool:
-        """Does all that differs differ as it did before?"""
+        """Return whether an earlier change has the same differences."""
         firsts = [self._gaps.setdefault(_gist(gap), self._seq) for gap in found]
         return self._seq not in firsts
 
@@ -208,7 +209,7 @@ class Changes:
         }
 
     def _put_whole(self, told: dict[str, Any], one: Step | None, other: Step | None) -> None:
-        """All that is compared; of a model call without its conversation, which stands beside it."""
+        """Add the comparable content; the conversation of a model call is shown separately."""
         left, right = conversation(one), conversation(other)
         if left is not None or right is not None:
             told["talk"] = [*self._talk(left or [], right or [])]
@@ -255,7 +256,7 @@ class Changes:
         return told
 
     def _in(self, value: Any) -> Any:
-        """``value`` itself where it is short; else where it stands in the table."""
+        """Return a short ``value`` unchanged, and a reference into the table for a long one."""
         if value is None or len(str(value)) <= _SHORT:
             return {"v": value}
         return {"t": self._put(value)}
@@ -275,7 +276,7 @@ def _gist(gap: Difference) -> bytes:
 
 
 def _texts(left: Any, right: Any) -> Iterator[tuple[str, tuple[str, str]]]:
-    """What differs word by word in two messages: the name of a part, and both texts of it."""
+    """Yield the parts of two messages that differ, with both texts."""
     for name in ("text", "reasoning"):
         if left.get(name) and right.get(name) and left[name] != right[name]:
             yield name, (left[name], right[name])

@@ -25,7 +25,7 @@ Said = dict[str, Any]
 
 
 def conversation(step: Step | None) -> list[Said] | None:
-    """What was said in a model call, the answer last; None where no lens can read it."""
+    """Return the messages of a model call, the response last, or None without a suitable lens."""
     asked = None if step is None or step.kind != "llm" else read_event(step.asked)
     if step is None or not isinstance(asked, Asked):
         return None
@@ -43,7 +43,7 @@ def conversation(step: Step | None) -> list[Said] | None:
 
 
 def _said(role: str, message: Message | Choice) -> Said:
-    """Without the ids, which a model makes up anew each time."""
+    """Return a message without generated ids."""
     return _filled(
         {
             "role": role,
@@ -58,7 +58,7 @@ def _said(role: str, message: Message | Choice) -> Said:
 
 
 def words_of(said: Said) -> Said:
-    """What an answer says is said again in the next call, as the message of an assistant."""
+    """Return the content of a response as the next call repeats it in an assistant message."""
     return {name: item for name, item in said.items() if name not in _ABOUT}
 
 
@@ -67,7 +67,7 @@ def _filled(value: Said) -> Said:
 
 
 def without_messages(said: Any) -> Any:
-    """What is compared of a model call, but for what its conversation shows."""
+    """Return the comparable content of a model call without its conversation."""
     request = said.get("request") if isinstance(said, dict) else None
     body = request.get("body") if isinstance(request, dict) else None
     if not isinstance(request, dict) or not isinstance(body, dict):

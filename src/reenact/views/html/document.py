@@ -87,7 +87,7 @@ def _note(text: str) -> str:
 
 
 def policy(name: str, parts: tuple[str, ...] = ()) -> str:
-    """What the document of this name allows: its own style and script, and pictures inside of it."""
+    """Return the content security policy: only the style, script and images of the document."""
     rules = (
         "default-src 'none'",
         "img-src data:",

@@ -89,7 +89,7 @@ def left_out(contents: Any) -> str:
 
 
 def run_policy() -> str:
-    """What the page allows, for whoever sends it over HTTP."""
+    """Return the content security policy for serving the page over HTTP."""
     return policy("run", _PARTS)
 
 
@@ -271,7 +271,7 @@ def _seq_of(step: Step) -> int:
 
 
 def _about(manifest: Manifest) -> dict[str, Any]:
-    """What a recording says about itself, for people."""
+    """Return the metadata of a recording."""
     told: dict[str, Any] = {
         "status": manifest.status,
         "createdAt": manifest.created_at,
@@ -299,7 +299,7 @@ def _failed(step: Step, span: Span) -> bool:
 
 
 def _settings(given: Any) -> Any:
-    """What was asked for beside the conversation: temperature, limits …"""
+    """Return the settings of a model request: temperature, limits …"""
     if not isinstance(given, dict):
         return None
     return {

@@ -37,8 +37,11 @@ def shown(value: Any) -> dict[str, Any]:
 
 
 def key_of(value: Any) -> bytes:
-    """Values with the same one are the same. For any text, whole or not, and quicker than a digest of
-    canonical JSON: a page asks for it once for every message of every call."""
+    """Return a key that is equal for equal values.
+
+    It supports lone surrogates and is faster than a digest of canonical JSON, because a page
+    needs it for every message of every call.
+    """
     return sha256(repr(value).encode("utf-8", "backslashreplace")).digest()
 
 
@@ -66,7 +69,7 @@ def _plain(value: Any) -> Any:
 _SHORT = 80
 _PIECE = 32
 _EXACT = 2**53
-"""Up to here a browser knows integers apart."""
+"""Largest integer that JavaScript represents exactly."""
 _MOST_TEXT = 1024 * 1024
 
 
@@ -86,7 +89,7 @@ class Table:
         return self._put(value)[0]
 
     def _put(self, value: Any) -> tuple[Any, int]:
-        """The same, and about how long that is."""
+        """Return the stored form of ``value`` and its approximate length."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, dict):

@@ -69,7 +69,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.width - 1, self.edge(at))
 
     def edge(self, at: int) -> int:
-        """How many columns lie before a moment, from 0 to ``width``."""
+        """Return the number of columns before a moment, from 0 to ``width``."""
         before = bisect_left(self.gaps, at, key=lambda gap: gap.start)
         shown = at - self.start
         for gap in self.gaps[:before]:
@@ -118,8 +118,10 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_axis(start: int, end: int, width: int, *, zero: int, busy: Iterable[Interval]) -> Axis:
-    """For ``width`` columns. ``busy`` are the times of calls, by their beginning: a long time without
-    any, beside which what happens could hardly be seen, is left out."""
+    """Return an axis with ``width`` columns.
+
+    ``busy`` are the times of calls, sorted by start. Long idle periods between them are left out.
+    """
     whole = Axis(width=width, start=start, end=max(start, end), zero=zero)
     idle = list(_idle(start, end, busy))
     worked = end - start - sum(last - first for first, last in idle)
@@ -143,7 +145,7 @@ def _idle(start: int, end: int, busy: Iterable[Interval]) -> Iterator[Interval]:
 
 
 def tick_text(milliseconds: int, step: int) -> str:
-    """A moment as its tick says it: ``0``, ``250 ms``, ``1.5 s``, ``2:30``, ``1:00:00``."""
+    """Return the label of a tick: ``0``, ``250 ms``, ``1.5 s``, ``2:30``, ``1:00:00``."""
     if milliseconds == 0:
         return "0"
     if abs(milliseconds) < _MINUTE:
@@ -166,7 +168,7 @@ _BADNESS: dict[State, int] = {"done": 0, "cut": 1, "open": 2, "failed": 3}
 
 
 class Segment(msgspec.Struct, kw_only=True):
-    """What is drawn: a call, or ``calls`` that share a column."""
+    """Segment of a row: one call, or several ``calls`` in the same column."""
 
     column: int
     width: int
@@ -192,9 +194,11 @@ class Segment(msgspec.Struct, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane, or ``lanes`` of them that were folded, of which ``load`` says how many calls were
-    under way in each column. ``depth``: how many of the lanes above have spawned it, one the other.
-    A lane with overlapping calls has further rows, without ``lane``."""
+    """Row of a lane, or of several folded ``lanes``.
+
+    ``load`` is the number of active calls per column of folded lanes. ``depth`` is the number of
+    visible ancestors. A lane with overlapping calls has additional rows with an empty ``lane``.
+    """
 
     lane: str
     depth: int
@@ -211,7 +215,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     ticks: tuple[Tick, ...]
     rows: tuple[Row, ...]
     timed: bool
-    """False where no times were recorded: then calls stand in their order."""
+    """False without recorded times; the calls are then in their order."""
 
 
 def lay_out(
@@ -247,7 +251,7 @@ def _in_order(place: int, bar: Span) -> Span:
 
 
 def _numbers(bars: list[Span], axis: Axis) -> Iterator[Tick]:
-    """Ticks where time says nothing: the numbers of events."""
+    """Yield event numbers as ticks, for a recording without times."""
     free = 0
     for bar in bars:
         column, text = axis.column(bar.start), f"event {bar.seq}"
@@ -278,7 +282,7 @@ def _rows(lanes: dict[str, list[Span]], axis: Axis, most: int) -> Iterator[Row]:
 
 
 def _worth_a_row(lanes: dict[str, list[Span]], most: int) -> set[str]:
-    """Those with divergences, then those with failures, then the busiest."""
+    """Return the lanes with divergences, then with failures, then with the most calls."""
     if len(lanes) <= most:
         return set(lanes)
 

@@ -26,7 +26,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 _NARROWEST: Final = 0.004
 _LABEL = 200
 _FAILED = 400
-"""The first status of HTTP that says that something went wrong."""
+"""First HTTP status that counts as a failure."""
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -37,7 +37,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lane: str
     kind: str
     label: str
-    """What was called, in a word or two: ``gpt-5``, ``GET /weather/bern``, ``search``."""
+    """Operation in a word or two: ``gpt-5``, ``GET /weather/bern``, ``search``."""
     start: int
     end: int
     state: State
@@ -58,7 +58,7 @@ class _Response(msgspec.Struct, rename="camel", gc=False):
 
 
 class _Brief(msgspec.Struct, gc=False):
-    """Anything may stand in an event's data, so nothing is taken for granted."""
+    """Relevant fields of an event. Event data is untrusted, so every type is checked."""
 
     request: msgspec.Raw = msgspec.Raw()
     response: msgspec.Raw = msgspec.Raw()
@@ -167,7 +167,7 @@ def _label(step: Step, asked: _Brief) -> str:
 
 
 def _path(url: str) -> str:
-    """What people call a page: its path, in the letters of its language."""
+    """Return the decoded path of a URL."""
     try:
         found = urlsplit(url)
     except ValueError:
