@@ -55,11 +55,14 @@ _unneeded: Final[deque[Callable[[], None]]] = deque()
 class HandOff:
     """A session for which a worker acts.
 
-    As long as there is one, the patches stay installed, also after the end of the session. It may be
-    collected anywhere, so it does not release them itself: see :func:`release_unneeded`.
+    As long as a thread acts for the session, the patches stay installed, also after the end of the
+    session. A copied context can refer to a hand-off much longer, so the end of the work counts, not
+    the end of the object. Hand-offs that no worker received are collected anywhere, where nothing can
+    be released: see :func:`release_unneeded`.
     """
 
     __slots__ = (
+        "_acting",
         "_release",
         "asker",
         "bound",
@@ -82,7 +85,19 @@ class HandOff:
         self.bound: set[int] = set()
         """Those of them that call a method which they have bound, and will not be seen later either."""
         self.worker = ""
+        self._acting: set[Any] = set()
+        """Idents of workers, and threads that they have started."""
         self._release: Callable[[], None] | None = session.keep_patches(in_replay=True)
+
+    def begin(self, actor: Any) -> None:
+        """Handle the start of work for the session."""
+        self._acting.add(actor)
+
+    def end(self, actor: Any) -> None:
+        """Handle the end of the work of ``actor``."""
+        self._acting.discard(actor)
+        if not self._acting:
+            self.let_go()
 
     def let_go(self) -> None:
         """Do not keep the patches installed any longer than the session does."""
@@ -133,7 +148,7 @@ def _taken_unseen() -> HandOff | None:
                 mark.waiting, mark.worker = {me}, _worker_name()
             else:
                 _delivered(mark, None)
-                _HANDED.set(mark)
+                _act_for(mark)
             return mark
         frame = frame.f_back
     for _, mark in waiting:
@@ -171,6 +186,16 @@ def _delivered(mark: HandOff, owner: Any) -> None:
         entries[:] = [entry for entry in entries if entry[1] is not mark]
         if marks is not None and not any(entries):
             marks.by_identity.pop(key, None)
+
+
+def _act_for(mark: HandOff | None) -> None:
+    """Start to act for the session of ``mark``, or for none, and end the work for the last one."""
+    last = _HANDED.get()
+    if mark is not None and not mark.in_main_thread:
+        mark.begin(threading.get_ident())
+    _HANDED.set(mark)
+    if last is not None and last is not mark:
+        last.end(threading.get_ident())
 
 
 def _worker_name() -> str:
@@ -284,13 +309,13 @@ def _note_got(owner: Any, item: Any, position: int | None) -> None:
     if mark is not None:
         _delivered(mark, owner)
         mark.asker = _asker()
-        _HANDED.set(mark)
+        _act_for(mark)
         return
     # A method that was bound before the patches were installed, as in ``iter(items.get, None)``, does
     # not come by ``_asks``: here the next item tells that the work on the last one has ended.
     last = _HANDED.get()
     if last is not None and last.queue is not None and last.queue() is owner:
-        _HANDED.set(None)
+        _act_for(None)
 
 
 def _marked(marks: dict[int, list[tuple[Any, HandOff | None]]], item: Any) -> HandOff | None:
@@ -331,7 +356,7 @@ def _asks(owner: Any) -> None:
     if found is not None:
         same = found.queue is not None and found.queue() is owner
         if same or found.asker is _asker():
-            _HANDED.set(None)
+            _act_for(None)
     # From here on this thread is seen taking items.
     me = threading.get_ident()
     for item, mark in list(_undelivered.values()) if _undelivered else ():
@@ -618,13 +643,18 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
         def run() -> None:
             vars(self).pop("run", None)
             _HANDED.set(found)
-            own()
+            try:
+                own()
+            finally:
+                found.end(self)
 
         self.run = run
+        found.begin(self)
         try:
             original(self)
         except BaseException:
             vars(self).pop("run", None)
+            found.end(self)
             raise
 
     return start
