@@ -16,10 +16,10 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from reenact._net.sse import Event, EventParser, EventTooLarge
 from reenact._version import __version__
 from reenact.errors import ReenactError, ServerMisused, ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.client.address import Address, Secret, parse_address
-from reenact.exchange.client.sse import EventTooLarge, Parser, Sent
 from reenact.store.seal import key_path
 
 __all__ = [
@@ -108,9 +108,9 @@ class Client:
                 written += file.write(piece)
         return written
 
-    def events(self, path: str) -> Iterator[Sent]:
+    def events(self, path: str) -> Iterator[Event]:
         """Yield server-sent events until the server ends the stream or the connection breaks."""
-        parser = Parser(most=_EVENT)
+        parser = EventParser(most=_EVENT)
         kind = {"Accept": "text/event-stream"}
         with self._asked("GET", path, None, b"", kind, _SILENCE) as response:
             try:

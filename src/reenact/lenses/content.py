@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from json import JSONDecoder
 from typing import Any, NamedTuple
 
-from reenact.lenses import eventstream, sse
+from reenact._net.sse import parse_events
+from reenact.lenses import eventstream
 from reenact.lenses.fields import decode, inside, mapped
 
 __all__ = ["Content", "Part", "content_of"]
@@ -72,12 +73,12 @@ def _by_looks(kind: str, body: bytes) -> Content | None:
 
 def _sent(body: bytes) -> Content:
     parts: list[Part] = []
-    for name, data in sse.events(body):
-        if data.startswith(_DONE):
+    for event in parse_events(body):
+        if event.data.startswith(_DONE):
             return Content(parts, streamed=True, done=True)
-        value, is_json = decode(data)
+        value, is_json = decode(event.data)
         if is_json:
-            parts.append(Part(name, value))
+            parts.append(Part(event.name, value))
     # Some servers end with the mark itself and leave out the line behind it.
     return Content(parts, streamed=True, done=body[-32:].rstrip().endswith(_LAST))
 

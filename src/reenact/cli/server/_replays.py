@@ -81,7 +81,7 @@ def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> 
 def _next(client: Client, path: str, replay: dict[str, Any]) -> dict[str, Any]:
     """Return the replay in its next state. If the event stream ends early, the state is requested."""
     for sent in client.events(f"{path}/events"):
-        if sent.event == "state":
+        if sent.name == "state":
             found = _replay(_decoded(sent.data))
             if found["state"] != replay["state"]:
                 return found

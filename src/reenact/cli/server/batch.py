@@ -205,7 +205,7 @@ def _next(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
     """Return the batch after its next change. If the event stream ends early, the state is requested."""
     path = f"{_PATH}/{part(batch['batchId'])}"
     for sent in client.events(f"{path}/events"):
-        if sent.event == "progress":
+        if sent.name == "progress":
             found: dict[str, Any] = msgspec.json.decode(sent.data)
             if found != batch:
                 return found

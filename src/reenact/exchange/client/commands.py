@@ -14,17 +14,16 @@ from urllib.parse import quote
 
 import msgspec
 
+from reenact._net.sse import Event, EventParser, EventTooLarge
 from reenact._system import Now
 from reenact.audit.keys import Key
 from reenact.errors import ExtraMissing
-from reenact.exchange.client.ingest import fault_of
 from reenact.exchange.client.interface import Refusal
 from reenact.exchange.client.journal import Journal, KnownReplay, ReplayEnd
 from reenact.exchange.client.limits import CLOCKS_DIFFER, Limits
 from reenact.exchange.client.registration import AgentIdentity, RegistrationState
 from reenact.exchange.client.replays import ReplayQueue
-from reenact.exchange.client.sse import EventTooLarge, Parser, Sent
-from reenact.exchange.client.transport import Answer, Channel, Transport, Unreachable
+from reenact.exchange.client.transport import Channel, Response, Transport, Unreachable, read_fault
 from reenact.exchange.client.workers import BackOff, Notices
 from reenact.exchange.command_signature import verify_document
 from reenact.exchange.model import PROTOCOL, Command, StateReport
@@ -123,13 +122,13 @@ class CommandInbox:
         self._say = say
         self._now = now
 
-    def receive(self, sent: Sent) -> None:
+    def receive(self, event: Event) -> None:
         """Take an event of the stream. Those that are no commands are passed over."""
         post = self._registrar.post
-        if sent.event not in _COMMANDS or post is None:
+        if event.name not in _COMMANDS or post is None:
             return
         try:
-            self._obey(sent.data, post)
+            self._obey(event.data, post)
         except Unreadable as error:
             self._notices.warn("command", str(error))
         except ExtraMissing as error:
@@ -253,7 +252,7 @@ class CommandListener:
         transport: Transport,
         registrar: RegistrationState,
         notices: Notices,
-        receive: Callable[[Sent], None],
+        receive: Callable[[Event], None],
         superseded: Callable[[], None],
         *,
         limits: Limits,
@@ -311,23 +310,21 @@ class CommandListener:
             "GET",
             f"/api/v1/agents/{quote(post.agent_id, safe='')}/commands?epoch={post.epoch}",
             headers=self._headers(),
-            seconds=self._limits.request_seconds,
             silence=self._limits.silence_seconds,
         )
-        if streamed.answer.status != 200:
+        if streamed.status != 200:
             body = b"".join(piece for piece, _ in zip(streamed.chunks, range(16), strict=False))
-            return self._not_now(msgspec.structs.replace(streamed.answer, body=body), post)
+            return self._not_now(streamed.with_body(body), post)
         self.connected = True
         self._notices.well("stream")
-        parser = Parser(most=self._limits.event_bytes)
-        parser.last_id = self._last_id
+        parser = EventParser(most=self._limits.event_bytes, last_id=self._last_id)
         for piece in streamed.chunks:
             events = parser.feed(piece)
             self._back_off.succeeded()
-            for sent in events:
-                if sent.event == "superseded":
+            for event in events:
+                if event.name == "superseded":
                     return self._gives_way(post)
-                self._receive(sent)
+                self._receive(event)
             self._last_id = parser.last_id if _ID.fullmatch(parser.last_id) else ""
             if parser.retry is not None:
                 self._retry = min(parser.retry / 1000, _MOST_RETRY)
@@ -343,13 +340,13 @@ class CommandListener:
         self._superseded()
         return None
 
-    def _not_now(self, answer: Answer, post: AgentIdentity) -> float | None:
-        fault = fault_of(answer)
+    def _not_now(self, response: Response, post: AgentIdentity) -> float | None:
+        fault = read_fault(response)
         self._notices.note("stream", f"the server gives no commands: {fault.message}")
-        if answer.status == 404:
+        if response.status == 404:
             self._registrar.forgotten(post)
-        elif answer.status == 409:
+        elif response.status == 409:
             return self._gives_way(post)
-        elif answer.status in (401, 403):
+        elif response.status in (401, 403):
             return self._back_off.refused()
-        return self._back_off.failed(answer.retry_after)
+        return self._back_off.failed(response.retry_after)

@@ -19,17 +19,15 @@ import msgspec
 
 from reenact.errors import RecordingError, SinkError
 from reenact.exchange.client.spool import CAPTURE, PACKED, Entry, FolderEntry, LogEntry
-from reenact.exchange.client.transport import Answer
+from reenact.exchange.client.transport import Response
 from reenact.exchange.model import Exchange, RecordingRef
 from reenact.store.files import replace_file
 from reenact.store.pack import pack, pack_contents
 
 __all__ = [
-    "Fault",
     "IngestItem",
     "IngestResult",
     "encode_items",
-    "fault_of",
     "prepare_item",
     "read_results",
     "without_recording",
@@ -162,17 +160,6 @@ class _Results(msgspec.Struct, frozen=True):
     results: list[IngestResult]
 
 
-class Fault(msgspec.Struct, frozen=True):
-    """The one shape in which a server says what is wrong."""
-
-    code: str = ""
-    message: str = ""
-
-
-class _Faulty(msgspec.Struct, frozen=True):
-    error: Fault
-
-
 def encode_items(parcels: Iterable[IngestItem]) -> bytes:
     """NDJSON, compressed; each recording before the exchange that names it. Raises OSError."""
     return gzip.compress(b"".join(_lines(parcels)), compresslevel=_LEVEL, mtime=0)
@@ -193,19 +180,11 @@ def _line(value: object) -> bytes:
     return msgspec.json.encode(value) + b"\n"
 
 
-def read_results(answer: Answer, parcels: Sequence[IngestItem]) -> list[IngestResult] | None:
+def read_results(response: Response, parcels: Sequence[IngestItem]) -> list[IngestResult] | None:
     """One for each parcel, in order; None where the answer is not about them."""
     try:
-        found = msgspec.json.decode(answer.body, type=_Results).results
+        found = msgspec.json.decode(response.body, type=_Results).results
     except msgspec.MsgspecError:
         return None
     about = [parcel.exchange.exchange_id for parcel in parcels]
     return found if [result.exchange_id for result in found] == about else None
-
-
-def fault_of(answer: Answer) -> Fault:
-    """What the server says; where it says nothing that can be read, the status."""
-    try:
-        return msgspec.json.decode(answer.body, type=_Faulty).error
-    except msgspec.MsgspecError:
-        return Fault(f"http_{answer.status}", f"it answers {answer.status}")

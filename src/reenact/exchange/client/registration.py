@@ -12,10 +12,9 @@ import msgspec
 from reenact._system import monotonic
 from reenact.audit.keys import Key
 from reenact.errors import AuditInvalid
-from reenact.exchange.client.ingest import Fault, fault_of
 from reenact.exchange.client.limits import Limits
 from reenact.exchange.client.replays import replay_path
-from reenact.exchange.client.transport import Answer, Transport, Unreachable
+from reenact.exchange.client.transport import Fault, Response, Transport, Unreachable, read_fault
 from reenact.exchange.client.workers import BackOff, Notices
 from reenact.exchange.model import Heartbeat, Registered, Registration, StateReport
 
@@ -211,11 +210,11 @@ class RegistrationWorker:
 
     def _register(self) -> float:
         registration = self._registration()
-        answer = self._post("/api/v1/agents", registration)
-        if answer.status != 200:
-            return self._not_now(answer)
+        response = self._post("/api/v1/agents", registration)
+        if response.status != 200:
+            return self._not_now(response)
         try:
-            registered = msgspec.json.decode(answer.body, type=Registered)
+            registered = msgspec.json.decode(response.body, type=Registered)
             key = self._pinned or Key.from_text(registered.command_key)
         except (msgspec.MsgspecError, AuditInvalid):
             self._notices.warn("answer", f"{self._server} does not answer as a Reenact server")
@@ -238,20 +237,20 @@ class RegistrationWorker:
             self._registrar.forgotten(post)  # its routes have changed
             return _NOW
         beat = msgspec.structs.replace(self._heartbeat(), epoch=post.epoch)
-        answer = self._post(f"{_path(post)}/heartbeat", beat)
-        if answer.status >= 300:
-            return self._not_now(answer, post)
+        response = self._post(f"{_path(post)}/heartbeat", beat)
+        if response.status >= 300:
+            return self._not_now(response, post)
         self._goes_well()
         return _NOW
 
     def _report(self, post: AgentIdentity) -> float:
         replay_id, report = self._reports[0]
         path = replay_path(post.agent_id, replay_id, "state")
-        answer = self._post(path, msgspec.structs.replace(report, epoch=post.epoch))
-        fault = fault_of(answer) if answer.status >= 300 else None
-        if fault is not None and _comes_later(answer, fault):
+        response = self._post(path, msgspec.structs.replace(report, epoch=post.epoch))
+        fault = read_fault(response) if response.status >= 300 else None
+        if fault is not None and _comes_later(response, fault):
             self._put_off(replay_id)
-            return self._not_now(answer, post)
+            return self._not_now(response, post)
         self._reports.popleft()  # it is known, or never will be
         self._said(replay_id, report)
         self._back_off.succeeded()
@@ -280,7 +279,7 @@ class RegistrationWorker:
         finally:
             self._channel.close()
 
-    def _post(self, path: str, value: object) -> Answer:
+    def _post(self, path: str, value: object) -> Response:
         return self._channel.request(
             "POST",
             path,
@@ -299,13 +298,13 @@ class RegistrationWorker:
         for topic in ("server", "registration", "answer"):
             self._notices.well(topic)
 
-    def _not_now(self, answer: Answer, post: AgentIdentity | None = None) -> float:
-        fault = fault_of(answer)
-        if post is not None and answer.status == 404:
+    def _not_now(self, response: Response, post: AgentIdentity | None = None) -> float:
+        fault = read_fault(response)
+        if post is not None and response.status == 404:
             self._registrar.forgotten(post)
-        elif post is not None and answer.status == 409:
+        elif post is not None and response.status == 409:
             self._superseded()
-        elif answer.status in (401, 403):
+        elif response.status in (401, 403):
             self.is_refused = True
             self._notices.warn(
                 "registration",
@@ -313,13 +312,15 @@ class RegistrationWorker:
             )
             return self._back_off.refused()
         else:
-            self._notices.note("server", f"{self._server} answers {answer.status}: {fault.message}")
-        return self._back_off.failed(answer.retry_after)
+            self._notices.note(
+                "server", f"{self._server} answers {response.status}: {fault.message}"
+            )
+        return self._back_off.failed(response.retry_after)
 
 
-def _comes_later(answer: Answer, fault: Fault) -> bool:
+def _comes_later(response: Response, fault: Fault) -> bool:
     """Is it worth saying again? What the server does not want to know is said once."""
-    if answer.status >= 500 or answer.status in (401, 403, 408, 429):
+    if response.status >= 500 or response.status in (401, 403, 408, 429):
         return True
     return fault.code in ("agent_unknown", "agent_superseded")
 

@@ -19,7 +19,6 @@ import msgspec
 
 from reenact._system import Now, monotonic
 from reenact.errors import ReenactError
-from reenact.exchange.client.ingest import fault_of
 from reenact.exchange.client.interface import (
     FinishedReplay,
     Refusal,
@@ -30,7 +29,7 @@ from reenact.exchange.client.interface import (
 from reenact.exchange.client.journal import ReplayEnd
 from reenact.exchange.client.limits import Limits
 from reenact.exchange.client.spool import Spool
-from reenact.exchange.client.transport import Answer, Channel, Transport, Unreachable
+from reenact.exchange.client.transport import Channel, Response, Transport, Unreachable, read_fault
 from reenact.exchange.client.workers import BackOff, WorkerThread
 from reenact.exchange.model import Command, Payload, RecordingRef, ReplaySource
 from reenact.exchange.payload import payload_digest
@@ -122,18 +121,17 @@ class Fetcher:
         streamed = self._channel.stream(
             "GET",
             replay_path(self._agent_id, self._replay_id, "recording"),
-            seconds=self._limits.request_seconds,
         )
         found, size = hashlib.sha256(), 0
         with packed.open("wb") as file:
             for piece in streamed.chunks:
                 size += len(piece)
-                if size > ref.size and streamed.answer.status == 200:
+                if size > ref.size and streamed.status == 200:
                     self._channel.close()
                     raise Unavailable("the recording is larger than it was said to be")
                 found.update(piece)
                 file.write(piece)
-        _check(streamed.answer)
+        _check(streamed.with_body(b""))
         if f"sha256:{found.hexdigest()}" != ref.digest:
             raise Unavailable("the recording is not the one that was promised: its digest differs")
 
@@ -141,9 +139,9 @@ class Fetcher:
         path = replay_path(self._agent_id, self._replay_id, part)
 
         def ask() -> bytes:
-            answer = self._channel.request("GET", path, limit=limit)
-            _check(answer)
-            return answer.body
+            response = self._channel.request("GET", path, most=limit)
+            _check(response)
+            return response.body
 
         return self._again_and_again(part, ask)
 
@@ -160,13 +158,13 @@ class Fetcher:
                 raise Unavailable(f"the {part} cannot be had: {why}")
 
 
-def _check(answer: Answer) -> None:
+def _check(response: Response) -> None:
     """Raises :class:`_NotNow`, and :class:`Unavailable` for what will not change."""
-    if answer.status == 200:
+    if response.status == 200:
         return
-    why = fault_of(answer).message
-    if answer.status >= 500 or answer.status == 429:
-        raise _NotNow(why, answer.retry_after)
+    why = read_fault(response).message
+    if response.status >= 500 or response.status == 429:
+        raise _NotNow(why, response.retry_after)
     raise Unavailable(f"the server does not give it: {why}")
 
 

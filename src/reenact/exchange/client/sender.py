@@ -16,7 +16,6 @@ from reenact.exchange.client.ingest import (
     IngestItem,
     IngestResult,
     encode_items,
-    fault_of,
     prepare_item,
     read_results,
     without_recording,
@@ -24,7 +23,7 @@ from reenact.exchange.client.ingest import (
 from reenact.exchange.client.limits import Limits
 from reenact.exchange.client.slots import orphans
 from reenact.exchange.client.spool import Entry, Spool
-from reenact.exchange.client.transport import Answer, Transport, Unreachable
+from reenact.exchange.client.transport import Response, Transport, Unreachable, read_fault
 from reenact.exchange.client.workers import BackOff, Notices
 
 __all__ = ["Sender", "Terms"]
@@ -180,10 +179,10 @@ class Sender:
             parcels = self._collect()
             if not parcels:
                 return _NOW
-            answer = self._channel.request(
+            response = self._channel.request(
                 "POST", "/api/v1/ingest", body=encode_items(parcels), headers=_HEADERS
             )
-            return self._take(answer, parcels)
+            return self._take(response, parcels)
         except Unreachable as error:
             self._notices.note("server", f"{self._server} cannot be reached: {error}")
         except OSError as error:
@@ -225,16 +224,16 @@ class Sender:
         self._spool.measure(entry)
         return parcel
 
-    def _take(self, answer: Answer, parcels: list[IngestItem]) -> float:
-        if answer.status == 200:
-            results = read_results(answer, parcels)
+    def _take(self, response: Response, parcels: list[IngestItem]) -> float:
+        if response.status == 200:
+            results = read_results(response, parcels)
             if results is None:
                 self._notices.warn("answer", f"{self._server} does not answer as a Reenact server")
                 return self._back_off.failed()
             return self._settle(results, parcels)
-        if answer.status in _UNREADABLE:
-            return self._take_apart(answer, parcels)
-        return self._postpone(answer)
+        if response.status in _UNREADABLE:
+            return self._take_apart(response, parcels)
+        return self._postpone(response)
 
     def _settle(self, results: list[IngestResult], parcels: list[IngestItem]) -> float:
         for result, parcel in zip(results, parcels, strict=True):
@@ -248,13 +247,13 @@ class Sender:
         self._batch = min(_MOST, self._batch * 2)
         return _NOW
 
-    def _take_apart(self, answer: Answer, parcels: list[IngestItem]) -> float:
+    def _take_apart(self, response: Response, parcels: list[IngestItem]) -> float:
         """Find the one that the server cannot take, by halves."""
         if len(parcels) > 1:
             self._batch = len(parcels) // 2
             return _NOW
-        fault, (parcel,) = fault_of(answer), parcels
-        if answer.status == 413 and parcel.packed is not None:
+        fault, (parcel,) = read_fault(response), parcels
+        if response.status == 413 and parcel.packed is not None:
             without_recording(parcel, _TOO_LARGE)
         else:
             self._refuse(parcel, fault.code, fault.message)
@@ -268,19 +267,21 @@ class Sender:
             f"({code}); it is kept in the folder refused",
         )
 
-    def _postpone(self, answer: Answer) -> float:
-        fault = fault_of(answer)
-        if answer.status in (401, 403):
+    def _postpone(self, response: Response) -> float:
+        fault = read_fault(response)
+        if response.status in (401, 403):
             self._notices.warn(
                 "key",
                 f"{self._server} does not take the agent's key: {fault.message} ({fault.code}); "
                 "exchanges are kept until it does",
             )
             return self._back_off.refused()
-        if answer.status < 500 and answer.status not in (408, 429):
+        if response.status < 500 and response.status not in (408, 429):
             self._notices.warn(
-                "answer", f"{self._server} does not answer as a Reenact server ({answer.status})"
+                "answer", f"{self._server} does not answer as a Reenact server ({response.status})"
             )
         else:
-            self._notices.note("server", f"{self._server} answers {answer.status}: {fault.message}")
-        return self._back_off.failed(answer.retry_after)
+            self._notices.note(
+                "server", f"{self._server} answers {response.status}: {fault.message}"
+            )
+        return self._back_off.failed(response.retry_after)

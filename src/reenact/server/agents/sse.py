@@ -14,6 +14,8 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from reenact._net.sse import encode_comment, encode_event, encode_retry
+
 __all__ = ["Channel", "EventStream", "ReaderGone"]
 
 _HEADERS: Final = {
@@ -35,15 +37,14 @@ class Channel:
 
     async def event(self, name: str, data: bytes, id: int | None = None) -> None:
         """One event. ``data`` is JSON in one line. Raises :class:`ReaderGone`."""
-        number = b"" if id is None else b"id: %d\n" % id
-        await self._write(number + b"event: " + name.encode() + b"\ndata: " + data + b"\n\n")
+        await self._write(encode_event(name, data, id))
 
     async def retry(self, seconds: float) -> None:
         """How long to wait before coming again."""
-        await self._write(b"retry: %d\n\n" % round(seconds * 1000))
+        await self._write(encode_retry(seconds))
 
     async def ping(self) -> None:
-        await self._write(b": ping\n\n")
+        await self._write(encode_comment("ping"))
 
     async def _write(self, data: bytes) -> None:
         message = {"type": "http.response.body", "body": data, "more_body": True}

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from mimetypes import guess_type
 from typing import Any
 
+from reenact._net.sse import parse_events
 from reenact.format.event import Data
-from reenact.lenses import eventstream, sse
+from reenact.lenses import eventstream
 from reenact.lenses.fields import decode
 from reenact.views.calls import readable
 from reenact.views.html.values import Table
@@ -78,8 +79,8 @@ def _bytes(kind: str, body: bytes, table: Table) -> Data:
 def _events(kind: str, body: Any) -> list[Any] | None:
     """Return a stream as pairs of event name and data."""
     if kind == "text/event-stream" and isinstance(body, str):
-        found = sse.events(body[:_MOST].encode("utf-8", "surrogatepass"))
-        return [[name, _value(data)] for name, data in found] or None
+        found = parse_events(body[:_MOST].encode("utf-8", "surrogatepass"))
+        return [[event.name, _value(event.data)] for event in found] or None
     if kind in _LINES and isinstance(body, str):
         return [["", _value(line)] for line in body[:_MOST].splitlines() if line.strip()] or None
     if kind == _FRAMES and isinstance(body, bytes):
