@@ -1,35 +1,17 @@
-"""What the server asks of others: over the standard library, TLS verified, no redirects, no proxies,
-an end in time and in size. An answer is whatever came; that it is a good one is for who asked."""
+"""Requests of the server to other servers: the identity provider and telemetry targets."""
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-import msgspec
-
-from reenact._system import monotonic
+from reenact._net.client import HttpClient, Response, Unreachable
 from reenact.errors import UsageError
 
-__all__ = ["Answer", "Unreachable", "ask", "check_url"]
+__all__ = ["Response", "Unreachable", "ask", "check_url"]
 
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
-_PIECE: Final = 1 << 16
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """Names of headers are in small letters."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
-class Unreachable(Exception):
-    """No answer came, or too much of one. Says why, without what was sent."""
 
 
 def check_url(url: str, what: str) -> str:
@@ -62,41 +44,13 @@ def ask(
     body: bytes = b"",
     most: int = 1 << 20,
     seconds: float = 10.0,
-) -> Answer:
-    """Blocks. ``url`` is one that :func:`check_url` has let through. ``most`` is of the answer, in
-    bytes. Raises :class:`Unreachable`."""
-    parts = urlsplit(url)
-    until = monotonic() + seconds
-    connection = _connection(parts, seconds)
-    path = parts.path or "/"
+) -> Response:
+    """Send a request to a ``url`` that :func:`check_url` has accepted, and wait for the response of at
+    most ``most`` bytes. Raises :class:`Unreachable`."""
+    client = HttpClient(connect_seconds=seconds)
     try:
-        connection.request(
-            method, f"{path}?{parts.query}" if parts.query else path, body or None, dict(headers)
+        return client.request(
+            method, url, headers=headers, body=body or None, most=most, seconds=seconds
         )
-        with connection.getresponse() as response:
-            return _read(response, most, until)
-    except (OSError, HTTPException, ValueError) as error:
-        raise Unreachable(f"{parts.hostname}: {type(error).__name__}") from None
-    finally:
-        connection.close()
-
-
-def _connection(parts: SplitResult, seconds: float) -> HTTPConnection:
-    host = parts.hostname or ""
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        return HTTPSConnection(host, parts.port, timeout=seconds, context=context)
-    return HTTPConnection(host, parts.port, timeout=seconds)
-
-
-def _read(response: HTTPResponse, most: int, until: float) -> Answer:
-    pieces, size = [], 0
-    while piece := response.read1(_PIECE):
-        size += len(piece)
-        if size > most:
-            raise Unreachable(f"the answer has more than {most} bytes")
-        if monotonic() > until:
-            raise Unreachable("the answer takes too long")
-        pieces.append(piece)
-    headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, headers, b"".join(pieces))
+    except Unreachable as error:
+        raise Unreachable(f"{urlsplit(url).hostname}: {error}") from None

@@ -18,7 +18,7 @@ from reenact.server.oidc.provider import Provider
 from reenact.server.oidc.settings import OidcSettings, read_settings
 from reenact.server.oidc.signing_in import identify
 from reenact.server.oidc.tokens import Identity
-from reenact.server.outbound import Answer, Unreachable
+from reenact.server.outbound import Response, Unreachable
 from reenact.server.problems import Problem
 from tests.server.house import START, Clock, House
 
@@ -58,7 +58,7 @@ class Fake:
 
     def __call__(
         self, method: str, url: str, *, headers: dict[str, str], body: bytes = b""
-    ) -> Answer:
+    ) -> Response:
         self.asked.append((f"{method} {url}", headers, body))
         path = url.removeprefix(ISSUER)
         answers: dict[str, Any] = {
@@ -69,7 +69,7 @@ class Fake:
         }
         if path not in answers:
             raise Unreachable("nobody there")
-        return Answer(self.status.get(path, 200), {}, json.dumps(answers[path]).encode())
+        return Response(self.status.get(path, 200), {}, json.dumps(answers[path]).encode())
 
     def token(self) -> str:
         key, kid = self.signer

@@ -17,13 +17,13 @@ import msgspec
 from reenact.errors import UsageError
 from reenact.server.oidc.settings import OidcSettings
 from reenact.server.oidc.tokens import TokenRefused, kid_of
-from reenact.server.outbound import Answer, Unreachable, ask, check_url
+from reenact.server.outbound import Response, Unreachable, ask, check_url
 from reenact.server.problems import Problem
 
 __all__ = ["Given", "Metadata", "Provider"]
 
 T = TypeVar("T")
-Ask = Callable[..., Answer]
+Ask = Callable[..., Response]
 _PAGE: Final = "/.well-known/openid-configuration"
 _FRESH: Final = 3_600_000
 """Milliseconds that what the provider says about itself is believed."""
@@ -148,14 +148,14 @@ class Provider:
     async def _get(self, url: str, kind: type[T], headers: Mapping[str, str]) -> T:
         return _decoded(await self._asked("GET", url, headers=headers), kind)
 
-    async def _asked(self, method: str, url: str, **more: Any) -> Answer:
+    async def _asked(self, method: str, url: str, **more: Any) -> Response:
         try:
             return await asyncio.to_thread(self._ask, method, url, **more)
         except Unreachable as error:
             raise _unusable(str(error)) from None
 
 
-def _decoded(answer: Answer, kind: type[T]) -> T:
+def _decoded(answer: Response, kind: type[T]) -> T:
     if answer.status != 200:
         raise _unusable(f"it answers {answer.status}")
     try:

@@ -21,7 +21,7 @@ from reenact.exchange.model import Exchange
 from reenact.interop.otel import Group, Link
 from reenact.interop.otel_protobuf import write_protobuf
 from reenact.server.exchanges.documents import exchange_of
-from reenact.server.outbound import Answer, Unreachable, ask
+from reenact.server.outbound import Response, Unreachable, ask
 from reenact.server.ports import Server
 from reenact.server.problems import Problem
 from reenact.server.storage import platform, telemetry_rows
@@ -146,7 +146,7 @@ def _send(target: ExportTarget, groups: Sequence[Group]) -> _Outcome:
     return _judged(answer)
 
 
-def _judged(answer: Answer) -> _Outcome:
+def _judged(answer: Response) -> _Outcome:
     """By the rules of OTLP: some refusals are for now, the others for good."""
     if 200 <= answer.status < 300:
         return _Outcome(None)
