@@ -1,25 +1,30 @@
 """HTTP for the ready-made tools: limited in size and time, and restricted to public addresses.
 
-Based on ``http.client``, which needs no installation and lets the caller choose the address. The
-connection uses the address that was checked, even if the name resolves differently a moment later.
-Proxies from the environment are not used, because the address behind them cannot be checked.
+A connection uses the address that was checked, even if the name resolves differently a moment later.
+Proxies from the environment are used on request only, because the address behind them cannot be checked.
 """
 
 from __future__ import annotations
 
-import http.client
 import socket
-import ssl
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import closing
 from ipaddress import ip_address, ip_network
-from typing import Any, Final
+from typing import Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 import msgspec
 
+from reenact._net.client import (
+    HttpClient,
+    Origin,
+    StreamedResponse,
+    Unreachable,
+    environment_proxy,
+    no_proxy,
+)
 from reenact._system import monotonic
 from reenact.engine.session.context import current
 from reenact.errors import WebFailed
@@ -30,7 +35,6 @@ __all__ = [
     "LIMITS",
     "Answer",
     "Limits",
-    "connection",
     "inflated",
     "send",
 ]
@@ -56,28 +60,28 @@ def inflated(data: bytes, coding: str, most: int) -> tuple[bytes, bool]:
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What a fetch may cost, and which addresses it may reach besides public ones: all
     ``private_addresses`` (a policy may allow them, too), or those in ``networks``, such as
-    ``127.0.0.1`` and ``10.0.0.0/8``."""
+    ``127.0.0.1`` and ``10.0.0.0/8``.
+
+    With ``proxies``, requests go through the proxies of the environment. Then the proxy resolves names,
+    so addresses are only checked where the URL contains one.
+    """
 
     max_bytes: int = 2_000_000
     max_redirects: int = 3
     timeout: float = 30.0
     private_addresses: bool = False
     networks: tuple[str, ...] = ()
+    proxies: bool = False
 
 
 LIMITS: Final = Limits()
 
 
-def connection(parts: SplitResult, limits: Limits, until: float) -> http.client.HTTPConnection:
-    """To whom ``parts`` name; it connects when something is sent. ``until`` is on the monotonic
-    clock."""
-    kind, port = (_Secure, 443) if parts.scheme == "https" else (_Plain, 80)
-    assert parts.hostname is not None
-    return kind(parts.hostname, parts.port or port, reach=_Reach(limits), until=until)
+class _CheckedConnect:
+    """Connects to allowed addresses only, under the policy of the current session.
 
-
-class _Reach:
-    """Which addresses may be connected to, in the session that is in force when it is made."""
+    Inside a session it is called in the live part of a call, and never in a replay.
+    """
 
     def __init__(self, limits: Limits) -> None:
         session = current()
@@ -85,9 +89,9 @@ class _Reach:
         self._all = limits.private_addresses
         self._networks = [ip_network(one) for one in limits.networks]
 
-    def connect(self, host: str, port: int, timeout: Any) -> socket.socket:
-        """A connection to the first address of ``host`` that answers; all of them must be
-        allowed. Raises :class:`PolicyRefused`."""
+    def __call__(self, host: str, port: int, seconds: float) -> socket.socket:
+        """Connect to the first address of ``host`` that accepts. Raises :class:`PolicyRefused` if
+        one of its addresses is not allowed."""
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         for *_, address in found:
             self._check(str(address[0]).partition("%")[0])
@@ -95,13 +99,21 @@ class _Reach:
         for family, kind, protocol, _, address in found:
             sock = socket.socket(family, kind, protocol)
             try:
-                sock.settimeout(timeout)
+                sock.settimeout(seconds)
                 sock.connect(address)
                 return sock
             except OSError as error:
                 sock.close()
                 failure = error
         raise failure
+
+    def check_literal(self, host: str) -> None:
+        """Check ``host`` if it is an address. Raises :class:`PolicyRefused`."""
+        try:
+            address = str(ip_address(host))
+        except ValueError:
+            return
+        self._check(address)
 
     def _check(self, address: str) -> None:
         if self._all or any(ip_address(address) in network for network in self._networks):
@@ -111,39 +123,8 @@ class _Reach:
             raise refusal
 
 
-class _Plain(http.client.HTTPConnection):
-    """Connects to an address that was looked at. Inside a session that happens in the live half of
-    a call, and never in a replay."""
-
-    def __init__(self, host: str, port: int, *, reach: _Reach, until: float) -> None:
-        super().__init__(host, port, timeout=max(0.001, until - monotonic()))
-        self._reach = reach
-
-    def connect(self) -> None:
-        self.sock = self._reach.connect(self.host, self.port, self.timeout)
-
-
-class _Secure(http.client.HTTPSConnection):
-    """The same with TLS."""
-
-    def __init__(self, host: str, port: int, *, reach: _Reach, until: float) -> None:
-        self._tls = ssl.create_default_context()
-        timeout = max(0.001, until - monotonic())
-        super().__init__(host, port, timeout=timeout, context=self._tls)
-        self._reach = reach
-
-    def connect(self) -> None:
-        sock = self._reach.connect(self.host, self.port, self.timeout)
-        try:
-            self.sock = self._tls.wrap_socket(sock, server_hostname=self.host)
-        except BaseException:
-            sock.close()
-            raise
-
-
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _KEEPING: Final = frozenset({307, 308})
-_PIECE: Final = 65_536
 _AGENT: Final = "Mozilla/5.0 (compatible; reenact)"
 _SECRET: Final = frozenset(
     {"authorization", "cookie", "proxy-authorization", "x-subscription-token"}
@@ -212,23 +193,30 @@ def _hop(
     until: float,
 ) -> Answer:
     parts = _split(url)
-    conn = connection(parts, limits, until)
-    target = parts.path or "/"
+    seconds = max(0.001, until - monotonic())
+    target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     try:
-        with closing(conn):
-            conn.request(
-                method,
-                f"{target}?{parts.query}" if parts.query else target,
-                body=body,
-                headers={**headers, **_basic(parts)},
+        client = _client(Origin.of(url), limits, seconds)
+        with closing(client.connection(Origin.of(url))) as connection:
+            response = connection.stream(
+                method, target, headers={**headers, **_basic(parts)}, body=body, seconds=seconds
             )
-            return _read(conn.getresponse(), url, limits, until)
-    except (OSError, http.client.HTTPException) as error:
+            return _read(response, url, limits)
+    except Unreachable as error:
         raise WebFailed(
-            f"nothing came back from {parts.hostname}: {type(error).__name__}: {error}",
+            f"nothing came back from {parts.hostname}: {error}",
             hint="look whether the address is right and can be reached",
             details={"url": _shown(url)},
-        ) from error
+        ) from None
+
+
+def _client(origin: Origin, limits: Limits, seconds: float) -> HttpClient:
+    checked = _CheckedConnect(limits)
+    proxy = environment_proxy(origin) if limits.proxies else None
+    if proxy is None:
+        return HttpClient(connect=checked, proxy_for=no_proxy, connect_seconds=seconds)
+    checked.check_literal(origin.host)
+    return HttpClient(proxy_for=lambda origin: proxy, connect_seconds=seconds)
 
 
 def _split(url: str) -> SplitResult:
@@ -257,18 +245,18 @@ def _shown(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
 
 
-def _read(response: http.client.HTTPResponse, url: str, limits: Limits, until: float) -> Answer:
-    headers = {name.lower(): value for name, value in reversed(response.getheaders())}
+def _read(response: StreamedResponse, url: str, limits: Limits) -> Answer:
     raw = bytearray()
-    while len(raw) <= limits.max_bytes and (piece := response.read1(_PIECE)):
-        if monotonic() > until:
-            raise TimeoutError("it takes too long")
+    for piece in response.chunks:
         raw += piece
-    body, more = inflated(bytes(raw), headers.get("content-encoding", ""), limits.max_bytes)
+        if len(raw) > limits.max_bytes:
+            break
+    coding = response.headers.get("content-encoding", "")
+    body, more = inflated(bytes(raw), coding, limits.max_bytes)
     return Answer(
         url=_shown(url),
         status=response.status,
-        headers=headers,
+        headers=response.headers,
         body=body,
         truncated=more,
     )

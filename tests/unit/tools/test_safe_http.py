@@ -249,12 +249,26 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 def test_a_server_that_says_nothing_is_not_waited_for(server: Server) -> None:
     impatient = web_fetcher(Limits(private_addresses=True, timeout=0.2))
-    with pytest.raises(WebFailed, match=r"nothing came back from 127\.0\.0\.1: TimeoutError"):
+    with pytest.raises(
+        WebFailed, match=r"nothing came back from 127\.0\.0\.1: it does not answer in time"
+    ):
         impatient(f"{server.url}/silent")
 
 
 def test_nobody_there() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
-        with pytest.raises(WebFailed, match="ConnectionRefusedError"):
+        with pytest.raises(WebFailed, match="Connection refused"):
             fetch(f"http://127.0.0.1:{held.getsockname()[1]}/")
+
+
+def test_proxy_of_the_environment_is_used_on_request_only(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    with pytest.raises(WebFailed):
+        send("GET", "http://nowhere.invalid/page")
+    answer = send("GET", "http://nowhere.invalid/page", limits=Limits(proxies=True))
+    assert answer.status == 200
+    with pytest.raises(PolicyRefused):
+        send("GET", "http://10.0.0.1/page", limits=Limits(proxies=True))
