@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reenact.engine.boundary_decorator import boundary
     from reenact.engine.divergence.model import Divergence
     from reenact.engine.fork.plan import At
-    from reenact.engine.session.context import current
+    from reenact.engine.session.current import current
     from reenact.engine.session.final_report import Report
     from reenact.engine.session.session import Session
     from reenact.errors import (
@@ -73,7 +73,7 @@ _HOME = {
     "reenact.agents.config": ("ReplayConfig",),
     "reenact.agents.runner": ("run_agent", "run_agent_async"),
     "reenact.engine.fork.plan": ("At",),
-    "reenact.engine.session.context": ("current",),
+    "reenact.engine.session.current": ("current",),
     "reenact.engine.divergence.model": ("Divergence",),
     "reenact.engine.session.final_report": ("Report",),
     "reenact.scope": ("session",),

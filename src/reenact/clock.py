@@ -12,7 +12,7 @@ import time as _time
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.execution.sleep import sleep as _sleep
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable

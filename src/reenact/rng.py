@@ -12,7 +12,7 @@ import uuid as _uuid
 from operator import index as _index
 
 from reenact.boundaries.chance.drawing import ANYBODY, apart, bits, drawn, text
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = [
     "bytes",

@@ -63,7 +63,7 @@ def _left_in(session: Session) -> dict[str, int]:
         "blocked": crew._blocked,
         "spawned": crew._spawned,
         "joiners": crew._joiners,
-        "under way": session._in_flight,
+        "under way": session.in_flight,
     }
     return {name: len(things) for name, things in held.items() if things}
 

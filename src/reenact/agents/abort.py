@@ -6,7 +6,7 @@ from typing import Protocol
 
 from reenact.engine.call import Call
 from reenact.engine.codecs import PLAIN_CODEC
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import READING_MODES
 from reenact.format.event import Data
@@ -43,7 +43,7 @@ class Abort:
         return True
 
     def _was_recorded(self, session: Session, call: Call) -> bool:
-        return session.mode in READING_MODES and session.is_next(call)
+        return session.mode in READING_MODES and session.decisions.is_next(call)
 
 
 def _call(place: Data) -> Call:

@@ -12,7 +12,8 @@ from reenact.boundaries.callers import KNOWN, tier_of
 from reenact.boundaries.rebinding import Rebinding, like_builtin
 from reenact.engine.execution.sleep import sleep
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import OUTSIDE, VARIABLE, current
+from reenact.engine.session.context import OUTSIDE, VARIABLE
+from reenact.engine.session.current import current
 
 __all__ = ["drawn", "seams"]
 

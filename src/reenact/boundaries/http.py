@@ -26,7 +26,7 @@ from reenact.engine.execution.streams import (
     recall_response_async,
 )
 from reenact.engine.patches.patch import Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import RecordingDamaged
 from reenact.hermetic.endpoints import listens_here

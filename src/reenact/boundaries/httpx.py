@@ -15,7 +15,7 @@ from typing import Any
 from reenact.boundaries.coding import encode
 from reenact.boundaries.http import AsyncReply, Head, Reply, Request, ask, ask_async
 from reenact.engine.patches.patch import Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = ["seams"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from reenact.boundaries.urllib3.seams import reading
 from reenact.engine.patches.patch import Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams"]
 

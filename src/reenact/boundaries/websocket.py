@@ -50,7 +50,7 @@ def open_link(
     call = opening_call(session, opening)
     if session.is_late():
         return live(), None
-    decision, opened = session.decide(call, blocks=True)
+    decision, opened = session.decisions.decide(call, blocks=True)
     accepted = session.gateway.carry_out(decision, opened, live, OpeningCodec(errors))
     return accepted, _linked(session, decision, opened, errors)
 
@@ -65,7 +65,7 @@ async def open_link_async(
     call = opening_call(session, opening)
     if session.is_late():
         return await live(), None
-    decision, opened = session.decide(call, blocks=False)
+    decision, opened = session.decisions.decide(call, blocks=False)
     accepted = await session.gateway.carry_out_async(decision, opened, live, OpeningCodec(errors))
     return accepted, _linked(session, decision, opened, errors)
 
@@ -173,7 +173,7 @@ class Link:
     # Both
 
     def _decide(self, call: Call, *, blocks: bool) -> tuple[Decision, InFlightCall]:
-        decision, opened = self.session.decide(call, blocks=blocks)
+        decision, opened = self.session.decisions.decide(call, blocks=blocks)
         if isinstance(decision, (GoLive, Pass)) and not self.is_live:
             if self.session.mode == "update":
                 self.session.given_up = f"a websocket cannot be updated in part ({call.operation})"

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reenact.engine.execution.streams import stream_async, stream_sync
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.explicit_api import make_explicit_call
 from reenact.format.event import Data
 

@@ -206,10 +206,12 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
 
 
 class Serve(msgspec.Struct, frozen=True, gc=False):
-    """Answer from the recording. ``divergence`` when a lenient run serves something else."""
+    """Serve the recorded result. ``divergence`` when a lenient run serves something else."""
 
     entry: Entry
     divergence: Divergence | None = None
+    delivered: bool = False
+    """The turn of the result has come and is taken: it is served without waiting."""
 
 
 class GoLive(msgspec.Struct, frozen=True, gc=False):

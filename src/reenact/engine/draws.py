@@ -17,26 +17,27 @@ import hashlib
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
-from reenact.engine.call import Call, Entry, Refuse, Serve, draw_call
-from reenact.engine.codecs import PlainCodec, copy_value
+from reenact.engine.call import Call, Decision, Entry, Refuse, Serve, draw_call
+from reenact.engine.codecs import PlainCodec, ResultCodec, copy_value
+from reenact.engine.decision.machine import Machine
 from reenact.engine.decision.passthrough import PassThroughRules
-from reenact.engine.lanes import Lane
-from reenact.engine.recording.recorder import InFlightCall
-from reenact.engine.session.settings import ADDING_MODES
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.lanes import Lane, Lanes
+from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Mutation, Name, Run, load_run, mutation_of
 from reenact.format.event import Data
-
-if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+from reenact.store.source import SeekableSource
 
 __all__ = [
     "ABSENT",
     "RECORDED_DRAW_SOURCES",
     "VALUE_CODEC",
+    "DrawSession",
     "Draws",
     "Live",
     "OpenDrawRun",
@@ -44,7 +45,6 @@ __all__ = [
     "RecordedDraws",
     "ReplayedDraws",
     "ServedDraws",
-    "make_draws",
     "named_draw_call",
     "next_clock_value",
     "read_draw_run",
@@ -53,6 +53,51 @@ __all__ = [
 ]
 
 Live = Callable[[], Any]
+
+
+class DrawDecisions(Protocol):
+    """Decision about a draw that is not in an open run."""
+
+    def decide(self, call: Call, *, blocks: bool) -> tuple[Decision, InFlightCall]: ...
+
+
+class DrawGateway(Protocol):
+    """Execution of a draw that is not in an open run."""
+
+    def call(self, call: Call, live: Live, codec: ResultCodec = ...) -> Any: ...
+    def carry_out(
+        self, decision: Decision, opened: InFlightCall, live: Live, codec: ResultCodec
+    ) -> Any: ...
+
+
+class DrawReporter(Protocol):
+    """Position of a divergence in the program."""
+
+    def located(self, divergence: Divergence) -> Divergence: ...
+
+
+class DrawSession(Protocol):
+    """Parts of a session that draws use."""
+
+    lanes: Lanes
+    machine: Machine
+    recorder: Recorder
+
+    @property
+    def decisions(self) -> DrawDecisions: ...
+    @property
+    def gateway(self) -> DrawGateway: ...
+    @property
+    def reporter(self) -> DrawReporter: ...
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def free_draws(self) -> set[str]: ...
+    @property
+    def source(self) -> SeekableSource | None: ...
+
 
 _DRAWS: Final = "draws"
 RECORDED_DRAW_SOURCES: Final = {_DRAWS: "clock rng env process"}
@@ -134,7 +179,7 @@ class PartlyServedDraws(ServedDraws):
         return value
 
 
-def read_draw_run(entry: Entry, session: Session) -> Run:
+def read_draw_run(entry: Entry, session: DrawSession) -> Run:
     """The draws of a recorded run. Raises :class:`RecordingDamaged`."""
     script = session.machine.script
     assert script is not None
@@ -148,7 +193,7 @@ def read_draw_run(entry: Entry, session: Session) -> Run:
         ) from None
 
 
-def recorded_draws(session: Session) -> frozenset[str]:
+def recorded_draws(session: DrawSession) -> frozenset[str]:
     """The sources of which the recording of ``session`` has every draw."""
     source = session.source
     said = "" if source is None else source.manifest().environment.get(_DRAWS, "")
@@ -255,7 +300,7 @@ class OpenDrawRun:
 class RecordedDraws:
     """Draws that are made and written down."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DrawSession) -> None:
         self._session = session
         self._lane = session.lanes.current
         self._open: defaultdict[int, dict[Lane, None]] = defaultdict(dict)
@@ -288,7 +333,7 @@ class RecordedDraws:
             self._opened(lane)
         return lane.run.draw(name, live)
 
-    def _how(self, session: Session, name: Name) -> Literal["run", "one", "pass"]:
+    def _how(self, session: DrawSession, name: Name) -> Literal["run", "one", "pass"]:
         """See :meth:`reenact.engine.decision.machine.Machine.draws_of`."""
         source = name.partition(" ")[0]
         if source in self._free:
@@ -377,7 +422,7 @@ class RecordedDraws:
 class ReplayedDraws:
     """Draws that are served as they were recorded."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DrawSession) -> None:
         self._session = session
         self._lane = session.lanes.current
         self._open: dict[Lane, None] = {}
@@ -399,9 +444,9 @@ class ReplayedDraws:
             passes = session.machine.draws_of(call) == "pass"
         if passes:
             return live()
-        decision, opened = session.decide(call, blocks=False)  # ends the run of the lane
+        decision, opened = session.decisions.decide(call, blocks=False)  # ends the run of the lane
         if isinstance(decision, Refuse) and decision.divergence is not None:
-            decision = Refuse(divergence=session.located(decision.divergence))
+            decision = Refuse(divergence=session.reporter.located(decision.divergence))
         if isinstance(decision, Refuse) and decision.divergence and not session.machine.strict:
             return self._made_up(name, live, decision, opened)
         if not isinstance(decision, Serve) or "count" not in decision.entry.opening.data:
@@ -473,22 +518,6 @@ class ReplayedDraws:
         for lane in self._open:
             lane.run = None
         self._open.clear()
-
-
-def make_draws(session: Session) -> Draws:
-    """How ``session``, which is being opened, keeps draws."""
-    if session.mode == "off":
-        return LiveDraws()
-    if session.fork is not None:
-        from reenact.engine.fork.forked_run import ForkDraws  # few runs are forked
-
-        return ForkDraws(session, session.fork)
-    if session.mode in ADDING_MODES:
-        from reenact.engine.update.draws import UpdateDraws
-
-        assert session.copy_sink is not None
-        return UpdateDraws(session, session.copy_sink)
-    return RecordedDraws(session) if session.writes else ReplayedDraws(session)
 
 
 class Draws(Protocol):

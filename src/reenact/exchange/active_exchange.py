@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reenact._system import Now, id_bytes, monotonic
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import DivergenceError
 from reenact.exchange.context import POSITION, Lineage, Position, RunningProcessor, current_position
 from reenact.exchange.model import ErrorFacts, Exchange, Kind, Payload, ReplayOf, Trace

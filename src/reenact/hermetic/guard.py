@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.engine._lazy import lazy_module
 from reenact.engine.patches.patch import DeferredPatch, Installable, Patch
-from reenact.engine.session.context import current, session_in_context
+from reenact.engine.session.current import current, session_in_context
 from reenact.engine.session.session import Session
 from reenact.hermetic.call_origin import importing_module, is_own_connection, source_location
 from reenact.hermetic.connections import SendChecks, allow_descriptor, listens_in_c

@@ -34,7 +34,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from reenact._system import process_id
 from reenact.engine.patches.patch import DeferredPatches, Installable, Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.hermetic.call_origin import code_kind
 from reenact.hermetic.endpoints import descendants, program_of, receivers, running_processes

@@ -31,7 +31,8 @@ from weakref import WeakKeyDictionary, ref
 from reenact.engine.lanes import running_loop
 from reenact.engine.patches import patch as patches
 from reenact.engine.patches.patch import DeferredPatches, Installable, Patch, TypePatch
-from reenact.engine.session.context import VARIABLE, current
+from reenact.engine.session.context import VARIABLE
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.hermetic.call_origin import code_kind
 

@@ -277,7 +277,7 @@ def answer(session: Session, attempt: Attempt, covered: Covered) -> None:
         return
     with session.lock:
         found = session.machine.note(_divergence(session, attempt, covered, worker))
-        error = session.diverged(found)
+        error = session.reporter.diverged(found)
     if not acts_outside:
         raise error
     raise CapabilityDenied(
@@ -294,7 +294,9 @@ def _is_refused(session: Session, attempt: Attempt) -> bool:
 def report_sent(session: Session, attempt: Attempt, covered: Covered) -> None:
     """Note a divergence for what has happened already. A strict session fails at its end."""
     with session.lock:
-        session.diverged(session.machine.note(_divergence(session, attempt, covered, None)))
+        session.reporter.diverged(
+            session.machine.note(_divergence(session, attempt, covered, None))
+        )
 
 
 def _warn(session: Session, attempt: Attempt) -> None:

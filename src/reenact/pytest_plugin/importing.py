@@ -11,7 +11,8 @@ from functools import wraps
 from typing import Any
 
 from reenact.engine.patches.patch import Patch
-from reenact.engine.session.context import OUTSIDE, VARIABLE, current
+from reenact.engine.session.context import OUTSIDE, VARIABLE
+from reenact.engine.session.current import current
 
 __all__ = ["import_patch"]
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from reenact.engine.lanes import Lane
 from reenact.engine.patches.patch import DeferredPatch
-from reenact.engine.session.context import VARIABLE, current
+from reenact.engine.session.context import VARIABLE
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError
 

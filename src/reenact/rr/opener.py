@@ -9,7 +9,8 @@ from typing import Protocol
 
 from msgspec import structs
 
-from reenact.engine.session.resources import SessionResources, open_resources
+from reenact.engine.session.factory import open_resources
+from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import (
     PathRefused,

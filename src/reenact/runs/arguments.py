@@ -15,7 +15,8 @@ import msgspec
 from reenact.diff.terminal_text import escape_controls
 from reenact.engine.divergence.excerpts import Truncator
 from reenact.engine.request import request_of
-from reenact.engine.session.resources import SessionResources, make_comparer, open_resources
+from reenact.engine.session.factory import make_comparer, open_resources
+from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings
 from reenact.format.event import Event
 from reenact.policy.redaction.redactor import Redactor

@@ -10,7 +10,7 @@ from typing import Any
 
 from reenact.boundaries.processes.injection import inject_with
 from reenact.engine.patches.patch import DeferredPatch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import DivergenceError
 from reenact.runs.places import print_place
 from reenact.runs.plan import LANE, RUN
@@ -82,8 +82,8 @@ def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
         session = current()
         if session is not None:
             with session.lock:
-                lane = session.spawn_process()
-                session.child_was_forked(lane)
+                lane = session.children.spawn()
+                session.children.was_forked(lane)
             data[_KEY] = lane.name, lane.pool
         return data
 

@@ -18,7 +18,8 @@ from reenact.boundaries.altering import alter_answer
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.fork.plan import At
-from reenact.engine.session.resources import SessionResources, open_resources
+from reenact.engine.session.factory import open_resources
+from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, ReenactError, UsageError
 from reenact.format import lane as lanes

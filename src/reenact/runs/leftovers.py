@@ -10,12 +10,7 @@ from reenact.engine.call import DRAWS, SLEEP, Entry
 from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.divergence.model import Divergence
 from reenact.engine.divergence.text_renderer import render_divergence
-from reenact.engine.session.resources import (
-    make_comparer,
-    make_machine,
-    make_script,
-    open_resources,
-)
+from reenact.engine.session.factory import make_comparer, make_machine, make_script, open_resources
 from reenact.engine.session.settings import Settings
 
 __all__ = ["Leftovers", "counted", "left_before", "look_for"]

@@ -12,10 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from reenact.boundaries.table import PATCHES, covered, uncovered
 from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.engine.patches.patch import Patch, PatchSet
+from reenact.engine.session.factory import open_resources
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
@@ -169,7 +172,7 @@ def _joined(plan: Plan, settings: Settings) -> SessionResources | None:
     if plan.fork is not None:
         from reenact.engine.recording.sinks import join_fork
 
-        return join_fork(settings)
+        return join_fork(settings, open_resources(msgspec.structs.replace(settings, into=None)))
     if plan.mode != "record" or plan.owner:
         return None
     from reenact.engine.recording.sinks import join_recording

@@ -12,7 +12,8 @@ import shutil
 from pathlib import Path
 
 from reenact.engine.decision.recorded_calls import RecordedCalls
-from reenact.engine.session.resources import SessionResources, open_resources
+from reenact.engine.session.factory import open_resources
+from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, Settings, resolve_settings
 from reenact.errors import RecordingExists, ReenactError
 from reenact.format import lane as lanes

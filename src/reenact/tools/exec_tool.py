@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import CommandFailed
 from reenact.format.event import Data
 from reenact.tools.command import MOST, TAIL, Command, Tail, launch, outcome, with_code

@@ -13,7 +13,7 @@ from reenact.engine.call import Call
 from reenact.engine.codecs import copy_value
 from reenact.engine.execution.streams import follow_stream, follow_stream_async
 from reenact.engine.request import FUNCTION_LENS
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data
@@ -214,7 +214,7 @@ def _generator(asking: _Asking) -> Any:
         session = asking.session()
         if session is None or session.is_late():
             return asking.function(*args, **kwargs)
-        decided = session.decide(asking.call(session, args, kwargs), blocks=False)
+        decided = session.decisions.decide(asking.call(session, args, kwargs), blocks=False)
         return follow_stream(
             session, *decided, lambda: asking.function(*args, **kwargs), asking.items
         )
@@ -227,7 +227,7 @@ def _async_generator(asking: _Asking) -> Any:
         session = asking.session()
         if session is None or session.is_late():
             return asking.function(*args, **kwargs)
-        decided = session.decide(asking.call(session, args, kwargs), blocks=False)
+        decided = session.decisions.decide(asking.call(session, args, kwargs), blocks=False)
         return follow_stream_async(
             session, *decided, lambda: asking.function(*args, **kwargs), asking.items
         )

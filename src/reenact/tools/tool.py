@@ -13,7 +13,7 @@ from reenact.engine.call import Call
 from reenact.engine.codecs import copy_value
 from reenact.engine.execution.streams import follow_stream, follow_stream_async
 from reenact.engine.fork.argument_overrides import overridden_tool_arguments
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data
@@ -232,7 +232,9 @@ class Tool(Generic[P, R]):
     ) -> Iterator[Any]:
         if session.is_late():
             return live()
-        pieces = follow_stream(session, *session.decide(call, blocks=False), live, self._items)
+        pieces = follow_stream(
+            session, *session.decisions.decide(call, blocks=False), live, self._items
+        )
         return pieces if self._form.result.is_plain else _typed(pieces, self._form.result)
 
     def _stream_async(
@@ -240,7 +242,9 @@ class Tool(Generic[P, R]):
     ) -> AsyncIterator[Any]:
         if session.is_late():
             return live()
-        return follow_stream_async(session, *session.decide(call, blocks=False), live, self._items)
+        return follow_stream_async(
+            session, *session.decisions.decide(call, blocks=False), live, self._items
+        )
 
     @cached_property
     def _answers(self) -> Answers:

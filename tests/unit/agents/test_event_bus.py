@@ -12,7 +12,7 @@ import pytest
 
 from reenact.agents.event_bus import Bus, BusEvent, Observed, emit
 from reenact.engine.scheduling.quiescence import ThreadRegistry
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import UsageError, ValueRefused
 from reenact.testing import memory_session
 

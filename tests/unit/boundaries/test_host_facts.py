@@ -20,7 +20,8 @@ import pytest
 import reenact
 from reenact.boundaries.host.environment import known_environment
 from reenact.boundaries.host.told import Numbers
-from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.current import current
 from reenact.errors import PolicyRefused
 from reenact.format.draws import load_aside
 from reenact.policy.model import BoundaryRule, Policy

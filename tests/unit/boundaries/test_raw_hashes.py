@@ -77,7 +77,7 @@ def test_it_is_recorded_and_found(studio: Studio) -> None:
     with studio.session(mode="replay") as session:
         sketch = sketch_of(session, _request())
         assert (sketch.request, sketch.raw_hash) == ({}, data["rawHash"])
-        entry = session.at_once(sketch)
+        entry = session.decisions.serve_now(sketch)
     assert entry is not None
     assert json.loads(entry.answer)["body"] == "answered"
 
@@ -85,7 +85,9 @@ def test_it_is_recorded_and_found(studio: Studio) -> None:
 def test_a_request_that_is_written_otherwise_is_the_same(studio: Studio) -> None:
     _recorded(studio, _request())
     with studio.session(mode="replay") as session:
-        assert session.at_once(sketch_of(session, OTHERS["written otherwise"]())) is None
+        assert (
+            session.decisions.serve_now(sketch_of(session, OTHERS["written otherwise"]())) is None
+        )
         assert _asks(session, OTHERS["written otherwise"]()) == b"answered"
 
 

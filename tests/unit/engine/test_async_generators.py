@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 Make = Callable[[list[Any]], AsyncGenerator[int, None]]
 
 _SOURCE = """
 from asyncio import sleep
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 async def count(closed):
     try:

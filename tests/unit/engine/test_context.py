@@ -12,12 +12,11 @@ import pytest
 from reenact.engine.session import context as module
 from reenact.engine.session.context import (
     OUTSIDE,
-    current,
     enter_session,
     leave_session,
-    session_in_context,
     set_process_session,
 )
+from reenact.engine.session.current import current, session_in_context
 
 A: Any = "session a"
 B: Any = "session b"

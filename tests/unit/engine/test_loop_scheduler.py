@@ -13,7 +13,8 @@ import pytest
 
 import reenact
 from reenact.engine.scheduling.loop_scheduler import MAX_TURNS, LoopScheduler
-from reenact.engine.session.context import OUTSIDE, VARIABLE, context_outside_sessions, current
+from reenact.engine.session.context import OUTSIDE, VARIABLE, context_outside_sessions
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 

@@ -16,7 +16,8 @@ import pytest
 
 import reenact
 from reenact.engine.patches.event_loop import run_in_caller_lane
-from reenact.engine.session.context import OUTSIDE, VARIABLE, context_outside_sessions, current
+from reenact.engine.session.context import OUTSIDE, VARIABLE, context_outside_sessions
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 

@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 
 import reenact
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 

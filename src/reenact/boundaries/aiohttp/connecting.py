@@ -13,7 +13,8 @@ from reenact.engine.lanes import running_loop
 from reenact.engine.patches.event_loop import run_in_caller_lane
 from reenact.engine.patches.patch import Patch
 from reenact.engine.scheduling.loop_scheduler import LoopScheduler
-from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = ["patches"]

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from reenact.engine.patches.patch import Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import UsageError
 
 __all__ = ["seams"]

@@ -27,7 +27,7 @@ from reenact.boundaries.chance.attributes import Attribute
 from reenact.boundaries.chance.drawing import apart, bits, drawer, drawn
 from reenact.boundaries.rebinding import Rebinding
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 if TYPE_CHECKING:
     from reenact.engine.session.session import Session

@@ -15,7 +15,7 @@ from typing import Any, Final
 from reenact.boundaries.chance.drawing import text
 from reenact.boundaries.rebinding import Rebinding, like_builtin
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams"]
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from reenact.boundaries.callers import Tier, caller, tier_of
-from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.current import current
 
 if TYPE_CHECKING:
     from reenact.engine.session.session import Session

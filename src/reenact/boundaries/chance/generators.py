@@ -24,7 +24,7 @@ from reenact.boundaries.chance.drawing import apart, bits, drawn
 from reenact.boundaries.chance.system import urandom_like
 from reenact.boundaries.rebinding import Rebinding
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams"]
 

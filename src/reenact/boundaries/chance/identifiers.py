@@ -11,7 +11,7 @@ from typing import Any
 from reenact.boundaries.chance.drawing import apart, text
 from reenact.boundaries.rebinding import Rebinding
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams"]
 

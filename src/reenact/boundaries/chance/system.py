@@ -11,7 +11,7 @@ from typing import Any
 from reenact.boundaries.chance.drawing import octets
 from reenact.boundaries.rebinding import Rebinding, like_builtin
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams", "urandom_like"]
 

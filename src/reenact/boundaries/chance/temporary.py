@@ -14,7 +14,7 @@ from typing import Any
 from reenact.boundaries.chance.attributes import Attribute
 from reenact.boundaries.chance.drawing import apart, text
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams"]
 

@@ -42,7 +42,7 @@ def reading(file: Watched, verb: str, seen: Data) -> Call:
 def upcoming(file: Watched, verb: str) -> tuple[Data, bool] | None:
     """What the recorded program saw when it read ``file``, and whether the recording has what came
     with it; None if that is not what it did next, here, or if a rule lets it pass."""
-    entry, operation = file.session.upcoming(), f"{verb} {file.name}"
+    entry, operation = file.session.decisions.upcoming(), f"{verb} {file.name}"
     if entry is None or entry.kind != "fs" or entry.operation != operation:
         return None
     if file.session.settings.policy.action_for("fs.read", operation) == "pass":

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.boundaries.callers import tier_of
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = ["Watched", "readable", "watched"]

@@ -14,7 +14,7 @@ from reenact.boundaries.files.roots import Watched, watched
 from reenact.boundaries.files.states import Tally, state_at
 from reenact.boundaries.rebinding import like_builtin
 from reenact.engine.call import Call
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.format.event import Data
 
 __all__ = [
@@ -194,4 +194,4 @@ def _change(file: Watched, kind: str, act: Callable[[], None], details: Callable
 
 
 def _is_next(file: Watched, call: Call) -> bool:
-    return file.session.machine.script is not None and file.session.is_next(call)
+    return file.session.machine.script is not None and file.session.decisions.is_next(call)

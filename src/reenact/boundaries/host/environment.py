@@ -18,7 +18,7 @@ from typing import Any, Final
 from reenact.boundaries.callers import tier_of
 from reenact.boundaries.host.told import Told, as_written, check_allowed, tell, told_in
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = ["known_environment", "seams"]

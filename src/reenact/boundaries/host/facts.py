@@ -14,7 +14,8 @@ import msgspec
 from reenact.boundaries.callers import Tier, tier_of
 from reenact.boundaries.host.told import check_allowed, told_in
 from reenact.boundaries.rebinding import like_builtin
-from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = [

@@ -18,7 +18,7 @@ from reenact.boundaries.callers import tier_of
 from reenact.boundaries.host.told import as_written, check_allowed, tell, told_in
 from reenact.boundaries.rebinding import Rebinding, like_builtin
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.format.draws import CHDIR
 

@@ -19,7 +19,7 @@ from reenact.boundaries.host.facts import Args, Make, Module, Named, standing_in
 from reenact.boundaries.host.told import Numbers, tell, told_in
 from reenact.boundaries.rebinding import Rebinding
 from reenact.engine.patches.patch import Installable, Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = ["os_seams", "process_seams", "signal_seams"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from reenact.boundaries.http_client.stand_in import StandIn
 from reenact.engine.patches.patch import Installable, Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams"]
 

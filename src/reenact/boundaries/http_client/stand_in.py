@@ -19,7 +19,7 @@ from reenact.boundaries.http1 import Outgoing
 from reenact.boundaries.http_client.framing import body_of, file_of, head_of, target_url
 from reenact.boundaries.resending import Resend, request_bytes
 from reenact.engine.codecs import dump_exception, load_exception
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data

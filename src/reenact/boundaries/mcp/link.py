@@ -84,7 +84,7 @@ class Link:
             return {"result": None}
 
         await session.gateway.acall(self._connect, live, CODEC)
-        decision, opened = session.decide(messages_call(), blocks=False)
+        decision, opened = session.decisions.decide(messages_call(), blocks=False)
         if isinstance(decision, Refuse):
             session.gateway.refuse(opened, decision)
         return decision, opened
@@ -148,7 +148,7 @@ class Link:
         session = self.session
         if data["method"] == "initialize":
             self._hello = item
-        decision, opened = session.decide(ask_call(self._server, data), blocks=False)
+        decision, opened = session.decisions.decide(ask_call(self._server, data), blocks=False)
         if isinstance(decision, Refuse):
             session.gateway.refuse(opened, decision)
         self._tokens.note(data["id"], decision, opened)
@@ -188,8 +188,10 @@ class Link:
         session = self.session
 
         def cancelled(turns: int) -> None:
-            if session.writes and session.is_open(opened):
-                session.complete(opened, session.unanswered(opened, "cancelled", turns=turns))
+            if session.writes and session.in_flight.is_open(opened):
+                session.in_flight.complete(
+                    opened, session.in_flight.unanswered(opened, "cancelled", turns=turns)
+                )
 
         return await live_tasks.live_call(
             session.running_loop_scheduler(), live, asyncio.Future.result, cancelled, paced=False

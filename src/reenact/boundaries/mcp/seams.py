@@ -21,7 +21,7 @@ from reenact.boundaries.mcp.places import http_call, stdio_call
 from reenact.boundaries.mcp.said import Said, descriptor_of
 from reenact.engine.call import Call
 from reenact.engine.lanes import running_loop
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError
 

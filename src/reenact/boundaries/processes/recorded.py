@@ -56,7 +56,7 @@ class Recorded(Relay):
 
     def start(self, pid: int) -> None:
         """The process ``pid`` has been started."""
-        self.session.begin(self.opened, self._abandoned)
+        self.session.in_flight.begin(self.opened, self._abandoned)
         with self.session.lock:
             self.session.recorder.note(self.opened)
         work = [self._drain] if self._source is None else [self._feed, self._drain]
@@ -116,13 +116,13 @@ class Recorded(Relay):
             self.close(target)
 
     def _note(self, stream: int, data: bytes) -> None:
-        if not self.session.is_open(self.opened):
+        if not self.session.in_flight.is_open(self.opened):
             return
         self._check_size(len(data))
         turn = Turn(stream, len(data), self._told, self.signals)
         position, number = self.opened.position, len(self.account.turns)
         self.session.recorder.grow(self.opened, {"response": self._growing.add(turn, data)})
-        self.session.record_delivery(self.opened.lane.name, chunk_name(position, number))
+        self.session.in_flight.record_delivery(self.opened.lane.name, chunk_name(position, number))
         self.account.add(turn, data)
 
     def _check_size(self, more: int) -> None:
@@ -168,7 +168,7 @@ class Recorded(Relay):
 
     def fail(self, error: BaseException) -> None:
         """It cannot be recorded any more: it ends here, and the program is told why."""
-        if self.session.is_open(self.opened):
+        if self.session.in_flight.is_open(self.opened):
             _kill(self._pid)
             found = PLAIN_CODEC.dump_error(self.opened.call, error)
             self._complete("failed", error_fields(self.opened.call, found))
@@ -182,7 +182,7 @@ class Recorded(Relay):
             fields["inner"] = self.opened.inner
         with self.session.lock:
             data = self.session.recorder.completing(self.opened, fields | (more or {}))
-            self.session.complete(self.opened, data)
+            self.session.in_flight.complete(self.opened, data)
 
     def _abandoned(self) -> None:
         """The session ends first. What the process still says goes where it went, without us."""

@@ -61,7 +61,7 @@ class Replayed(Relay):
 
     def start(self, pid: int) -> None:
         """The stand-in is process ``pid``."""
-        self.session.begin(self.opened, self._abandoned)
+        self.session.in_flight.begin(self.opened, self._abandoned)
         self.session.scheduler.helper_comes()  # before the program goes on: it may wait for us
         self.begin(pid, self._emit, *([] if self._source is None else [self._listen]))
 
@@ -131,7 +131,7 @@ class Replayed(Relay):
     def _diverge(self, divergence: Divergence) -> None:
         """A strict replay ends here; a lenient one has noted it."""
         if self.session.machine.strict:
-            raise self.session.diverged(divergence)
+            raise self.session.reporter.diverged(divergence)
 
     # What it says
 
@@ -152,7 +152,7 @@ class Replayed(Relay):
 
     def _complete(self) -> None:
         """In a recording that is added to it is kept as it was."""
-        self.session.complete(self.opened, self.opened.answer or {})
+        self.session.in_flight.complete(self.opened, self.opened.answer or {})
 
     def _abandoned(self) -> None:
         """The session ends first: nothing is known of what comes after."""
@@ -185,7 +185,7 @@ class Replayed(Relay):
         """Take our turn, and write that."""
         session, opened = self.session, self.opened
         token = (opened.lane.name, chunk_name(opened.position, number))
-        self.take_turn(lambda: session.record_delivery(*token))
+        self.take_turn(lambda: session.in_flight.record_delivery(*token))
 
     def _act(self, turn: Turn, data: bytes) -> None:
         if turn.stream == ENDED:

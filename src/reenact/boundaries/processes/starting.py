@@ -22,7 +22,8 @@ from reenact.engine.codecs import PLAIN_CODEC, error_fields
 from reenact.engine.execution.stream_chunks import chunk_name
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.recorder import InFlightCall
-from reenact.engine.session.context import OUTSIDE, current, enter_session, leave_session
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.hermetic.process_starts import (
     START_EVENTS,
@@ -82,7 +83,7 @@ class _Starting:
             own={} if environ is None else known_environment(self._session),
             stdin=file_given(given, self._session.suspects),
         )
-        decision, opened = self._session.decide(call, blocks=False)
+        decision, opened = self._session.decisions.decide(call, blocks=False)
         self._carry_out(decision, opened)
 
     def _carry_out(self, decision: Decision, opened: InFlightCall) -> None:
@@ -112,9 +113,9 @@ class _Starting:
         except BaseException as error:
             pipes.close()
             ends.close()
-            session.begin(opened)
+            session.in_flight.begin(opened)
             fields = error_fields(opened.call, PLAIN_CODEC.dump_error(opened.call, error))
-            session.complete(
+            session.in_flight.complete(
                 opened, session.recorder.completing(opened, {**fields, "instant": True})
             )
             raise
@@ -148,7 +149,7 @@ class _Starting:
         if not self._takes_part(opened.inner):
             self._stand_in(Serve(entry), opened)  # what it did cannot be given to it again
             return
-        _, data = session.claim(opened, entry, stub=False)
+        _, data = session.in_flight.claim(opened, entry, stub=False)
         if data is not None and data.get("error") is None:
             account = load_account(data.get("response"), f"event {entry.seq}")
             turns = range(len(account.turns))
@@ -163,7 +164,7 @@ class _Starting:
         """What is in ``lane`` is the business of the process."""
         if lane is not None:
             with self._session.lock:
-                self._session.child_was_forked(Lane(lane))
+                self._session.children.was_forked(Lane(lane))
 
     def _takes_part(self, lane: str) -> bool:
         given = self._injected(self._given, lane)
@@ -176,8 +177,8 @@ class _Starting:
     def _free_lane(self) -> str:
         session = self._session
         with session.lock:
-            lane = session.spawn_process()
-            session.child_was_forked(lane)
+            lane = session.children.spawn()
+            session.children.was_forked(lane)
         return lane.name
 
     def _injected(self, given: Given, lane: str | None) -> Given:
@@ -197,17 +198,17 @@ class _Starting:
 
     def _stand_in(self, decision: Serve, opened: InFlightCall) -> None:
         session, entry = self._session, decision.entry
-        _, data = session.claim(opened, entry)
+        _, data = session.in_flight.claim(opened, entry)
         data = data or {}
         if opened.spans:
             opened.entry, opened.answer = entry, data
         else:
-            session.keep(opened, data)
+            session.in_flight.keep(opened, data)
         error = None
         if data.get("error") is not None:
             error = PLAIN_CODEC.load_error(opened.call, data["error"])
             if "response" not in data:
-                session.complete(opened, data)
+                session.in_flight.complete(opened, data)
                 raise error
         account = load_account(data.get("response"), f"event {entry.seq}")
         ends = take_ends(self._given, self._devnull)

@@ -13,7 +13,7 @@ from reenact.boundaries.processes.relay import Relay, relay_of
 from reenact.boundaries.processes.waiting import has_ended
 from reenact.boundaries.rebinding import Rebinding, like_builtin
 from reenact.engine.patches.patch import Installable
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["seams"]
 

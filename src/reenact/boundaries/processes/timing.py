@@ -26,7 +26,7 @@ def was_in_vain(session: Session, still: Callable[[], bool]) -> bool:
     def give_up() -> None:
         found.append(still())
         if found[0]:
-            session.record_delivery(*_next(session))
+            session.in_flight.record_delivery(*_next(session))
             session.lanes.current().waits += 1
 
     if session.tracks_order:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from reenact.boundaries.processes.relay import Relay, relay_of
 from reenact.boundaries.processes.timing import wait_in_vain, was_in_vain
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = ["asking", "has_ended", "poll", "unwaited", "wait"]

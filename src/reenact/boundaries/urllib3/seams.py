@@ -19,7 +19,7 @@ from reenact.boundaries.http import ask
 from reenact.boundaries.urllib3.attempt import Attempt, Library
 from reenact.boundaries.urllib3.errors import PoolErrors
 from reenact.engine.patches.patch import Patch
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 
 __all__ = ["reading", "seams"]
 

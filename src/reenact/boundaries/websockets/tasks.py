@@ -27,7 +27,8 @@ from reenact.boundaries.websockets.opening import (
 from reenact.boundaries.websockets.task_connection import LinkedConnection
 from reenact.boundaries.websockets.values import ClientErrors
 from reenact.engine.patches.patch import Patch
-from reenact.engine.session.context import context_outside_sessions, current
+from reenact.engine.session.context import context_outside_sessions
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = ["seams"]

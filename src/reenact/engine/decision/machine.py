@@ -349,10 +349,12 @@ class Machine(DivergenceLog):
     def _is_free(self, call: Call) -> bool:
         return self._access.is_free(call.capability, call.kind, call.operation)
 
-    def express(self, call: Call, lane: str) -> Entry | None:
-        """The recorded call that is ``call`` to the letter, if it was answered with a value and
-        nothing stands against serving it; None where :meth:`decide` has to look closer. Changes
-        nothing: see :meth:`take`."""
+    def find_exact(self, call: Call, lane: str) -> Entry | None:
+        """Return the next recorded call of ``lane`` if it equals ``call`` byte for byte.
+
+        None if it was not answered with a value, if a rule of the policy concerns it, and where
+        :meth:`decide` has to compare in detail. Changes nothing, see :meth:`take`.
+        """
         if call.nests or call.observed or call.instant or not self.covers(call):
             return None
         entry = self._to_the_letter(call, lane)

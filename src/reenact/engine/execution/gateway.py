@@ -8,7 +8,7 @@ changed result serves that preset result instead of a live call.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reenact.engine._lazy import lazy_module
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Reexecute, Refuse, Serve
@@ -21,6 +21,7 @@ from reenact.engine.codecs import (
     result_field,
 )
 from reenact.engine.draws import synthetic_value
+from reenact.engine.execution.ports import ExecutingSession
 from reenact.engine.execution.stream_chunks import raise_recorded, returned
 from reenact.engine.recording.budget import is_full_refusal
 from reenact.engine.recording.recorder import InFlightCall
@@ -29,13 +30,6 @@ from reenact.engine.scheduling.waiters import Waiter
 from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
 from reenact.errors import BudgetExceeded, PolicyRefused, ToolNotRecorded
 from reenact.format.event import Data
-
-__all__ = [
-    "preset_result",
-    "preset_result_async",
-    "preset_stream",
-    "preset_stream_async",
-]
 
 
 def preset_result(call: Call, data: Data, codec: ResultCodec) -> Callable[[], Any]:
@@ -91,11 +85,15 @@ if TYPE_CHECKING:
 
     from reenact.engine.execution import live_tasks
     from reenact.engine.scheduling.loop_scheduler import LoopScheduler
-    from reenact.engine.session.session import Session
 else:
     asyncio, live_tasks = lazy_module("asyncio"), lazy_module("reenact.engine.execution.live_tasks")
 
-__all__ = ["Gateway"]
+__all__ = [
+    "Gateway",
+    "GatewaySession",
+    "preset_stream",
+    "preset_stream_async",
+]
 
 Live = Callable[[], Any]
 AsyncLive = Callable[[], Awaitable[Any]]
@@ -105,7 +103,7 @@ class Gateway:
     """One session's way in for boundaries. ``call`` and ``acall`` take a call and the function
     that makes it for real; they return or raise what the program gets."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ExecutingSession) -> None:
         self._session = session
 
     # Threads
@@ -114,7 +112,7 @@ class Gateway:
         """Answer ``call`` from the recording, or make it and record it, or refuse it."""
         if self._session.mode == "off" or self._session.is_late():
             return self._outside(live)
-        decision, opened = self._session.decide(call, blocks=True)
+        decision, opened = self._session.decisions.decide(call, blocks=True, serves_now=True)
         return self.carry_out(decision, opened, live, codec)
 
     def carry_out(
@@ -137,10 +135,15 @@ class Gateway:
     def _take_turn(self, opened: InFlightCall, served: Serve) -> Data | None:
         """Wait until the recorded answer may be handed over; None for an observation."""
         session, entry = self._session, served.entry
-        token, data = session.claim(opened, entry)
-        if data is not None and session.keep(opened, data):
+        if served.delivered:
+            assert entry.closing is not None
+            return entry.closing.data
+        token, data = session.in_flight.claim(opened, entry)
+        if data is not None and session.in_flight.keep(opened, data):
             self._complete(opened, data)
-        elif not opened.call.instant and session.tracks_order and not session.is_now(token):
+        elif (
+            not opened.call.instant and session.tracks_order and not session.in_flight.is_now(token)
+        ):
             session.scheduler.wait(self._waiter(opened, token))
         return data
 
@@ -171,7 +174,7 @@ class Gateway:
 
     def _go_live(self, opened: InFlightCall, live: Live, codec: ResultCodec) -> Any:
         session = self._session
-        session.begin(opened)
+        session.in_flight.begin(opened)
         try:
             result = self._live(opened, live)
         except BaseException as error:
@@ -187,7 +190,7 @@ class Gateway:
     def _live(self, opened: InFlightCall, live: Live) -> Any:
         if opened.inner is None:
             return self._outside(live)
-        with self._session.in_lane(opened):
+        with self._session.in_flight.in_lane(opened):
             return live()
 
     def _outside(self, live: Live) -> Any:
@@ -204,9 +207,11 @@ class Gateway:
     def _complete(self, opened: InFlightCall, data: Data) -> None:
         session = self._session
         if session.tracks_order and not opened.call.instant:
-            session.scheduler.hand_over(session.runner(), lambda: session.complete(opened, data))
+            session.scheduler.hand_over(
+                session.runner(), lambda: session.in_flight.complete(opened, data)
+            )
         else:
-            session.complete(opened, data)
+            session.in_flight.complete(opened, data)
 
     def _completing(
         self, opened: InFlightCall, result: Any, codec: ResultCodec
@@ -217,7 +222,7 @@ class Gateway:
             data = recorder.completing(opened, codec.dump(opened.call, result))
         except BaseException as error:
             failed = recorder.completing(opened, self._failure(opened, error, PLAIN_CODEC))
-            self._session.complete(opened, failed)
+            self._session.in_flight.complete(opened, failed)
             raise
         with self._session.lock:
             refusal = recorder.budget.over_budget(data)
@@ -236,22 +241,22 @@ class Gateway:
     def _run_again(self, opened: InFlightCall, entry: Entry, live: Live, codec: ResultCodec) -> Any:
         """The code of the call runs again in its lane; what it calls is served from there."""
         session = self._session
-        token, recorded = session.claim(opened, entry, stub=False)
-        kept = recorded is not None and session.keep(opened, recorded)
+        token, recorded = session.in_flight.claim(opened, entry, stub=False)
+        kept = recorded is not None and session.in_flight.keep(opened, recorded)
         error: BaseException | None = None
         result: Any = None
         try:
-            with session.in_lane(opened):
+            with session.in_flight.in_lane(opened):
                 result = live()
             fields = codec.dump(opened.call, result)
         except Exception as failure:  # noqa: BLE001 - compared with the recorded one, raised below
             error, fields = failure, self._failure(opened, failure, codec)
         if kept:
-            self._complete(opened, session.kept_or_new(opened, fields))
+            self._complete(opened, session.in_flight.kept_or_new(opened, fields))
         else:
-            if session.tracks_order and not session.is_now(token):
+            if session.tracks_order and not session.in_flight.is_now(token):
                 session.scheduler.wait(self._waiter(opened, token))
-            session.compare_result(opened, entry, fields, recorded)
+            session.reporter.compare_result(opened, entry, fields, recorded)
         if error is not None:
             raise error
         return codec.returned(opened.call, result, fields)
@@ -272,22 +277,22 @@ class Gateway:
         if not session.machine.strict and opened.call.type == "tool_call":
             name = session.redacted_text(opened.call.operation)
             raise ToolNotRecorded(name, refusal.divergence)
-        raise session.diverged(refusal.divergence)
+        raise session.reporter.diverged(refusal.divergence)
 
     def _note_refusal(self, opened: InFlightCall, refusal: Refuse, error: PolicyRefused) -> None:
         session = self._session
         if refusal.entry is not None:
             self._step_over(opened, refusal.entry)
-        elif session.writes and session.is_recorded(opened.call, refusal):
-            session.begin(opened, brief=is_full_refusal(error))
-            session.complete(opened, self._refused(opened, error))
+        elif session.writes and session.decisions.is_recorded(opened.call, refusal):
+            session.in_flight.begin(opened, brief=is_full_refusal(error))
+            session.in_flight.complete(opened, self._refused(opened, error))
 
     def _step_over(self, opened: InFlightCall, entry: Entry) -> None:
         """Nobody waits for this recorded answer: keep it, or let the order go on without it."""
         session = self._session
-        token, data = session.claim(opened, entry)
-        if data is not None and session.keep(opened, data):
-            session.complete(opened, data)
+        token, data = session.in_flight.claim(opened, entry)
+        if data is not None and session.in_flight.keep(opened, data):
+            session.in_flight.complete(opened, data)
         elif token is not None:
             session.scheduler.skip(token)
 
@@ -296,7 +301,9 @@ class Gateway:
         session = self._session
         with session.lock:
             refusal = session.recorder.budget.over_budget(data)
-        session.complete(opened, data if refusal is None else self._refused(opened, refusal))
+        session.in_flight.complete(
+            opened, data if refusal is None else self._refused(opened, refusal)
+        )
         if refusal is not None:
             raise refusal
 
@@ -307,7 +314,7 @@ class Gateway:
             self._step_over(opened, decision.entry)
             return decision.entry
         if isinstance(decision, GoLive):
-            session.begin(opened)
+            session.in_flight.begin(opened)
         elif isinstance(decision, Refuse):
             self.refuse(opened, decision)
         return None
@@ -318,7 +325,7 @@ class Gateway:
         """The same for a coroutine. ``live`` runs in a task of its own, in no session."""
         if self._session.mode == "off" or self._session.is_late():
             return await live()
-        decision, opened = self._session.decide(call, blocks=False)
+        decision, opened = self._session.decisions.decide(call, blocks=False)
         return await self.carry_out_async(decision, opened, live, codec)
 
     async def carry_out_async(
@@ -351,8 +358,8 @@ class Gateway:
 
     async def _take_turn_async(self, opened: InFlightCall, served: Serve) -> Data | None:
         session = self._session
-        token, data = session.claim(opened, served.entry)
-        if data is not None and session.keep(opened, data):
+        token, data = session.in_flight.claim(opened, served.entry)
+        if data is not None and session.in_flight.keep(opened, data):
             await self._complete_or_cancel(opened, data)
         elif session.tracks_order and not opened.call.instant:
             await self._wait_async(opened, served.entry, token)
@@ -363,7 +370,7 @@ class Gateway:
         try:
             await self._complete_async(opened, data, session.running_loop_scheduler())
         except asyncio.CancelledError:
-            session.complete(opened, session.unanswered(opened, "cancelled"))
+            session.in_flight.complete(opened, session.in_flight.unanswered(opened, "cancelled"))
             raise
 
     async def _wait_async(
@@ -376,7 +383,7 @@ class Gateway:
             if token is None:
                 await live_tasks.take_turns(_turns(entry))
             else:  # it was answered in the recording, and not cancelled
-                session.cancelled_early(opened, entry)
+                session.reporter.cancelled_early(opened, entry)
             raise
 
     async def _go_live_async(
@@ -385,7 +392,7 @@ class Gateway:
         if opened.inner is not None:
             return await self._run_tool_async(opened, live, codec)
         session = self._session
-        session.begin(opened)
+        session.in_flight.begin(opened)
 
         def finish(inner: asyncio.Future[Any]) -> Any:
             """In our turn: write what the live half came to, and return or raise it."""
@@ -393,16 +400,18 @@ class Gateway:
                 result = inner.result()
             except BaseException as error:
                 failed = session.recorder.completing(opened, self._failure(opened, error, codec))
-                session.complete(opened, failed)
+                session.in_flight.complete(opened, failed)
                 raise
             data, refusal = self._completing(opened, result, codec)
-            session.complete(opened, data)
+            session.in_flight.complete(opened, data)
             if refusal is not None:
                 raise refusal
             return codec.returned(opened.call, result, data)
 
         def cancelled(turns: int) -> None:
-            session.complete(opened, session.unanswered(opened, "cancelled", turns=turns))
+            session.in_flight.complete(
+                opened, session.in_flight.unanswered(opened, "cancelled", turns=turns)
+            )
 
         paced = session.tracks_order and not opened.call.instant
         return await live_tasks.live_call(
@@ -414,10 +423,10 @@ class Gateway:
     ) -> Any:
         """A tool runs in its caller's task, in a lane of its own."""
         session = self._session
-        session.begin(opened)
+        session.in_flight.begin(opened)
         loop_scheduler = session.running_loop_scheduler()
         try:
-            with session.in_lane(opened):
+            with session.in_flight.in_lane(opened):
                 result = await live()
             data, refusal = self._completing(opened, result, codec)
             await self._complete_async(opened, data, loop_scheduler)
@@ -437,47 +446,49 @@ class Gateway:
     ) -> None:
         """Write how a tool failed, or that it was cancelled, unless it is written already."""
         session = self._session
-        if not session.is_open(opened):
+        if not session.in_flight.is_open(opened):
             return
         if not live_tasks.is_cancelled(error):
             failed = session.recorder.completing(opened, self._failure(opened, error, codec))
             try:
                 await self._complete_async(opened, failed, loop_scheduler)
             except asyncio.CancelledError:
-                session.complete(opened, session.unanswered(opened, "cancelled"))
+                session.in_flight.complete(
+                    opened, session.in_flight.unanswered(opened, "cancelled")
+                )
                 raise
         else:
-            session.complete(opened, session.unanswered(opened, "cancelled"))
+            session.in_flight.complete(opened, session.in_flight.unanswered(opened, "cancelled"))
 
     async def _complete_async(
         self, opened: InFlightCall, data: Data, loop_scheduler: LoopScheduler
     ) -> None:
         session = self._session
         if session.tracks_order and not opened.call.instant:
-            await loop_scheduler.hand_over(lambda: session.complete(opened, data))
+            await loop_scheduler.hand_over(lambda: session.in_flight.complete(opened, data))
         else:
-            session.complete(opened, data)
+            session.in_flight.complete(opened, data)
 
     async def _run_again_async(
         self, opened: InFlightCall, entry: Entry, live: AsyncLive, codec: ResultCodec
     ) -> Any:
         session = self._session
-        token, recorded = session.claim(opened, entry, stub=False)
-        kept = recorded is not None and session.keep(opened, recorded)
+        token, recorded = session.in_flight.claim(opened, entry, stub=False)
+        kept = recorded is not None and session.in_flight.keep(opened, recorded)
         error: BaseException | None = None
         result: Any = None
         try:
-            with session.in_lane(opened):
+            with session.in_flight.in_lane(opened):
                 result = await live()
             fields = codec.dump(opened.call, result)
         except Exception as failure:  # noqa: BLE001 - compared with the recorded one, raised below
             error, fields = failure, self._failure(opened, failure, codec)
         if kept:
-            await self._complete_or_cancel(opened, session.kept_or_new(opened, fields))
+            await self._complete_or_cancel(opened, session.in_flight.kept_or_new(opened, fields))
         else:
             if session.tracks_order:
                 await self._wait_async(opened, entry, token)
-            session.compare_result(opened, entry, fields, recorded)
+            session.reporter.compare_result(opened, entry, fields, recorded)
         if error is not None:
             raise error
         return codec.returned(opened.call, result, fields)
@@ -488,3 +499,9 @@ def _turns(entry: Entry) -> int:
     timing = entry.closing.data.get("timing") if entry.closing is not None else None
     turns = timing.get("turns") if isinstance(timing, dict) else None
     return turns if isinstance(turns, int) else 0
+
+
+class GatewaySession(ExecutingSession, Protocol):
+    """A session together with its gateway."""
+
+    gateway: Gateway

@@ -13,14 +13,14 @@ from reenact.engine.call import SLEEP, Call
 from reenact.engine.codecs import PLAIN_CODEC
 
 if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+    from reenact.engine.execution.gateway import GatewaySession
 
 __all__ = ["sleep"]
 
 _KEY = "time.sleep"
 
 
-def sleep(session: Session, seconds: float, really: Callable[[float], None]) -> None:
+def sleep(session: GatewaySession, seconds: float, really: Callable[[float], None]) -> None:
     """Sleep as the recorded program did, or ``really``."""
     call = Call(
         type="nondeterministic",
@@ -32,7 +32,7 @@ def sleep(session: Session, seconds: float, really: Callable[[float], None]) -> 
     )
     if not session.is_active:
         really(seconds)
-    elif session.mode == "replay" and not session.is_next(call):
+    elif session.mode == "replay" and not session.decisions.is_next(call):
         with session.waiting_elsewhere():
             really(seconds)
     else:

@@ -32,8 +32,8 @@ from reenact.format.event import Data
 if TYPE_CHECKING:
     from asyncio import Future
 
+    from reenact.engine.execution.ports import ExecutingSession
     from reenact.engine.patches import unpatched_loop
-    from reenact.engine.session.session import Session
 else:
     unpatched_loop = lazy_module("reenact.engine.patches.unpatched_loop")
 
@@ -51,7 +51,7 @@ class RecordedPace:
 
     def __init__(
         self,
-        session: Session,
+        session: ExecutingSession,
         data: Data,
         *,
         clock: Callable[[], float] = monotonic,
@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
     from reenact.engine.execution import live_tasks
-    from reenact.engine.session.session import Session
+    from reenact.engine.execution.ports import ExecutingSession
 else:
     live_tasks = lazy_module("reenact.engine.execution.live_tasks")
 
@@ -135,7 +135,7 @@ class RecordedStream:
     _waits = True
     """Does the consumer do nothing until a piece comes?"""
 
-    def __init__(self, session: Session, opened: InFlightCall, codec: StreamCodec) -> None:
+    def __init__(self, session: ExecutingSession, opened: InFlightCall, codec: StreamCodec) -> None:
         self._session = session
         self._opened = opened
         self._codec = codec
@@ -144,7 +144,7 @@ class RecordedStream:
         self._size = 0
         self._began = monotonic()
         self._offsets: list[int] = []
-        session.begin(opened, self._abandoned)
+        session.in_flight.begin(opened, self._abandoned)
         self._begin_note()
         self._growth = codec.growth(session.recorder.screen())
         self._whole = BufferedResponseCodec(codec)
@@ -159,7 +159,7 @@ class RecordedStream:
             while (piece := self._next(source)) is not END:
                 refuse_sent_value((yield piece), self._opened)
         except BaseException:  # the consumer's, or written already
-            self._session.defer(self._abandoned)
+            self._session.in_flight.defer(self._abandoned)
             raise
         finally:
             source.close()
@@ -206,7 +206,7 @@ class RecordedStream:
                 if isinstance(piece, BufferedResponse):
                     break
         except BaseException:
-            self._session.defer(self._abandoned)
+            self._session.in_flight.defer(self._abandoned)
             raise
         finally:
             await pump.close()
@@ -260,7 +260,7 @@ class RecordedStream:
         lane, position = self._opened.lane.name, self._opened.position
         offset = int((monotonic() - self._began) * 1e3)
         self._grow(piece, offset)
-        self._session.record_delivery(lane, chunk_name(position, len(self._seen)))
+        self._session.in_flight.record_delivery(lane, chunk_name(position, len(self._seen)))
         self._seen.append(piece)
         self._offsets.append(offset)
 
@@ -284,7 +284,7 @@ class RecordedStream:
         return self._session.recorder.completing(self._opened, fields)
 
     def _complete(self, data: Data) -> None:
-        self._session.complete(self._opened, data)
+        self._session.in_flight.complete(self._opened, data)
 
     def _abandoned(self) -> None:
         self._complete(self._data("abandoned"))
@@ -298,9 +298,9 @@ class UpdatedStream(RecordedStream):
     """What was recorded inside of it is not asked for."""
 
     def __init__(
-        self, session: Session, opened: InFlightCall, codec: StreamCodec, entry: Entry
+        self, session: ExecutingSession, opened: InFlightCall, codec: StreamCodec, entry: Entry
     ) -> None:
-        _, data = session.claim(opened, entry, stub=self._stubs)
+        _, data = session.in_flight.claim(opened, entry, stub=self._stubs)
         self._answer = opened.answer = data or {}
         super().__init__(session, opened, codec)
 
@@ -329,7 +329,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from reenact.engine.execution import live_tasks
-    from reenact.engine.session.session import Session
+    from reenact.engine.execution.ports import ExecutingSession
 else:
     asyncio, live_tasks = lazy_module("asyncio"), lazy_module("reenact.engine.execution.live_tasks")
 
@@ -343,20 +343,20 @@ class ReplayedStream:
     """What was recorded inside of it is not asked for."""
 
     def __init__(
-        self, session: Session, opened: InFlightCall, codec: StreamCodec, entry: Entry
+        self, session: ExecutingSession, opened: InFlightCall, codec: StreamCodec, entry: Entry
     ) -> None:
         self._session = session
         self._opened = opened
         self._codec = codec
         self._entry = entry
-        self._end, data = session.claim(opened, entry, stub=self._stubs)
+        self._end, data = session.in_flight.claim(opened, entry, stub=self._stubs)
         self._data = data or {}
         if opened.spans:
             opened.entry, opened.answer = entry, self._data
         self._chunks = codec.load(self._data.get(result_field(opened.call)))
         self._number = 0
         self._pace = RecordedPace(session, self._data)
-        session.begin(opened, self._left)
+        session.in_flight.begin(opened, self._left)
 
     def pieces(self) -> Generator[Any, Any, Any]:
         try:
@@ -367,7 +367,7 @@ class ReplayedStream:
             self._check_end()
             self._wait(self._end)
         except BaseException:
-            self._session.defer(self._left)
+            self._session.in_flight.defer(self._left)
             raise
         return self._finish()
 
@@ -387,7 +387,7 @@ class ReplayedStream:
             self._left()
             raise
         except BaseException:
-            self._session.defer(self._left)
+            self._session.in_flight.defer(self._left)
             raise
         self._finish()
 
@@ -411,7 +411,7 @@ class ReplayedStream:
         if not self._is_paced(token):
             return
         if not self._is_live():
-            if session.is_now(token):
+            if session.in_flight.is_now(token):
                 return
             waiter = self._waiter(token)
             session.scheduler.wait(waiter)
@@ -440,9 +440,9 @@ class ReplayedStream:
         if isinstance(token, tuple):
             opened = self._opened
             name = chunk_name(opened.position, self._number - 1)
-            self._session.record_delivery(opened.lane.name, name)
+            self._session.in_flight.record_delivery(opened.lane.name, name)
         else:
-            self._session.complete(self._opened, self._data)
+            self._session.in_flight.complete(self._opened, self._data)
 
     def _is_paced(self, token: DeliveryToken | None) -> bool:
         """The order has gone past what a lenient run went past."""
@@ -452,24 +452,26 @@ class ReplayedStream:
         """The recorded consumer stopped here, or was killed; this one wants more than there is."""
         self._session.check_open()
         if self._data.get("ended") in ("abandoned", "unfinished"):
-            raise self._session.wants_more(self._opened, self._entry)
+            raise self._session.reporter.wants_more(self._opened, self._entry)
 
     def _left(self) -> None:
         """The consumer stopped: was that so in the recording, too?"""
-        if not self._session.is_open(self._opened):
+        if not self._session.in_flight.is_open(self._opened):
             return
         if self._is_live() and self._number < len(self._chunks):
             seen = self._codec.dump(self._chunks[: self._number], None)
             field = result_field(self._opened.call)
-            self._session.complete(self._opened, {**self._data, field: seen, "ended": "abandoned"})
+            self._session.in_flight.complete(
+                self._opened, {**self._data, field: seen, "ended": "abandoned"}
+            )
             return
-        self._session.complete(self._opened, self._data)
+        self._session.in_flight.complete(self._opened, self._data)
         if self._data.get("ended") in CUT_OFF and self._number == len(self._chunks):
             return
         tokens: list[DeliveryToken] = [self._next_token() for _ in self._chunks[self._number :]]
-        self._session.left_early(self._opened, self._entry, tokens)
+        self._session.reporter.left_early(self._opened, self._entry, tokens)
 
     def _finish(self) -> Any:
-        self._session.complete(self._opened, self._data)
+        self._session.in_flight.complete(self._opened, self._data)
         raise_recorded(self._codec, self._opened.call, self._data)
         return returned(self._opened.call, self._data)

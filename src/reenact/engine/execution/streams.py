@@ -32,7 +32,7 @@ from reenact.engine.recording.recorder import InFlightCall
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+    from reenact.engine.execution.gateway import GatewaySession
 
 __all__ = [
     "fetch_response",
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from reenact.engine.execution import live_tasks
     from reenact.engine.execution import tool_streams as inside
+    from reenact.engine.execution.gateway import GatewaySession
     from reenact.engine.scheduling.scheduler import Scheduler
-    from reenact.engine.session.session import Session
 else:
     asyncio, live_tasks = lazy_module("asyncio"), lazy_module("reenact.engine.execution.live_tasks")
     inside = lazy_module("reenact.engine.execution.tool_streams")
@@ -62,16 +62,18 @@ __all__ = [
 ]
 
 
-def stream_sync(session: Session, call: Call, live: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def stream_sync(
+    session: GatewaySession, call: Call, live: Callable[[], Iterator[Any]]
+) -> Iterator[Any]:
     """The pieces of ``call``. The decision is made now, not when the first one is asked for."""
     if session.mode == "off" or session.is_late():
         return outside_stream(live)
-    decision, opened = session.decide(call, blocks=False)
+    decision, opened = session.decisions.decide(call, blocks=False)
     return follow_stream(session, decision, opened, live, PLAIN_STREAM_CODEC)
 
 
 def follow_stream(
-    session: Session,
+    session: GatewaySession,
     decision: Decision,
     opened: InFlightCall,
     live: Callable[[], Iterator[Any]],
@@ -102,17 +104,17 @@ def follow_stream(
 
 
 def stream_async(
-    session: Session, call: Call, live: Callable[[], AsyncIterator[Any]]
+    session: GatewaySession, call: Call, live: Callable[[], AsyncIterator[Any]]
 ) -> AsyncIterator[Any]:
     """The same for an asynchronous iterator."""
     if session.mode == "off" or session.is_late():
         return live()
-    decision, opened = session.decide(call, blocks=False)
+    decision, opened = session.decisions.decide(call, blocks=False)
     return follow_stream_async(session, decision, opened, live, PLAIN_STREAM_CODEC)
 
 
 def follow_stream_async(
-    session: Session,
+    session: GatewaySession,
     decision: Decision,
     opened: InFlightCall,
     live: Callable[[], AsyncIterator[Any]],
@@ -164,7 +166,9 @@ def _drawn(source: LiveIterator, scheduler: Scheduler | None) -> Any:
 
 
 async def outside_stream_async(
-    session: Session, live: Callable[[], AsyncIterator[Any]], scheduler: Scheduler | None = None
+    session: GatewaySession,
+    live: Callable[[], AsyncIterator[Any]],
+    scheduler: Scheduler | None = None,
 ) -> AsyncIterator[Any]:
     """The same, in a task of its own."""
     pump = live_tasks.AsyncPump(session.running_loop_scheduler(), live, paced=False)
@@ -190,27 +194,29 @@ LiveStream = Callable[[], Iterator[Any]]
 AsyncLiveStream = Callable[[], AsyncIterator[Any]]
 
 
-def recall_response(session: Session, call: Call, codec: StreamCodec) -> BufferedResponse | None:
+def recall_response(
+    session: GatewaySession, call: Call, codec: StreamCodec
+) -> BufferedResponse | None:
     """The answer to ``call``, which may be a sketch, if it is here, whole, and it is its turn. Else
     None, and nothing has happened: the call itself says what is to be done."""
     if session.settings.pace == "recorded":
         return None
-    entry = session.at_once(call)
+    entry = session.decisions.serve_now(call)
     return None if entry is None else _load(codec, call, entry)
 
 
 async def recall_response_async(
-    session: Session, call: Call, codec: StreamCodec
+    session: GatewaySession, call: Call, codec: StreamCodec
 ) -> BufferedResponse | None:
     """The same for a coroutine."""
     if session.settings.pace == "recorded":
         return None
-    entry = await session.running_loop_scheduler().at_once(call)
+    entry = await session.running_loop_scheduler().serve_now(call)
     return None if entry is None else _load(codec, call, entry)
 
 
 def fetch_response(
-    session: Session, call: Call, live: LiveStream, codec: StreamCodec, *, whole: bool
+    session: GatewaySession, call: Call, live: LiveStream, codec: StreamCodec, *, whole: bool
 ) -> Iterator[Any] | BufferedResponse:
     """The pieces of the answer to ``call``, as a :class:`Whole` if they come at once. Raises at once
     what a call that has no answer raises; what breaks off an answer is raised after its last piece.
@@ -219,14 +225,14 @@ def fetch_response(
     """
     if session.mode == "off" or session.is_late():
         return outside_stream(live)
-    answer = recall_response(session, call, codec)
-    if answer is not None:
-        return answer
-    decision, opened = session.decide(call, blocks=whole)
+    paced = session.settings.pace == "recorded"
+    decision, opened = session.decisions.decide(call, blocks=whole, serves_now=not paced)
+    if isinstance(decision, Serve) and decision.delivered:
+        return _load(codec, call, decision.entry)
     recorded = _recorded(session, decision)
     if _is_stream(decision, recorded, whole=whole):
         return follow_stream(session, decision, opened, live, codec)
-    if recorded is not None and session.settings.pace == "recorded":
+    if recorded is not None and paced:
         RecordedPace(session, recorded).wait()
     collected: BufferedResponse = session.gateway.carry_out(
         decision, opened, lambda: _collect(live), BufferedResponseCodec(codec)
@@ -235,7 +241,7 @@ def fetch_response(
 
 
 async def fetch_response_async(
-    session: Session, call: Call, live: AsyncLiveStream, codec: StreamCodec, *, whole: bool
+    session: GatewaySession, call: Call, live: AsyncLiveStream, codec: StreamCodec, *, whole: bool
 ) -> AsyncIterator[Any] | BufferedResponse:
     """The same for a coroutine. A :class:`Whole` may also be the only thing that the iterator
     gives."""
@@ -244,7 +250,7 @@ async def fetch_response_async(
     answer = await recall_response_async(session, call, codec)
     if answer is not None:
         return answer
-    decision, opened = session.decide(call, blocks=False)
+    decision, opened = session.decisions.decide(call, blocks=False)
     recorded = _recorded(session, decision)
     if _is_stream(decision, recorded, whole=whole):
         return follow_stream_async(session, decision, opened, live, codec)
@@ -263,7 +269,7 @@ def _load(codec: StreamCodec, call: Call, entry: Entry) -> BufferedResponse:
     return BufferedResponseCodec(codec).load(call, entry.closing.data)
 
 
-def _recorded(session: Session, decision: Decision) -> Data | None:
+def _recorded(session: GatewaySession, decision: Decision) -> Data | None:
     """What was recorded of an answer that is to be served; None where there is none."""
     if not isinstance(decision, Serve):
         return None

@@ -27,7 +27,7 @@ from reenact.errors import DivergenceError
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+    from reenact.engine.execution.ports import ExecutingSession
 
 __all__ = [
     "ToolIterator",
@@ -37,7 +37,9 @@ __all__ = [
 class ToolIterator:
     """Between two steps the consumer goes on, which is in another lane."""
 
-    def __init__(self, session: Session, opened: InFlightCall, live: Callable[[], Any]) -> None:
+    def __init__(
+        self, session: ExecutingSession, opened: InFlightCall, live: Callable[[], Any]
+    ) -> None:
         assert opened.inner is not None
         self.returned: Any = None
         """What a generator returned at its end."""
@@ -113,7 +115,7 @@ class RecordedToolStream(RecordedStream):
             while (piece := await self._next_async(steps, loop_scheduler)) is not END:
                 refuse_sent_value((yield piece), self._opened)
         except BaseException:  # the consumer's, or written already
-            self._session.defer(self._abandoned)
+            self._session.in_flight.defer(self._abandoned)
             raise
         finally:
             await steps.aclose()
@@ -180,7 +182,7 @@ class ReexecutedToolStream(ReplayedStream):
                 refuse_sent_value((yield piece), self._opened)
             self._wait(self._last_turn())
         except BaseException:
-            self._session.defer(self._left)
+            self._session.in_flight.defer(self._left)
             raise
         finally:
             steps.close()
@@ -209,7 +211,7 @@ class ReexecutedToolStream(ReplayedStream):
             self._left()
             raise
         except BaseException:
-            self._session.defer(self._left)
+            self._session.in_flight.defer(self._left)
             raise
         finally:
             await steps.aclose()
@@ -247,16 +249,16 @@ class ReexecutedToolStream(ReplayedStream):
         if error is not None:
             fields |= error_fields(call, self._codec.dump_error(call, error))
             fields["ended"] = "failed"
-        self._session.complete(self._opened, self._data)
-        self._session.compare_result(self._opened, self._entry, fields, self._data)
+        self._session.in_flight.complete(self._opened, self._data)
+        self._session.reporter.compare_result(self._opened, self._entry, fields, self._data)
         if error is not None:
             raise error
 
     def _left(self) -> None:
-        if not self._session.is_open(self._opened):
+        if not self._session.in_flight.is_open(self._opened):
             return
         super()._left()
         field = result_field(self._opened.call)
         fields = {field: self._codec.dump(self._seen, None)}
         with suppress(DivergenceError):  # the next call of the program raises it
-            self._session.compare_result(self._opened, self._entry, fields, self._data)
+            self._session.reporter.compare_result(self._opened, self._entry, fields, self._data)

@@ -17,7 +17,7 @@ from reenact.engine.request import request_of
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+    from reenact.engine.execution.ports import ExecutingSession
 
 __all__ = ["first_unused", "is_cassette_entry", "take_recorded", "unused_calls"]
 
@@ -29,14 +29,14 @@ def is_cassette_entry(data: Data) -> bool:
     return "err" in data and not isinstance(data.get("request"), dict)
 
 
-def unused_calls(session: Session) -> Iterator[Entry]:
+def unused_calls(session: ExecutingSession) -> Iterator[Entry]:
     """The recorded calls that nobody has asked for yet: not the draws of the clock and of chance.
     Those of one lane come in their order. Locked by who goes through them."""
     left = session.machine.unused()
     return (one for one in left if one.type in _CALLS and not one.instant)
 
 
-def first_unused(session: Session, fits: Callable[[Entry], bool]) -> Entry | None:
+def first_unused(session: ExecutingSession, fits: Callable[[Entry], bool]) -> Entry | None:
     """The earliest one of this lane that ``fits``, else of any."""
     lane = session.lanes.current()
     if lane.run is not None or lane.side is not None:
@@ -52,7 +52,7 @@ def first_unused(session: Session, fits: Callable[[Entry], bool]) -> Entry | Non
 
 
 def take_recorded(
-    session: Session, entry: Entry, count: Callable[[Any], int]
+    session: ExecutingSession, entry: Entry, count: Callable[[Any], int]
 ) -> tuple[Any, Any] | None:
     """What was answered to ``entry``, which is used by this, and the failure it ended with, or None;
     nothing at all when another thread has been quicker.
@@ -74,9 +74,9 @@ def take_recorded(
         opened = InFlightCall(call, entry.key, lane, lane.calls, inner=entry.inner)
         if entry.lane == lane.name:
             lane.calls += 1
-    token, data = session.claim(opened, entry)
+    token, data = session.in_flight.claim(opened, entry)
     if data is None:
-        raise session.wants_more(opened, entry)
+        raise session.reporter.wants_more(opened, entry)
     answer = data.get(result_field(call))
     numbers = range(count(answer))
     session.scheduler.skip(token, *((entry.lane, chunk_name(entry.position, n)) for n in numbers))

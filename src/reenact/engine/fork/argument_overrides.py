@@ -7,25 +7,29 @@ Comparison uses the original arguments. The arguments that are actually passed a
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from reenact.engine.call import Call
 from reenact.engine.codecs import copy_value
+from reenact.engine.fork.forked_run import ForkedRun
 from reenact.engine.fork.plan import ForkPlan, replace_at_path
 from reenact.format.event import Data
-
-if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
 
 __all__ = ["overridden_tool_arguments", "override_arguments"]
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
+class ForkableSession(Protocol):
+    """A session that can be a forked run."""
+
+    fork: ForkedRun | None
+
+
 def override_arguments(
-    session: Session,
+    session: ForkableSession,
     call: Call,
     signature: inspect.Signature,
     args: tuple[Any, ...],
@@ -43,7 +47,7 @@ def override_arguments(
     return call, (bound.args, bound.kwargs)
 
 
-def overridden_tool_arguments(session: Session, call: Call) -> tuple[Call, Data | None]:
+def overridden_tool_arguments(session: ForkableSession, call: Call) -> tuple[Call, Data | None]:
     """``call`` of a tool, and the arguments, as plain data, that it is called with instead if it is
     made; None for its own."""
     fork = session.fork

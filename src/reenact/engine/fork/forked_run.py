@@ -9,7 +9,7 @@ session's lock covers it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,6 +29,8 @@ from reenact.engine.decision.machine import Machine
 from reenact.engine.divergence.model import Divergence
 from reenact.engine.draws import (
     ABSENT,
+    DrawDecisions,
+    DrawSession,
     Live,
     OpenDrawRun,
     RecordedDraws,
@@ -38,12 +40,12 @@ from reenact.engine.draws import (
 from reenact.engine.fork.plan import ForkPlan, ForkPoint, ForkPrefix
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.scheduling.scheduler import Scheduler
+from reenact.engine.session.settings import Settings
 from reenact.errors import PolicyRefused, UsageError
 from reenact.format.draws import Name, Run
 from reenact.format.event import Event
-
-if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+from reenact.policy.rules import SessionMode
 
 __all__ = [
     "ForkDraws",
@@ -54,6 +56,27 @@ __all__ = [
 _ALIASES = {"tools": "tool", "llms": "llm", "processes": "process", "net": "network"}
 _REAL = frozenset({"clock", "rng", "env", "sleep"})
 """What is drawn after the point is real in any case."""
+
+
+class ForkDecisions(DrawDecisions, Protocol):
+    """Recorded calls that a forked run compares with."""
+
+    def is_next(self, call: Call) -> bool: ...
+    def upcoming(self) -> Entry | None: ...
+
+
+class ForkSession(DrawSession, Protocol):
+    """Parts of a session that a forked run uses."""
+
+    mode: SessionMode
+    scheduler: Scheduler
+    settings: Settings
+    tracks_order: bool
+    writes: bool
+
+    @property
+    def decisions(self) -> ForkDecisions: ...
+    def turn_live(self) -> None: ...
 
 
 class ForkMachine(Machine):
@@ -144,7 +167,7 @@ class ForkedRun:
     """
 
     def __init__(
-        self, session: Session, branch: ForkPlan, prefix: ForkPrefix, machine: ForkMachine
+        self, session: ForkSession, branch: ForkPlan, prefix: ForkPrefix, machine: ForkMachine
     ) -> None:
         self.branch = branch
         self.reached = False
@@ -174,11 +197,11 @@ class ForkedRun:
         return self._machine.makes(call, self._session.lanes.current().name)
 
     def _is_at_point(self, call: Call) -> bool:
-        entry = self._session.upcoming()
+        entry = self._session.decisions.upcoming()
         if entry is None or entry.seq != self.branch.point.seq:
             return False
         lane = self._session.lanes.current().name
-        return self._session.is_next(self._machine.form_of(call, lane))
+        return self._session.decisions.is_next(self._machine.form_of(call, lane))
 
     def count(self, lane: Lane) -> None:
         """``lane`` does something: so much of it stands in the log already."""
@@ -287,7 +310,7 @@ class ForkedRun:
         self._machine.turned = True
         self._machine.mode = session.mode = "record"
         session.writes = True
-        session.turns_live()
+        session.turn_live()
 
     def not_reached(self) -> Divergence:
         """The program has ended before the point."""
@@ -328,7 +351,7 @@ class _Again(ServedDraws):
 class ForkDraws(ReplayedDraws):
     """What a lane drew before the point is served; what comes after it is real."""
 
-    def __init__(self, session: Session, fork: ForkedRun) -> None:
+    def __init__(self, session: ForkSession, fork: ForkedRun) -> None:
         super().__init__(session)
         self._fork = fork
         self._cut = fork.branch.point.cut

@@ -34,11 +34,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextvars import Context
 from functools import wraps
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from reenact.engine.lanes import Lane, Lanes, lane_hash, running_loop
 from reenact.engine.patches import unpatched_loop
 from reenact.engine.patches.patch import Patch
+from reenact.engine.patches.ports import PatchedSession, current
 from reenact.engine.patches.thread_pools import is_result_callback, reporting_session
 from reenact.engine.patches.threads import INFRASTRUCTURE, is_within
 from reenact.engine.scheduling.loop_scheduler import LoopScheduler
@@ -47,13 +48,9 @@ from reenact.engine.session.context import (
     OUTSIDE,
     VARIABLE,
     context_outside_sessions,
-    current,
     enter_session,
     leave_session,
 )
-
-if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
 
 __all__ = [
     "OrderedCoroutines",
@@ -90,6 +87,8 @@ class OrderedCoroutines:
     The module gets a ``set`` of its own, because a function that a program has imported by name
     could no longer be replaced.
     """
+
+    places: ClassVar[list[str]] = ["asyncio.tasks.set"]
 
     def install(self) -> None:
         asyncio.tasks.set = _set  # type: ignore[attr-defined]
@@ -167,7 +166,7 @@ def _made_by(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_own_lane(
-    session: Session, make: Callable[..., Any], loop: Any, coro: Any, kwargs: dict[str, Any]
+    session: PatchedSession, make: Callable[..., Any], loop: Any, coro: Any, kwargs: dict[str, Any]
 ) -> Any:
     context = kwargs.get("context")
     if context is not None:
@@ -207,7 +206,7 @@ def _is_waited_for() -> bool:
 
 
 def run_in_caller_lane(
-    session: Session, function: Callable[..., Any], *args: Any
+    session: PatchedSession, function: Callable[..., Any], *args: Any
 ) -> Coroutine[Any, Any, Any]:
     """``await function(*args)`` in the lane of who calls this, in whatever task, however that is
     made: libraries make eager ones past their loop."""
@@ -383,7 +382,7 @@ class _Timer(TimerHandle):
     _waiter: Waiter | None
     _when: float
 
-    def arm(self, session: Session, loop_scheduler: LoopScheduler) -> None:
+    def arm(self, session: PatchedSession, loop_scheduler: LoopScheduler) -> None:
         self._outer = self._waiter = None
         self._scheduler = session.scheduler
         lane = session.lanes.current()
@@ -395,12 +394,12 @@ class _Timer(TimerHandle):
             self._arm_replay(session, loop_scheduler, lane.name, name)
 
     def _arm_recording(
-        self, session: Session, loop_scheduler: LoopScheduler, lane: str, name: str
+        self, session: PatchedSession, loop_scheduler: LoopScheduler, lane: str, name: str
     ) -> None:
         def fire() -> bool:
             if self.cancelled():
                 return False
-            session.record_delivery(lane, name)
+            session.in_flight.record_delivery(lane, name)
             self._run_now(loop_scheduler)
             return True
 
@@ -413,7 +412,7 @@ class _Timer(TimerHandle):
         )
 
     def _arm_replay(
-        self, session: Session, loop_scheduler: LoopScheduler, lane: str, name: str
+        self, session: PatchedSession, loop_scheduler: LoopScheduler, lane: str, name: str
     ) -> None:
         def fire() -> bool:
             if self.cancelled():
@@ -429,7 +428,7 @@ class _Timer(TimerHandle):
         loop_scheduler.expect(self._waiter)
 
     def _schedule(
-        self, session: Session, loop_scheduler: LoopScheduler, lane: str, name: str
+        self, session: PatchedSession, loop_scheduler: LoopScheduler, lane: str, name: str
     ) -> None:
         if self.cancelled():
             return
@@ -477,7 +476,7 @@ def _call_soon_threadsafe(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _post(
-    session: Session,
+    session: PatchedSession,
     loop: Any,
     original: Callable[..., Any],
     callback: Callable[..., Any],
@@ -497,7 +496,7 @@ def _post(
         if handle.cancelled():
             return False
         if session.scheduler.order is None:
-            session.record_delivery(lane.name, name)
+            session.in_flight.record_delivery(lane.name, name)
         loop_scheduler.run_now(handle)
         return True
 

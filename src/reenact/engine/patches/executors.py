@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reenact.engine.lanes import Lane, lane_hash
 from reenact.engine.patches import patch
 from reenact.engine.patches.patch import Patch
+from reenact.engine.patches.ports import PatchedSession, current
 from reenact.engine.patches.processes import (
     RemoteJob,
     SubmittedJobs,
@@ -27,15 +28,14 @@ from reenact.engine.patches.processes import (
     worker_start,
 )
 from reenact.engine.patches.thread_pools import Job, result_callback
-from reenact.engine.session.context import OUTSIDE, VARIABLE, current, enter_session, leave_session
+from reenact.engine.session.context import OUTSIDE, VARIABLE, enter_session, leave_session
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from reenact.engine.scheduling.quiescence import Turn
-    from reenact.engine.session.session import Session
 
-__all__ = ["process_patches", "submit"]
+__all__ = ["process_patches", "submit", "thread_executor_patches"]
 
 _LOOPS: Final = "asyncio.base_events"
 """The module of ``run_in_executor``, which does not let the program see the executor's future."""
@@ -86,7 +86,11 @@ class _Submitted(Job):
     """A job with a future. It has ended when everybody has been told its result."""
 
     def __init__(
-        self, session: Session, lane: Lane, fn: Callable[..., Any], executor: ThreadPoolExecutor
+        self,
+        session: PatchedSession,
+        lane: Lane,
+        fn: Callable[..., Any],
+        executor: ThreadPoolExecutor,
     ) -> None:
         self._executor = executor
         self.is_of_loop = False
@@ -203,6 +207,11 @@ _JobFuture.__name__ = _JobFuture.__qualname__ = "Future"  # as people see it in 
 
 
 # Processes
+
+
+def thread_executor_patches(module: ModuleType) -> list[Patch]:
+    """Return the patches of ``concurrent.futures.thread``."""
+    return [Patch(module.ThreadPoolExecutor, "submit", submit)]
 
 
 def process_patches(module: ModuleType) -> list[Patch]:

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import GetSetDescriptorType, ModuleType
@@ -26,6 +27,7 @@ __all__ = [
     "DeferredPatches",
     "ImportHook",
     "Installable",
+    "ListedPatch",
     "Patch",
     "PatchSet",
     "TypePatch",
@@ -132,6 +134,15 @@ class Installable(Protocol):
 
     def install(self) -> None: ...
     def remove(self) -> None: ...
+
+
+class ListedPatch(Installable, Protocol):
+    """A patch that can be listed."""
+
+    @property
+    def places(self) -> list[str]:
+        """Dotted names that it replaces."""
+        ...
 
 
 class Patch:
@@ -265,24 +276,37 @@ class DeferredPatch:
     A version of the module that does not have the place is left alone: importing it must work.
     """
 
-    __slots__ = ("_find", "_name", "_patch", "_watch", "_wrap")
+    __slots__ = ("_find", "_module", "_name", "_patch", "_watch", "_wrap")
 
     def __init__(
         self, module: str, find: Callable[[ModuleType], Any], name: str, wrap: Wrap
     ) -> None:
+        self._module = module
         self._find = find
         self._name = name
         self._wrap = wrap
         self._patch: Patch | None = None
         self._watch = ImportHook(module, self._imported)
 
-    def _imported(self, module: ModuleType) -> None:
+    @property
+    def places(self) -> list[str]:
+        """Dotted name that it replaces, or nothing where the module is missing or differs."""
+        try:
+            found = self._found(import_module(self._module))
+        except ImportError:
+            return []
+        return [] if found is None else found.places
+
+    def _found(self, module: ModuleType) -> Patch | None:
         try:
             owner = self._find(module)
         except AttributeError:
-            return
-        if hasattr(owner, self._name):
-            self._patch = Patch(owner, self._name, self._wrap)
+            return None
+        return Patch(owner, self._name, self._wrap) if hasattr(owner, self._name) else None
+
+    def _imported(self, module: ModuleType) -> None:
+        self._patch = self._found(module)
+        if self._patch is not None:
             self._patch.install()
 
     def install(self) -> None:

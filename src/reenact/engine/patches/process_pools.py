@@ -31,7 +31,7 @@ from reenact.errors import DivergenceError
 
 if TYPE_CHECKING:
     from reenact.engine.lanes import Lane
-    from reenact.engine.session.session import Session
+    from reenact.engine.patches.ports import PatchedSession
 
 __all__ = ["pool_patches"]
 
@@ -169,7 +169,7 @@ def _give(pool: Any, given: SubmittedJobs, put: Callable[[], Any]) -> Any:
         _here.arrival = None
 
 
-def _called_back(session: Session, fn: Callable[..., Any] | None) -> Any:
+def _called_back(session: PatchedSession, fn: Callable[..., Any] | None) -> Any:
     """``fn`` is called in a thread of the pool, and is the program's own all the same."""
     if fn is None:
         return None
@@ -183,7 +183,7 @@ def _called_back(session: Session, fn: Callable[..., Any] | None) -> Any:
 
 
 def _numbered(
-    session: Session, own: Lane, jobs: str, iterable: Iterable[Any]
+    session: PatchedSession, own: Lane, jobs: str, iterable: Iterable[Any]
 ) -> Iterator[tuple[str, Any]]:
     """Drawn from in a thread of the pool: what that takes has a lane of its ``own``."""
     with inside_lane(session, own):

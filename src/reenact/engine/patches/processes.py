@@ -22,27 +22,20 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from threading import get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from reenact.engine.lanes import Lane, WorkersLane
 from reenact.engine.patches.patch import DeferredPatch
+from reenact.engine.patches.ports import PatchedSession, current
 from reenact.engine.scheduling.cpu_usage import register_thread
 from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.engine.scheduling.waiters import Waiter
-from reenact.engine.session.context import (
-    context_outside_sessions,
-    current,
-    enter_session,
-    leave_session,
-)
+from reenact.engine.session.context import context_outside_sessions, enter_session, leave_session
 from reenact.errors import DivergenceError
 from reenact.format.schedule import STOPPED
-
-if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
 
 __all__ = [
     "DivergedJob",
@@ -74,7 +67,7 @@ class _Held(Waiter):
 class ExpectedResult(msgspec.Struct, frozen=True):
     """Where the result of ``job`` is expected: in ``lane``, where it is called ``name``."""
 
-    session: Session
+    session: PatchedSession
     job: str
     lane: str
     name: str
@@ -93,7 +86,7 @@ class ExpectedResult(msgspec.Struct, frozen=True):
         if scheduler.order is None:
             self._note(token)
             self._give(act)
-        elif session.is_now(token):
+        elif session.in_flight.is_now(token):
             self._give(act)
         else:
             start_new_thread(context_outside_sessions().run, (self._hold, token, later or act))
@@ -101,7 +94,7 @@ class ExpectedResult(msgspec.Struct, frozen=True):
     def _note(self, token: tuple[str, str]) -> None:
         """Take our turn, and write that."""
         session = self.session
-        session.scheduler.hand_over(get_ident(), lambda: session.record_delivery(*token))
+        session.scheduler.hand_over(get_ident(), lambda: session.in_flight.record_delivery(*token))
 
     def _hold(self, token: tuple[str, str], act: Callable[[], None]) -> None:
         with register_thread():
@@ -130,11 +123,11 @@ class SubmittedJobs:
 
     __slots__ = ("arrival", "lane")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PatchedSession) -> None:
         with session.lock:
             home = session.lanes.current()
-            lane = session.spawn_process()
-            session.child_was_forked(lane)
+            lane = session.children.spawn()
+            session.children.was_forked(lane)
         self.lane = lane.name
         # Not in the lane of the job, which is another process's.
         name = self.lane.removeprefix(f"{home.name}.")
@@ -169,7 +162,7 @@ class DivergedJob(Exception):
         self.error = error
 
 
-def active_session() -> Session | None:
+def active_session() -> PatchedSession | None:
     """The session that is in force here, if it does anything."""
     session = current()
     return session if session is not None and session.is_active else None
@@ -180,11 +173,11 @@ def run_in_lane(lane: str, act: Callable[[], Any]) -> Any:
     session = active_session()
     if session is None:
         return act()
-    with session.doing_job(lane):
+    with session.children.doing_job(lane):
         return act()
 
 
-PoolLane = tuple["Session", WorkersLane]
+PoolLane = tuple["PatchedSession", WorkersLane]
 """Where the workers of a pool belong."""
 
 _pools: WeakKeyDictionary[Any, PoolLane] = WeakKeyDictionary()
@@ -209,9 +202,9 @@ def _found() -> PoolLane | None:
     if session is None or not session.is_active:
         return None
     with session.lock:
-        lane = WorkersLane(session.spawn_process().name)
-        session.child_was_forked(lane)
-        session.leave_to_workers(lane)
+        lane = WorkersLane(session.children.spawn().name)
+        session.children.was_forked(lane)
+        session.children.leave_to_workers(lane)
     return session, lane
 
 
@@ -222,7 +215,7 @@ def worker_start(pool: Any) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def inside_lane(session: Session, lane: Lane) -> Iterator[None]:
+def inside_lane(session: PatchedSession, lane: Lane) -> Iterator[None]:
     """What runs here is in ``lane`` of ``session``, whatever thread it is."""
     token = enter_session(session)
     try:
@@ -273,7 +266,7 @@ def note_terminated(lane: str) -> None:
     """What is in ``lane`` may end anywhere from now on."""
     session = active_session()
     if session is not None and session.writes:
-        session.record_delivery(lane, STOPPED)
+        session.in_flight.record_delivery(lane, STOPPED)
 
 
 def _start(original: Callable[..., None]) -> Callable[..., None]:

@@ -11,19 +11,18 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from reenact.engine.lanes import Lane
-from reenact.engine.patches.patch import DeferredPatch, DeferredPatches, Patch
+from reenact.engine.patches.patch import DeferredPatch
+from reenact.engine.patches.ports import PatchedSession, current
 from reenact.engine.patches.processes import DivergedJob
-from reenact.engine.session.context import current, enter_session, leave_session
+from reenact.engine.session.context import enter_session, leave_session
 from reenact.errors import DivergenceError
 from reenact.format.schedule import DROPPED
 
 if TYPE_CHECKING:
     from reenact.engine.scheduling.quiescence import Turn
-    from reenact.engine.session.session import Session
 
 __all__ = [
     "Job",
@@ -43,13 +42,10 @@ _working: set[int] = set()
 """The threads that have a job, also one whose turn has not come."""
 
 
-def job_patches() -> list[DeferredPatch | DeferredPatches]:
+def job_patches() -> list[DeferredPatch]:
     """The patches of this module."""
     anyio = "anyio._backends._asyncio"
     return [
-        DeferredPatches("concurrent.futures.thread", _of_threads),
-        DeferredPatches("concurrent.futures.process", _of_processes),
-        DeferredPatches("multiprocessing.pool", _of_pools),
         DeferredPatch(
             anyio, lambda module: module.AsyncIOBackend, "run_sync_in_worker_thread", _anyio_worker
         ),
@@ -60,28 +56,10 @@ def job_patches() -> list[DeferredPatch | DeferredPatches]:
     ]
 
 
-def _of_threads(module: ModuleType) -> list[Patch]:
-    from reenact.engine.patches.executors import submit
-
-    return [Patch(module.ThreadPoolExecutor, "submit", submit)]
-
-
-def _of_processes(module: ModuleType) -> list[Patch]:
-    from reenact.engine.patches.executors import process_patches
-
-    return process_patches(module)
-
-
-def _of_pools(module: ModuleType) -> list[Patch]:
-    from reenact.engine.patches.process_pools import pool_patches
-
-    return pool_patches(module)
-
-
 class Job:
     """``fn`` in a lane of its own. It is known from when it is spawned until it has ended."""
 
-    def __init__(self, session: Session, lane: Lane, fn: Callable[..., Any]) -> None:
+    def __init__(self, session: PatchedSession, lane: Lane, fn: Callable[..., Any]) -> None:
         self.session = session
         self.lane = lane
         self.begun = False
@@ -121,7 +99,7 @@ class Job:
         """It will not begin any more, if it has not begun."""
         if self._settle():
             if self.session.writes:
-                self.session.record_delivery(self.lane.name, DROPPED)
+                self.session.in_flight.record_delivery(self.lane.name, DROPPED)
             self.session.scheduler.job_dropped(self)
 
     @contextmanager
@@ -200,7 +178,7 @@ class _Told(Job):
 
 
 @contextmanager
-def reporting_session() -> Iterator[Session | None]:
+def reporting_session() -> Iterator[PatchedSession | None]:
     """The session of the job whose result this thread is about to tell, in its lane."""
     job: _Told | None = getattr(_local, "told", None)
     if job is None:
@@ -309,7 +287,7 @@ def _given(*jobs: Job, put: Callable[[], Any]) -> Any:
         raise
 
 
-def _called_back(session: Session, lane: Lane, fn: Callable[..., Any] | None) -> Any:
+def _called_back(session: PatchedSession, lane: Lane, fn: Callable[..., Any] | None) -> Any:
     """``fn`` is called in a thread of the pool, and belongs to the job all the same."""
     if fn is None:
         return None
@@ -326,7 +304,7 @@ def _called_back(session: Session, lane: Lane, fn: Callable[..., Any] | None) ->
 
 
 def _work_of(
-    session: Session, lane: Lane, func: Callable[..., Any], iterable: Iterable[Any]
+    session: PatchedSession, lane: Lane, func: Callable[..., Any], iterable: Iterable[Any]
 ) -> Iterator[tuple[Job, Any]]:
     for item in iterable:
         yield _Pooled(session, lane.child(), func), item

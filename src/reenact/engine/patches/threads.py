@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 from reenact._system import monotonic
 from reenact.engine.lanes import Lane
 from reenact.engine.patches.patch import DeferredPatch, Patch
+from reenact.engine.patches.ports import PatchedSession, current
 from reenact.engine.patches.thread_pools import is_worker_leaving
 from reenact.engine.scheduling.quiescence import Turn
 from reenact.engine.scheduling.waiters import Waiter
-from reenact.engine.session.context import OUTSIDE, VARIABLE, current
+from reenact.engine.session.context import OUTSIDE, VARIABLE
 
 if TYPE_CHECKING:
     from reenact.engine.scheduling.scheduler import Scheduler
-    from reenact.engine.session.session import Session
 
 __all__ = [
     "INFRASTRUCTURE",
@@ -100,7 +100,7 @@ class _OwnTime:
 # Conditions
 
 
-def _takes_part(session: Session) -> bool:
+def _takes_part(session: PatchedSession) -> bool:
     """Is it the program that waits here, not we ourselves in the middle of something?"""
     if not session.tracks_order or session.lock._is_owned():  # type: ignore[attr-defined]
         return False
@@ -170,7 +170,7 @@ def _behind(gate: Any, condition: Any, sleeper: _Sleep | _TimedWait) -> Iterator
 class _Sleep:
     """A thread that waits for a condition, for as long as it takes."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PatchedSession) -> None:
         self.turn: Turn | None = None
         self._scheduler = session.scheduler
         self._ident = threading.get_ident()
@@ -198,7 +198,7 @@ class _TimedWait(Waiter):
 
     __slots__ = ("_lane", "_session", "_since", "_timeout", "in_vain", "turn", "woken")
 
-    def __init__(self, session: Session, timeout: float) -> None:
+    def __init__(self, session: PatchedSession, timeout: float) -> None:
         self._session = session
         self._lane = session.lanes.current()
         self._timeout = timeout
@@ -266,7 +266,7 @@ class _TimedWait(Waiter):
     def _give_up(self) -> None:
         self.in_vain = not self.woken
         if self.in_vain:
-            self._session.record_delivery(self.lane, self._name())
+            self._session.in_flight.record_delivery(self.lane, self._name())
 
     def hand_over(self) -> bool:
         """Its turn to have waited in vain, in a replay."""
@@ -358,7 +358,9 @@ def is_within(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in packages)
 
 
-def _start_outside(original: Callable[..., Any], thread: Any, session: Session | None) -> None:
+def _start_outside(
+    original: Callable[..., Any], thread: Any, session: PatchedSession | None
+) -> None:
     """``thread`` is in no session, whatever the process has. Who joins it may be."""
     scheduler = None if session is None or _is_of(thread, _OURS) else session.scheduler
     # A loop that waits for one of its own threads is not cut off.
@@ -379,7 +381,9 @@ def _start_outside(original: Callable[..., Any], thread: Any, session: Session |
     _start_as(original, thread, run_outside, scheduler)
 
 
-def _start_in_lane(original: Callable[..., Any], thread: Any, session: Session, lane: Lane) -> None:
+def _start_in_lane(
+    original: Callable[..., Any], thread: Any, session: PatchedSession, lane: Lane
+) -> None:
     scheduler = session.scheduler
 
     def run_in_lane(run: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ from reenact.engine.draws import RECORDED_DRAW_SOURCES
 from reenact.engine.fork.plan import ForkPlan
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
-from reenact.engine.session.resources import SessionResources, open_resources
+from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, Settings
 from reenact.errors import SinkError
 from reenact.format import lane as lanes
@@ -194,10 +194,11 @@ def fork_seed(settings: Settings, parts: SessionResources, path: Path, branch: F
     return msgspec.structs.replace(seed, environment={**seed.environment, **said})
 
 
-def join_fork(settings: Settings) -> SessionResources:
-    """The outside of a session for a process that takes part in a fork which another one has
-    started: it reads the forked recording, and writes to the new one, ``into``."""
-    parts = open_resources(msgspec.structs.replace(settings, into=None))
+def join_fork(settings: Settings, parts: SessionResources) -> SessionResources:
+    """Let this process write to a fork that a different process has started.
+
+    ``parts`` reads the forked recording. The new one is ``settings.into``.
+    """
     folder = settings.into
     begun = None if folder is None else read_open(folder)
     if folder is None or begun is None or parts.source is None:

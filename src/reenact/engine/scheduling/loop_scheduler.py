@@ -15,9 +15,10 @@ import threading
 from asyncio import AbstractEventLoop, CancelledError, Future
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from reenact.engine.call import Call, Entry
+from reenact.engine.lanes import Lanes
 from reenact.engine.patches import unpatched_loop
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.scheduling.cpu_usage import Progress
@@ -25,9 +26,6 @@ from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.scheduling.waiters import Waiter
 from reenact.engine.session.context import context_outside_sessions, session_in_context
-
-if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
 
 __all__ = ["MAX_TURNS", "LoopScheduler"]
 
@@ -38,6 +36,31 @@ _ident = threading.get_ident
 _QUICK_TURNS = 100
 _UNWINDING = 0.01
 """Seconds between two looks at a loop in which a cancelled call takes long to end."""
+
+
+class LoopDecisions(Protocol):
+    """Fast case of the decision about a call."""
+
+    def serve_now(self, call: Call) -> Entry | None: ...
+
+
+class LoopReporter(Protocol):
+    """Divergence of a call that was cancelled."""
+
+    def cancelled_early(self, opened: InFlightCall, entry: Entry) -> None: ...
+
+
+class LoopSession(Protocol):
+    """Parts of a session that its loops use."""
+
+    lanes: Lanes
+    scheduler: Scheduler
+
+    @property
+    def decisions(self) -> LoopDecisions: ...
+    @property
+    def reporter(self) -> LoopReporter: ...
+    def schedule_is_approximate(self, why: str) -> None: ...
 
 
 class _AheadClock:
@@ -61,7 +84,7 @@ class _Turn:
 class LoopScheduler:
     """Deliveries of one session to one loop. Used in the loop's own thread, except ``post_…``."""
 
-    def __init__(self, loop: AbstractEventLoop, session: Session) -> None:
+    def __init__(self, loop: AbstractEventLoop, session: LoopSession) -> None:
         self.loop: Any = loop
         self.ident: int = getattr(loop, "_thread_id", None) or 0
         """The thread that runs the loop; 0 before it runs."""
@@ -146,17 +169,19 @@ class LoopScheduler:
         if waiter.error is not None:
             raise waiter.error
 
-    async def at_once(self, call: Call) -> Entry | None:
-        """:meth:`reenact.engine.session.session.Session.at_once` for a task; the loop has a turn before it
-        goes on."""
+    async def serve_now(self, call: Call) -> Entry | None:
+        """Return the recorded call that answers ``call`` right now, or None.
+
+        The task gives its loop one turn before it continues, as after any delivery.
+        """
         session = self._session
-        entry = session.at_once(call) if self._is_at_rest() else None
+        entry = session.decisions.serve_now(call) if self._is_at_rest() else None
         if entry is not None:
             try:
                 await _Turn()
             except CancelledError:
                 opened = InFlightCall(call, entry.key, session.lanes.current(), entry.position)
-                session.cancelled_early(opened, entry)
+                session.reporter.cancelled_early(opened, entry)
                 raise
         return entry
 

@@ -20,14 +20,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 from reenact._system import monotonic
 from reenact.engine.scheduling.cpu_usage import wants_processor
-
-if TYPE_CHECKING:
-    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+from reenact.engine.scheduling.waiters import LoopRunner
 
 __all__ = [
     "GRACE_SECONDS",
@@ -127,7 +125,7 @@ class ThreadRegistry:
         self._spawned.discard(thread)
         return self._joiners.pop(thread, set())
 
-    def all_wait(self, loop_scheduler: LoopScheduler | None = None) -> bool:
+    def all_wait(self, loop_scheduler: LoopRunner | None = None) -> bool:
         """Does every thread wait for its turn, or for the end of one that does? ``loop_scheduler`` is the
         idle loop of a thread that may be left out. False where somebody else may wake them."""
         if (
@@ -193,7 +191,7 @@ class Quiescence:
     """
 
     def __init__(self, lock: Any, grace: float = GRACE_SECONDS) -> None:
-        self.loops: WeakSet[LoopScheduler] = WeakSet()
+        self.loops: WeakSet[LoopRunner] = WeakSet()
         """The loops of the session."""
         self.starting: set[int] = set()
         """The threads that start another one. They wait until the machine has time for that, and
@@ -210,7 +208,7 @@ class Quiescence:
         self._looks = 0
         self._quiet_looks = 0
         self._sleepers: list[Any] = []
-        self._curious: set[LoopScheduler] = set()
+        self._curious: set[LoopRunner] = set()
 
     def give(self, runner: Hashable) -> None:
         """``runner`` has just been given something."""
@@ -332,7 +330,7 @@ class Quiescence:
         finally:
             self._lock.acquire()
 
-    def tell_later(self, loop_scheduler: LoopScheduler) -> None:
+    def tell_later(self, loop_scheduler: LoopRunner) -> None:
         """Let ``loop_scheduler`` look again when there is rest, or may be. In its loop's own thread."""
         self._curious.add(loop_scheduler)
         self.prod()

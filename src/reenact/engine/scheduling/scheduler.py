@@ -2,7 +2,7 @@
 
 While recording, this makes the written order equal to the order that the program saw. A replay
 repeats that order. A delivery goes to a thread, or to a loop with all its tasks
-(:class:`~reenact.engine.scheduling.loop_scheduler.LoopScheduler`).
+(:class:`~reenact.engine.scheduling.loop_scheduler.LoopRunner`).
 
 ::
 
@@ -40,18 +40,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from reenact._system import monotonic
 from reenact.engine.lanes import Lane
 from reenact.engine.scheduling.cpu_usage import Progress, progress_at
 from reenact.engine.scheduling.delivery_order import Delivery, DeliveryOrder, DeliveryToken
 from reenact.engine.scheduling.quiescence import GRACE_SECONDS, Quiescence, ThreadRegistry, Turn
-from reenact.engine.scheduling.waiters import Waiter, WaiterRegistry
+from reenact.engine.scheduling.waiters import LoopRunner, Runner, Waiter, WaiterRegistry
 from reenact.format.schedule import CHUNK
-
-if TYPE_CHECKING:
-    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
 
 __all__ = [
     "STALL_SECONDS",
@@ -122,7 +119,7 @@ class EndedLanes:
 _ident = threading.get_ident
 
 
-def runner_thread(runner: int | LoopScheduler) -> int:
+def runner_thread(runner: Runner) -> int:
     """The thread that ``runner`` is, or that runs the loop."""
     return runner if isinstance(runner, int) else runner.ident
 
@@ -146,14 +143,14 @@ class Participants(ABC):
 
     # Rest
 
-    def arrive(self, runner: int | LoopScheduler) -> None:
+    def arrive(self, runner: Runner) -> None:
         """``runner`` makes its next call, waits for somebody, or has ended: it is at rest."""
         with self.lock:
             self._activity += 1
             if self.quiescence.remove(runner_thread(runner)) and self.order is not None:
                 self.advance()
 
-    def awaken(self, runner: int | LoopScheduler) -> None:
+    def awaken(self, runner: Runner) -> None:
         """``runner`` goes on, because somebody of the session has woken it."""
         with self.lock:
             self._activity += 1
@@ -165,18 +162,18 @@ class Participants(ABC):
             self._activity += 1
             return self.quiescence.wake(ident)
 
-    def given(self, runner: int | LoopScheduler) -> None:
+    def given(self, runner: Runner) -> None:
         """``runner`` has just been given something. Locked."""
         self._activity += 1
         self.quiescence.give(runner_thread(runner))
 
-    def holds_for(self, runner: int | LoopScheduler) -> bool:
+    def holds_for(self, runner: Runner) -> bool:
         """May ``runner`` be given something? Locked."""
         return self.quiescence.holds_for(runner_thread(runner))
 
     # Who takes part
 
-    def add_loop(self, loop_scheduler: LoopScheduler) -> None:
+    def add_loop(self, loop_scheduler: LoopRunner) -> None:
         """``loop_scheduler`` takes part from now on."""
         with self.lock:
             self.quiescence.loops.add(loop_scheduler)
@@ -322,7 +319,7 @@ class RecordedDeliveries(Participants):
         self._closed: Callable[[], BaseException] | None = None
         self._given_up: set[DeliveryToken] = set()
 
-    def try_now(self, runner: int | LoopScheduler, token: DeliveryToken | None) -> bool:
+    def try_now(self, runner: Runner, token: DeliveryToken | None) -> bool:
         """Is it ``token``'s turn this very moment? Then it has been handed over. Locked."""
         order = self.order
         if token is None or self.waiters.late:
@@ -503,7 +500,7 @@ class RecordedDeliveries(Participants):
 
     # Stalls
 
-    def is_stuck(self, loop_scheduler: LoopScheduler) -> bool:
+    def is_stuck(self, loop_scheduler: LoopRunner) -> bool:
         """Is an idle ``loop_scheduler`` all there is? Then nobody will ever ask for the head. Locked."""
         return self.next_waiter() is None and self.threads.all_wait(loop_scheduler)
 
@@ -649,7 +646,7 @@ class Scheduler(LiveTransition):
 
     # While recording
 
-    def hand_over(self, runner: int | LoopScheduler, act: Callable[[], Any]) -> Any:
+    def hand_over(self, runner: Runner, act: Callable[[], Any]) -> Any:
         """While recording: do ``act`` (which writes the event) when it is ``runner``'s turn. What is
         recorded of the order comes first."""
         with self.lock:

@@ -10,22 +10,34 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reenact.engine.scheduling.delivery_order import DeliveryToken
 
 if TYPE_CHECKING:
     from reenact.engine.request import ObservedRequest
-    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
 
 __all__ = [
+    "LoopRunner",
     "Runner",
     "Waiter",
     "WaiterRegistry",
 ]
 
-Runner = "int | Desk"
-"""Who gets deliveries: a thread (its ident) or a loop."""
+
+class LoopRunner(Protocol):
+    """A loop that receives deliveries, see :mod:`.loop_scheduler`."""
+
+    loop: Any
+    ident: int
+
+    def post_from_anywhere(self) -> None: ...
+    def post_later(self, seconds: float) -> None: ...
+    def run_in_loop(self, callback: Callable[..., Any], *args: Any) -> None: ...
+
+
+Runner = int | LoopRunner
+"""Receiver of deliveries: a thread, by its ident, or a loop."""
 
 _allocate = threading.Lock
 _ident = threading.get_ident
@@ -60,7 +72,7 @@ class Waiter:
         self,
         token: DeliveryToken | None,
         lane: str,
-        runner: int | LoopScheduler,
+        runner: Runner,
         *,
         fire: Callable[[], bool] | None = None,
         ask: Callable[[], ObservedRequest] | None = None,

@@ -15,38 +15,65 @@ import os
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
+from reenact.engine.decision.machine import Machine
 from reenact.engine.decision.recorded_calls import EventReader, RecordedCalls
-from reenact.engine.lanes import Lane
-from reenact.engine.patches.descriptor_guard import descriptor_patches
-from reenact.engine.patches.patch import DeferredPatches, Installable, PatchSet
-from reenact.engine.patches.processes import termination_patches
-from reenact.engine.patches.thread_pools import job_patches
-from reenact.engine.patches.threads import thread_patches, wait_patches
+from reenact.engine.draws import Draws
+from reenact.engine.lanes import Lane, Lanes
+from reenact.engine.patches.patch import PatchSet
+from reenact.engine.patches.registry import ENGINE_PATCHES
+from reenact.engine.recording.recorder import Recorder
+from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.session.context import current
-from reenact.engine.session.resources import make_script
-from reenact.engine.session.state import InFlightCalls
+from reenact.engine.session.factory import make_script
+from reenact.engine.session.in_flight import InFlightCalls
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.settings import Settings
 from reenact.format.event import Event
 from reenact.store.log.writer import forget_syncers, pause_syncers
 
 if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+    from reenact.engine.fork.forked_run import ForkedRun
     from reenact.store.source import SeekableSource
 
 __all__ = [
+    "ChildProcesses",
     "LaneEvents",
-    "ProcessForks",
     "RecordedLanes",
     "install_patches_permanently",
+    "session_patches",
     "watch_forks",
 ]
 
-_open: WeakSet[Session] = WeakSet()
+
+class ParentSession(Protocol):
+    """Parts of a session that its child processes use."""
+
+    children: ChildProcesses
+    draws: Draws
+    fork: ForkedRun | None
+    in_flight: InFlightCalls
+    lanes: Lanes
+    lock: RLock
+    machine: Machine
+    recorder: Recorder
+    resources: SessionResources | None
+    scheduler: Scheduler
+    settings: Settings
+    writes: bool
+
+    @property
+    def is_active(self) -> bool: ...
+    def after_fork(self) -> None: ...
+    def look_for_fork_point(self) -> None: ...
+
+
+_open: WeakSet[ParentSession] = WeakSet()
 _guard = threading.Lock()
 _forking = threading.local()
 """What this thread, which is about to fork, holds: two threads may fork at the same time."""
@@ -54,7 +81,7 @@ _forking = threading.local()
 _hooked = False
 
 
-def watch_forks(session: Session) -> None:
+def watch_forks(session: ParentSession) -> None:
     """Tell ``session`` about every fork while it is open."""
     global _hooked
     if not _hooked:
@@ -69,18 +96,18 @@ def watch_forks(session: Session) -> None:
 def _before() -> None:
     """Nobody is in the middle of anything, and the child's lane is taken in program order."""
     here = current()
-    held: list[tuple[Session, Lane | None]] = []
+    held: list[tuple[ParentSession, Lane | None]] = []
     _guard.acquire()
     for session in list(_open):
         session.lock.acquire()
         takes_part = session is here and session.is_active
-        held.append((session, session.spawn_process() if takes_part else None))
+        held.append((session, session.children.spawn() if takes_part else None))
     pause_syncers()
     _forking.held = held
 
 
-def _held() -> list[tuple[Session, Lane | None]]:
-    held: list[tuple[Session, Lane | None]] = _forking.held
+def _held() -> list[tuple[ParentSession, Lane | None]]:
+    held: list[tuple[ParentSession, Lane | None]] = _forking.held
     _forking.held = []
     _guard.release()
     return held
@@ -89,14 +116,14 @@ def _held() -> list[tuple[Session, Lane | None]]:
 def _after_in_parent() -> None:
     for session, lane in _held():
         if lane is not None:
-            session.child_was_forked(lane)
+            session.children.was_forked(lane)
         session.lock.release()
 
 
 def _after_in_child() -> None:
     forget_syncers()
     for session, lane in _held():
-        session.became_child(lane)
+        session.children.become(lane)
         session.lock.release()
 
 
@@ -151,83 +178,76 @@ class RecordedLanes:
         return self._names[start : bisect_left(self._names, f"{lane}{_AFTER_DOT}")]
 
 
-def _of_asyncio(module: ModuleType) -> list[Installable]:
-    from reenact.engine.patches.event_loop import OrderedCoroutines, task_patches, timer_patches
-
-    return [*task_patches(), *timer_patches(), OrderedCoroutines()]
-
-
-_PATCHES = PatchSet(
-    lambda: [
-        *thread_patches(),
-        *job_patches(),
-        *wait_patches(),
-        *descriptor_patches(),
-        *termination_patches(),
-        DeferredPatches("asyncio", _of_asyncio),
-    ]
-)
+def session_patches(settings: Settings, mode: str) -> list[PatchSet]:
+    """Return the patches that a session with ``settings`` installs, in order of installation."""
+    own = settings.boundaries
+    if own is None:
+        return [ENGINE_PATCHES]
+    contains = mode == "replay" or settings.refuses_drivers
+    if not contains or own.in_replay is None:
+        return [ENGINE_PATCHES, own]
+    # Last, and so first to be removed: they wrap what the others have installed.
+    return [ENGINE_PATCHES, own, own.in_replay]
 
 
 def install_patches_permanently(boundaries: PatchSet) -> None:
-    """Install what sessions install, in their order, for as long as the process lives."""
-    for patches in (_PATCHES, boundaries):
+    """Install the patches of a session for the lifetime of the process."""
+    for patches in (ENGINE_PATCHES, boundaries):
         patches.acquire()
 
 
-class ProcessForks(InFlightCalls):
-    """The fourth layer of a session: what it has patched, and what becomes of it in a child."""
+class ChildProcesses:
+    """Lanes and recorded calls of forked and started processes, for one session."""
 
-    _recorded: RecordedLanes | None = None
+    def __init__(self, session: ParentSession) -> None:
+        self._session = session
+        self._recorded: RecordedLanes | None = None
 
-    @property
-    def is_active(self) -> bool:
-        """Is it open, and does it do anything?"""
-        return self._state == "open" and self.mode != "off"
+    def spawn(self) -> Lane:
+        """Return the lane of a process that is about to start. The caller holds the lock.
 
-    def spawn_process(self) -> Lane:
-        """The lane of a process that is about to be started, with the lock held. What the program
-        was handed so far stands in the log before anything that the process writes."""
-        if self.writes:
-            self._flush()
-            self.draws.end(self.lanes.current())
-            self.recorder.tell_run()
-            if self._parts is not None and self._parts.share is not None:
-                self._parts.share()
-        return self.lanes.spawn()
+        Everything the program has received so far is written first, so that it precedes the
+        events of the process.
+        """
+        session = self._session
+        if session.writes:
+            session.in_flight.flush()
+            session.draws.end(session.lanes.current())
+            session.recorder.tell_run()
+            if session.resources is not None and session.resources.share is not None:
+                session.resources.share()
+        return session.lanes.spawn()
 
-    def child_was_forked(self, lane: Lane) -> None:
-        """In the parent: what is under ``lane`` is the child's business."""
-        if self.machine.script is not None:
-            self.machine.script.leave_to_child(lane.name)
-            self.look_for_point()
+    def was_forked(self, lane: Lane) -> None:
+        """Skip the recorded events under ``lane`` in the parent: the child replays them."""
+        session = self._session
+        if session.machine.script is not None:
+            session.machine.script.leave_to_child(lane.name)
+            session.look_for_fork_point()
 
-    def became_child(self, lane: Lane | None) -> None:
-        """In the child: one thread is left, and none of the parent's calls is ours."""
-        for patches in self._patches():
-            patches.after_fork()
-        self._in_flight.clear()
-        self._deferred.clear()
-        self._loop_schedulers.clear()
-        if self._state == "open":
-            self.draws.after_fork()
-        if lane is None or self._state != "open":
+    def become(self, lane: Lane | None) -> None:
+        """Continue in the forked child, in ``lane``; None if the child is not of the session."""
+        session = self._session
+        session.after_fork()
+        if lane is None or not session.is_active:
             return
-        self.machine.count_anew()
+        session.machine.count_anew()
         self._recorded = None
-        if self._parts is not None and self._parts.source is not None:
-            self._parts.source = self._parts.source.reopen()
+        if session.resources is not None and session.resources.source is not None:
+            session.resources.source = session.resources.source.reopen()
         if lane.pool is not None:
-            lane = self._as_worker(lane, lane.pool)
-        elif self.machine.script is not None:
+            lane = self.as_worker(lane, lane.pool)
+        elif session.machine.script is not None:
             self._read(self._script_of(lane.name))
-        self.lanes.after_fork(lane)
-        self.scheduler.after_fork()
+        session.lanes.after_fork(lane)
+        session.scheduler.after_fork()
 
-    def _as_worker(self, lane: Lane, pool: str) -> Lane:
-        """This process works for ``pool``, in ``lane``; in a replay in that of the worker of which
-        most is recorded."""
-        if self.machine.script is None:
+    def as_worker(self, lane: Lane, pool: str) -> Lane:
+        """Return the lane of this process as a worker of ``pool``.
+
+        In a replay that is the lane of the recorded worker with the most events.
+        """
+        if self._session.machine.script is None:
             return lane
         lanes = self._recorded_lanes()
         name = lanes.longest_below(pool) or lane.name
@@ -235,75 +255,48 @@ class ProcessForks(InFlightCalls):
         return Lane(name)
 
     def leave_to_workers(self, lane: Lane) -> None:
-        """In the parent: how much of what is under ``lane`` is done is nobody's business."""
-        if self.settings.ledger is not None:
-            self.settings.ledger.stub(lane.name)
+        """Accept in the parent that workers leave some events under ``lane`` unused."""
+        if self._session.settings.ledger is not None:
+            self._session.settings.ledger.stub(lane.name)
 
     @contextmanager
     def doing_job(self, name: str) -> Iterator[None]:
-        """In a worker: what runs here is the job of lane ``name``, which another process gave."""
-        lane, own = Lane(name), self.machine.script
-        self.draws.end(self.lanes.current())  # a worker may be ended without a word after it
-        with self.lock:
+        """Run the block, in a worker process, as the job of lane ``name``."""
+        session = self._session
+        lane, own = Lane(name), session.machine.script
+        session.draws.end(session.lanes.current())  # a worker can be killed after any job
+        with session.lock:
             if own is not None:
                 self._read(self._script_of(name, self._recorded_lanes().under(name)))
         try:
-            with self.lanes.inside(lane):
+            with session.lanes.inside(lane):
                 yield
         finally:
-            if self._state == "open":
-                self.draws.end(lane)
-            with self.lock:
+            if session.is_active:
+                session.draws.end(lane)
+            with session.lock:
                 if own is not None:
                     self._read(own)
 
     def _recorded_lanes(self) -> RecordedLanes:
         if self._recorded is None:
-            assert self._parts is not None
-            assert self._parts.source is not None
-            self._recorded = RecordedLanes(self._parts.source)
+            resources = self._session.resources
+            assert resources is not None
+            assert resources.source is not None
+            self._recorded = RecordedLanes(resources.source)
         return self._recorded
 
     def _script_of(self, lane: str, events: EventReader | None = None) -> RecordedCalls:
-        assert self._parts is not None
-        script = make_script(self.settings, self._parts, lane, events)
+        assert self._session.resources is not None
+        script = make_script(self._session.settings, self._session.resources, lane, events)
         assert script is not None
         return script
 
     def _read(self, script: RecordedCalls) -> None:
-        """From now on what is asked for is in ``script``."""
-        self.machine.read_from(script)
-        if self.scheduler.order is not None:
-            self.scheduler.order = script.order
-        if self.fork is not None:
-            self.look_for_point()
-
-    def look_for_point(self) -> None:
-        """Is nothing left to be enacted here of a run that is forked elsewhere?"""
-        with self.lock:
-            self.scheduler.look_for_limit()
-
-    def keep_patches(self, *, in_replay: bool = False) -> Callable[[], None]:
-        """Keep what sessions of every mode patch until the returned function is called, so that
-        the next session opens in a tenth of the time. With ``in_replay`` also what replays patch."""
-        own = self.settings.boundaries
-        left_out = None if in_replay or own is None else own.in_replay
-        kept = [one for one in self._patches() if self.mode != "off" and one is not left_out]
-        for patches in kept:
-            patches.acquire()
-
-        def release() -> None:
-            for patches in reversed(kept):
-                patches.release()
-
-        return release
-
-    def _patches(self) -> list[PatchSet]:
-        own = self.settings.boundaries
-        if own is None:
-            return [_PATCHES]
-        contains = self.mode == "replay" or self.settings.refuses_drivers
-        if not contains or own.in_replay is None:
-            return [_PATCHES, own]
-        # Last, and so first to be removed: they wrap what the others have put in place.
-        return [_PATCHES, own, own.in_replay]
+        """Continue with the recorded calls of ``script``."""
+        session = self._session
+        session.machine.read_from(script)
+        if session.scheduler.order is not None:
+            session.scheduler.order = script.order
+        if session.fork is not None:
+            session.look_for_fork_point()

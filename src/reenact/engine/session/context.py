@@ -2,6 +2,8 @@
 
 The session in the context variable takes precedence over the session of the whole process. Live
 calls and Reenact's own callbacks run in a context that is explicitly outside every session.
+
+Sessions are opaque here. :mod:`.current` has the typed functions for code above the engine.
 """
 
 from __future__ import annotations
@@ -9,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, Token, copy_context
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
+from typing import Any, Final
 
 __all__ = [
     "OUTSIDE",
@@ -29,7 +28,7 @@ __all__ = [
 
 
 class _Outside:
-    """Stands for: no session, whatever the process has. Live calls run in it."""
+    """Marker for code in no session, even if the process has one."""
 
     def __repr__(self) -> str:
         return "<outside any session>"
@@ -37,47 +36,47 @@ class _Outside:
 
 OUTSIDE: Final = _Outside()
 
-VARIABLE: Final[ContextVar[Session | _Outside | None]] = ContextVar("reenact", default=None)
+VARIABLE: Final[ContextVar[Any]] = ContextVar("reenact", default=None)
 
 _get = VARIABLE.get
-_process: Session | None = None
+_process: Any = None
 
 
-def current() -> Session | None:
-    """The innermost open session here, or None."""
+def current() -> Any:
+    """Return the innermost open session here, or None."""
     found = _get()
     if found is None:
         return _process
-    return None if found is OUTSIDE else found  # type: ignore[return-value]
+    return None if found is OUTSIDE else found
 
 
-def session_in_context(context: Context) -> Session | None:
-    """The same for code that runs in ``context``."""
+def session_in_context(context: Context) -> Any:
+    """Return the session of code that runs in ``context``, or None."""
     found = context.get(VARIABLE)
     if found is None:
         return _process
-    return None if found is OUTSIDE else found  # type: ignore[return-value]
+    return None if found is OUTSIDE else found
 
 
 def context_outside_sessions() -> Context:
-    """A copy of this context that is in no session: for live calls, and for our own callbacks."""
+    """Return a copy of this context that is in no session."""
     context = copy_context()
     context.run(VARIABLE.set, OUTSIDE)
     return context
 
 
-def enter_session(session: Session | _Outside) -> Token[Session | _Outside | None]:
-    """``session`` is in force here until :func:`leave`."""
+def enter_session(session: Any) -> Token[Any]:
+    """Make ``session`` the current one until :func:`leave_session`."""
     return VARIABLE.set(session)
 
 
-def leave_session(token: Token[Session | _Outside | None]) -> None:
-    """Back to what was in force before."""
+def leave_session(token: Token[Any]) -> None:
+    """Restore the session that was current before :func:`enter_session`."""
     VARIABLE.reset(token)
 
 
-def set_process_session(session: Session | None) -> Session | None:
-    """The session of the whole process, for a program that runs under Reenact. Returns the last."""
+def set_process_session(session: Any) -> Any:
+    """Set the session of the whole process; return the previous one."""
     global _process
     before, _process = _process, session
     return before
@@ -88,7 +87,7 @@ _ATTEMPT: ContextVar[int] = ContextVar("reenact-attempt", default=0)
 
 @contextmanager
 def attempt(number: int) -> Iterator[None]:
-    """Model calls made in here belong to attempt ``number``, counted from 0."""
+    """Assign model calls in the block to attempt ``number``, counted from 0."""
     token = _ATTEMPT.set(number)
     try:
         yield
@@ -97,5 +96,5 @@ def attempt(number: int) -> Iterator[None]:
 
 
 def current_attempt() -> int:
-    """The attempt that is under way here; 0 where nobody counts them."""
+    """Return the current attempt number, 0 by default."""
     return _ATTEMPT.get()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reenact.engine._lazy import lazy_module
 from reenact.engine.call import CAPABILITIES, PAIRS, SOURCES, Call, Entry, draw_call
 from reenact.engine.codecs import PlainCodec, copy_value
 from reenact.engine.draws import VALUE_CODEC
+from reenact.engine.execution.gateway import GatewaySession
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.request import BOOKKEEPING
 from reenact.engine.session.settings import ADDING_MODES, READING_MODES
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from reenact.engine.execution import streams
-    from reenact.engine.session.session import Session
     from reenact.format import payloads
 else:
     streams = lazy_module("reenact.engine.execution.streams")
@@ -35,6 +35,7 @@ else:
 __all__ = ["AsyncExplicitApi", "ExplicitApi", "make_explicit_call"]
 
 _MARKS = ("run_start", "run_end")
+_PAIR_CAPABILITIES = {"llm_request": "llm.call", "tool_call": "tool.call"}
 _CLOSINGS = {closing: opening for opening, closing in PAIRS.items()}
 
 
@@ -56,125 +57,101 @@ class _Stated(PlainCodec):
 _WHOLE, _STATED = _Whole(), _Stated()
 
 
+class ExplicitSession(GatewaySession, Protocol):
+    """Parts of a session that the explicit API uses."""
+
+    explicit: ExplicitApi
+
+
 class ExplicitApi:
-    """The part of a session that programs call themselves. Thread-safe."""
+    """Calls and events that a program states itself, for one session. Thread-safe.
 
-    def _me(self) -> Session:
-        return self  # type: ignore[return-value]
+    The public methods are documented in :class:`reenact.engine.session.session.Session`.
+    """
 
-    @property
-    def aio(self) -> AsyncExplicitApi:
-        """The same methods as coroutines."""
-        return AsyncExplicitApi(self._me())
-
-    # Any call
+    def __init__(self, session: ExplicitSession) -> None:
+        self._session = session
+        self._pairs = _PairedEvents(session)
 
     def call(
         self,
         operation: str,
-        request: Data | None = None,
-        live: Callable[[], Any] | None = None,
-        *,
-        capability: str = "tool.call",
-        source: str | None = None,
+        request: Data | None,
+        live: Callable[[], Any] | None,
+        capability: str,
+        source: str | None,
     ) -> Any:
-        """Answer from the recording, or call ``live`` and record what it returns or raises.
-
-        ``request`` is what the call is compared by; it and the result are JSON values (and
-        bytes). Under the capability ``tool.call`` it is a tool call whose inside has a lane of its
-        own, under any other what ``live`` does is not looked at.
-        """
-        return self._me().gateway.call(
-            make_explicit_call(operation, request, capability, source), live or _not_live(operation)
-        )
+        call = make_explicit_call(operation, request, capability, source)
+        return self._session.gateway.call(call, live or _not_live(operation))
 
     def stream(
         self,
         operation: str,
-        request: Data | None = None,
-        live: Callable[[], Iterator[Any]] | None = None,
-        *,
-        capability: str = "net.stream",
-        source: str | None = None,
+        request: Data | None,
+        live: Callable[[], Iterator[Any]] | None,
+        capability: str,
+        source: str | None,
     ) -> Iterator[Any]:
-        """The same for an iterator: each item is handed over when it arrives, and recorded."""
         call = make_explicit_call(operation, request, capability, source, streams=True)
-        return streams.stream_sync(self._me(), call, live or _not_live(operation))
-
-    # The capture context
+        return streams.stream_sync(self._session, call, live or _not_live(operation))
 
     def record_event(self, kind: str, data: Data) -> None:
-        """Record an event; in a replay, compare it with the recorded one at this place.
-
-        ``llm_response`` and ``tool_result`` belong to the last open ``llm_request`` and
-        ``tool_call`` of the same lane (a tool's by its ``callId``).
-        """
-        session = self._me()
+        session = self._session
         _check_event(kind, data)
         if session.mode == "off" or session.is_late():
             return
         session.check_open()
         copy = copy_value(data)
         if kind in _CLOSINGS:
-            _Pairs.of(session).close(kind, copy)
+            self._pairs.close(kind, copy)
         else:
-            _Pairs.of(session).open(kind, copy)
+            self._pairs.open(kind, copy)
 
     def record_nondeterministic(self, source: str, key: str, value: Any) -> None:
-        """Record a value that the program drew. In a replay: the value is not compared, the place
-        and the key are."""
-        session = self._me()
+        session = self._session
         if session.mode == "off" or session.is_late():
             return
         call = draw_call(source, key, observed=True)
         session.gateway.call(call, lambda: value, VALUE_CODEC)
 
     def next_nondeterministic(self, source: str, key: str) -> Any:
-        """The recorded value at this place. None in ``record_missing`` and ``update`` when there is none.
-
-        Raises :class:`UsageError` in modes that do not replay, :class:`DivergenceError` when
-        something else, or nothing, was recorded here.
-        """
-        session = self._me()
+        session = self._session
         _check_replays(session, "next_nondeterministic")
-        if session.mode in ADDING_MODES and not session.has_recorded(draw_call(source, key)):
+        call = draw_call(source, key)
+        if session.mode in ADDING_MODES and not session.decisions.has_recorded(call):
             return None
-        return session.gateway.call(draw_call(source, key), _not_live(source), VALUE_CODEC)
-
-    # The replay engine
-
-    def replay_llm_request(self, request: Data) -> Data:
-        """The recorded answer to a model call: the data of its ``llm_response``, also of one that
-        failed (``error``)."""
-        return self._replay("llm_request", "llm.call", request)
-
-    def replay_tool_call(self, request: Data) -> Data:
-        """The recorded result of a tool call: the data of its ``tool_result``, also of one that
-        failed (``ok`` is false)."""
-        return self._replay("tool_call", "tool.call", request)
+        return session.gateway.call(call, _not_live(source), VALUE_CODEC)
 
     def replay_nondeterministic(self, request: Data) -> Data:
-        """The whole recorded event for ``{"source": …, "key": …}`` at this place."""
-        session = self._me()
+        session = self._session
         _check_replays(session, "replay_nondeterministic")
         _check_fields(request, ("source", "key"))
         call = draw_call(request["source"], request["key"])
         found: Data = session.gateway.call(call, _not_live(call.source), _WHOLE)
         return found
 
-    def _replay(self, kind: str, capability: str, request: Data) -> Data:
-        session = self._me()
+    def replay(self, kind: str, request: Data) -> Data:
+        session = self._session
         _check_replays(session, f"replay_{kind}")
-        # At once: calls that were open at the same time may be asked for one after another.
-        call = _pair_call(kind, capability, request, instant=True, returns_failure=True)
+        # Instant: calls that were open at the same time can be requested one after another.
+        call = _pair_call(
+            kind, _PAIR_CAPABILITIES[kind], request, instant=True, returns_failure=True
+        )
         found: Data = session.gateway.call(call, _not_live(kind), _WHOLE)
+        return found
+
+    async def replay_async(self, kind: str, request: Data) -> Data:
+        session = self._session
+        _check_replays(session, f"replay_{kind}")
+        call = _pair_call(kind, _PAIR_CAPABILITIES[kind], request, returns_failure=True)
+        found: Data = await session.gateway.acall(call, _not_live(kind), _WHOLE)
         return found
 
 
 class AsyncExplicitApi:
-    """The methods of :class:`Explicit` as coroutines."""
+    """Coroutine variants of the explicit methods of a session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ExplicitSession) -> None:
         self._session = session
 
     async def call(
@@ -186,7 +163,7 @@ class AsyncExplicitApi:
         capability: str = "tool.call",
         source: str | None = None,
     ) -> Any:
-        """See :meth:`Explicit.call`; ``live`` makes an awaitable."""
+        """See :meth:`.Session.call`; ``live`` makes an awaitable."""
         return await self._session.gateway.acall(
             make_explicit_call(operation, request, capability, source), live or _not_live(operation)
         )
@@ -200,39 +177,33 @@ class AsyncExplicitApi:
         capability: str = "net.stream",
         source: str | None = None,
     ) -> AsyncIterator[Any]:
-        """See :meth:`Explicit.stream`; ``live`` makes an asynchronous iterator."""
+        """See :meth:`.Session.stream`; ``live`` makes an asynchronous iterator."""
         call = make_explicit_call(operation, request, capability, source, streams=True)
         return streams.stream_async(self._session, call, live or _not_live(operation))
 
     async def record_event(self, kind: str, data: Data) -> None:
-        """See :meth:`Explicit.record_event`."""
-        self._session.record_event(kind, data)
+        """See :meth:`.Session.record_event`."""
+        self._session.explicit.record_event(kind, data)
 
     async def record_nondeterministic(self, source: str, key: str, value: Any) -> None:
-        """See :meth:`Explicit.record_nondeterministic`."""
-        self._session.record_nondeterministic(source, key, value)
+        """See :meth:`.Session.record_nondeterministic`."""
+        self._session.explicit.record_nondeterministic(source, key, value)
 
     async def next_nondeterministic(self, source: str, key: str) -> Any:
-        """See :meth:`Explicit.next_nondeterministic`."""
-        return self._session.next_nondeterministic(source, key)
+        """See :meth:`.Session.next_nondeterministic`."""
+        return self._session.explicit.next_nondeterministic(source, key)
 
     async def replay_llm_request(self, request: Data) -> Data:
-        """See :meth:`Explicit.replay_llm_request`."""
-        return await self._replay("llm_request", "llm.call", request)
+        """See :meth:`.Session.replay_llm_request`."""
+        return await self._session.explicit.replay_async("llm_request", request)
 
     async def replay_tool_call(self, request: Data) -> Data:
-        """See :meth:`Explicit.replay_tool_call`."""
-        return await self._replay("tool_call", "tool.call", request)
+        """See :meth:`.Session.replay_tool_call`."""
+        return await self._session.explicit.replay_async("tool_call", request)
 
     async def replay_nondeterministic(self, request: Data) -> Data:
-        """See :meth:`Explicit.replay_nondeterministic`."""
-        return self._session.replay_nondeterministic(request)
-
-    async def _replay(self, kind: str, capability: str, request: Data) -> Data:
-        _check_replays(self._session, f"replay_{kind}")
-        call = _pair_call(kind, capability, request, returns_failure=True)
-        found: Data = await self._session.gateway.acall(call, _not_live(kind), _WHOLE)
-        return found
+        """See :meth:`.Session.replay_nondeterministic`."""
+        return self._session.explicit.replay_nondeterministic(request)
 
 
 def make_explicit_call(
@@ -243,7 +214,7 @@ def make_explicit_call(
     *,
     streams: bool = False,
 ) -> Call:
-    """The call that :meth:`Explicit.call` makes of its arguments."""
+    """The call that :meth:`.Session.call` makes of its arguments."""
     content: Data = copy_value(request or {})
     if capability == "tool.call" and source is None and not streams:
         return Call(
@@ -318,7 +289,7 @@ def _not_live(operation: str) -> Callable[[], Any]:
     return refuse
 
 
-def _check_replays(session: Session, method: str) -> None:
+def _check_replays(session: ExplicitSession, method: str) -> None:
     if session.mode not in READING_MODES:
         raise UsageError(
             f"{method} needs a recording, and the mode {session.mode} reads none",
@@ -342,27 +313,18 @@ def _check_event(kind: str, data: Data) -> None:
     )  # refuses what would not verify: a minimum field is missing
 
 
-class _Pairs:
+class _PairedEvents:
     """Events that a program records by hand, each closing one with the opening it belongs to."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ExplicitSession) -> None:
         self._session = session
         self._opened: defaultdict[tuple[str, str], list[InFlightCall | Entry]] = defaultdict(list)
-
-    @classmethod
-    def of(cls, session: Session) -> _Pairs:
-        """The one of this session."""
-        found: _Pairs | None = vars(session).get("_pairs")
-        if found is None:
-            found = vars(session).setdefault("_pairs", cls(session))
-        return found
 
     def open(self, kind: str, data: Data) -> None:
         session = self._session
         if kind in PAIRS:
-            capability = "llm.call" if kind == "llm_request" else "tool.call"
-            call = _pair_call(kind, capability, data)
-            decision, opened = session.decide(call, blocks=False)
+            call = _pair_call(kind, _PAIR_CAPABILITIES[kind], data)
+            decision, opened = session.decisions.decide(call, blocks=False)
             served = session.gateway.observe(decision, opened)
             name = (opened.lane.name, call.call_id or kind)
             with session.lock:
@@ -370,7 +332,7 @@ class _Pairs:
             return
         call = _stated_call(kind, data)
         if kind in _MARKS:
-            session.observe_mark(call)
+            session.reporter.observe_mark(call)
         else:
             session.gateway.call(call, lambda: data, _STATED)
 
@@ -387,6 +349,6 @@ class _Pairs:
                 hint=f"record the {_CLOSINGS[kind]} first, in the same task or thread",
             )
         if isinstance(opened, Entry):
-            session.observe_closing(opened, kind, data)
+            session.reporter.observe_closing(opened, kind, data)
         else:
             session.gateway.close(opened, data)

@@ -7,22 +7,26 @@ was left over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
 from reenact.engine.call import CHUNK, SCHEDULE
 from reenact.engine.divergence.model import Divergence
 from reenact.engine.divergence.text_renderer import render_divergence, render_divergences
+from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.settings import Settings
 from reenact.engine.update.changes import NO_CHANGES, UpdateOutcome
+from reenact.engine.update.merger import RecordingMerger
 from reenact.errors import DivergenceError, ReenactError
 from reenact.format.manifest import Manifest
+from reenact.policy.rules import SessionMode
 
 if TYPE_CHECKING:
     from reenact.engine.decision.machine import Machine
     from reenact.engine.fork.forked_run import ForkedRun
-    from reenact.engine.session.session import Session
 
 __all__ = [
     "Report",
@@ -111,6 +115,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 _SHOWN = 20
 
 
+class EndingSession(Protocol):
+    """Parts of a session that its end uses."""
+
+    failed_with: Divergence | None
+    fork: ForkedRun | None
+    given_up: str
+    machine: Machine
+    merger: RecordingMerger | None
+    mode: SessionMode
+    scheduler: Scheduler
+    settings: Settings
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+    def divergences(self) -> list[Divergence]: ...
+    def warn(self, text: str) -> None: ...
+
+
 class SessionEnd:
     """What is done when no more calls come. ``left_over`` are the first of ``count`` recorded calls
     that were not made.
@@ -129,7 +151,7 @@ class SessionEnd:
 
     def come(
         self,
-        session: Session,
+        session: EndingSession,
         parts: SessionResources,
         error: BaseException | None,
         *,
@@ -161,7 +183,7 @@ class SessionEnd:
 
     def _end_branch(
         self,
-        session: Session,
+        session: EndingSession,
         parts: SessionResources,
         fork: ForkedRun,
         error: BaseException | None,
@@ -187,27 +209,27 @@ class SessionEnd:
             parts.close()
         raise DivergenceError(problem, render_divergence(problem))
 
-    def _look_for_left_overs(self, session: Session) -> None:
+    def _look_for_left_overs(self, session: EndingSession) -> None:
         if session.settings.unused == "allow" or session.failed_with is not None:
             return
         with session.lock:
             self.left_over, self.count = session.machine.left_over(_SHOWN)
 
-    def _complaint(self, session: Session) -> DivergenceError | None:
+    def _complaint(self, session: EndingSession) -> DivergenceError | None:
         if session.failed_with is not None:
             return DivergenceError(session.failed_with, render_divergence(session.failed_with))
         if self.left_over and session.settings.unused == "error":
             return DivergenceError(self.left_over[0], self._summary(session))
         return None
 
-    def _summary(self, session: Session) -> str:
+    def _summary(self, session: EndingSession) -> str:
         text = render_divergences(session.divergences())
         more = self.count - len(self.left_over)
         return f"{text}\n… and {more:,} more recorded calls that were not made" if more else text
 
     def _finish(
         self,
-        session: Session,
+        session: EndingSession,
         parts: SessionResources,
         error: BaseException | None,
         *,
@@ -226,7 +248,11 @@ class SessionEnd:
             parts.close()
 
     def _finish_sink(
-        self, session: Session, parts: SessionResources, sink: Any, error: BaseException | None
+        self,
+        session: EndingSession,
+        parts: SessionResources,
+        sink: Any,
+        error: BaseException | None,
     ) -> None:
         keeps = session.mode not in ("rewrite", "update") and session.settings.keeps_failed
         if (error is not None or session.given_up) and not keeps:
@@ -236,14 +262,16 @@ class SessionEnd:
             kept = "stays as it was" if there else "was not written"
             session.warn(f"{path} {kept}, because {session.given_up or 'the run failed'}")
             return
-        session.settle_kept()
+        if session.merger is not None:
+            with session.lock:
+                session.merger.settle()
         if parts.copier is not None:
             parts.copier.rest(_has_happened(session, parts))
         failed = None if error is None else type(error).__name__
         self.manifest = sink.finalize("ok" if failed is None else "error", failed)
 
 
-def _has_happened(session: Session, parts: SessionResources) -> Callable[[int], bool]:
+def _has_happened(session: EndingSession, parts: SessionResources) -> Callable[[int], bool]:
     """In a replay: was this event re-enacted? Asked of every seq when all has been read."""
     with session.lock:
         left = list(session.machine.unused())

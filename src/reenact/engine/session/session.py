@@ -1,69 +1,163 @@
 """Session: the scope in which calls are recorded, replayed or refused.
 
-Opened on entry and closed on exit of a ``with`` or ``async with`` block, however the body ends.
-The parts of a session (gateway, machine, scheduler, recorder, draws) are created on first use.
-The session's lock covers the machine, the recorded calls and the numbering of positions.
+Opened on entry and closed on exit of a ``with`` or ``async with`` block, however the body ends::
+
+    new ──__enter__──> open ──__exit__──> closed
+
+A session is composed of parts, each of which can be read alone:
+
+================  ==============================================================================
+``decisions``     what happens to a call (:mod:`.call_decisions`)
+``gateway``       carries out that decision (:mod:`reenact.engine.execution.gateway`)
+``machine``       pure decisions and the list of divergences (:mod:`reenact.engine.decision`)
+``in_flight``     calls that have begun and are not completed (:mod:`.in_flight`)
+``recorder``      writes events (:mod:`reenact.engine.recording`)
+``scheduler``     order of deliveries (:mod:`reenact.engine.scheduling`)
+``draws``         clock readings and random values (:mod:`reenact.engine.draws`)
+``reporter``      errors of divergences (:mod:`.divergences`)
+``children``      forked and started processes (:mod:`.child_processes`)
+``merger``        updates only: which recorded calls stay (:mod:`reenact.engine.update`)
+``fork``          forked runs only: before and after the fork point (:mod:`reenact.engine.fork`)
+================  ==============================================================================
+
+The parts of a brief session are created on first use. The session's lock covers the machine, the
+recorded calls, the calls in flight and the numbering of positions.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from reenact._system import pause, process_id
-from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Refuse, Serve
+from reenact._system import process_id
+from reenact.engine._lazy import lazy_module
 from reenact.engine.decision.machine import Machine
-from reenact.engine.draws import Draws, make_draws
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.divergence.text_renderer import render_divergence
+from reenact.engine.draws import Draws
 from reenact.engine.execution.gateway import Gateway
-from reenact.engine.lanes import Lane
-from reenact.engine.recording.budget import repeat_refusal
-from reenact.engine.recording.recorder import InFlightCall, Recorder
+from reenact.engine.lanes import Lane, Lanes, running_loop
+from reenact.engine.patches.patch import PatchSet
+from reenact.engine.recording.recorder import Recorder
 from reenact.engine.scheduling.scheduler import EndedLanes, Scheduler
-from reenact.engine.session.child_processes import ProcessForks, watch_forks
+from reenact.engine.session.call_decisions import CallDecisions
+from reenact.engine.session.child_processes import ChildProcesses, session_patches, watch_forks
 from reenact.engine.session.context import VARIABLE, enter_session, set_process_session
-from reenact.engine.session.resources import SessionResources as Parts
-from reenact.engine.session.resources import (
+from reenact.engine.session.divergences import DivergenceReporter
+from reenact.engine.session.explicit_api import AsyncExplicitApi, ExplicitApi
+from reenact.engine.session.factory import (
     make_comparer,
+    make_draws,
     make_machine,
     make_script,
     open_resources,
 )
-from reenact.engine.session.settings import ADDING_MODES
+from reenact.engine.session.final_report import Report, SessionEnd
+from reenact.engine.session.in_flight import InFlightCalls
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.settings import ADDING_MODES, Settings
 from reenact.engine.update.merger import RecordingMerger
-from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
-from reenact.format.manifest import Manifest
+from reenact.errors import (
+    BudgetExceeded,
+    DivergenceError,
+    PolicyRefused,
+    ReenactError,
+    SessionClosed,
+    UsageError,
+)
+from reenact.format.event import Data
+from reenact.format.manifest import Flag, Manifest
+from reenact.policy.matching import Comparer
 
 if TYPE_CHECKING:
+    from reenact.engine.fork.forked_run import ForkedRun
     from reenact.engine.fork.plan import ForkPlan
-    from reenact.store.copy_sink import LateSink
+    from reenact.engine.scheduling import loop_scheduler
+    from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+    from reenact.store.copying import LateSink
+    from reenact.store.source import SeekableSource
+else:
+    loop_scheduler = lazy_module("reenact.engine.scheduling.loop_scheduler")  # loads asyncio
 
 __all__ = ["Session"]
 
-_SPECIAL: Final = frozenset({"ended", "error", "redacted"})
-"""Answers that are more than a value: streams, failures, and what is sealed."""
+_ident = threading.get_ident
+_MAX_WARNINGS = 20
 
 
-class Session(ProcessForks):
-    """Opens on entry and closes on exit, however the body leaves; ``with`` and ``async with``.
+class Session:
+    """Records, replays or refuses the calls of its body; ``with`` and ``async with``.
 
-    Made by :func:`reenact.session`. Boundaries use ``gateway``; programs that make their calls by
-    hand use the methods of :class:`Explicit`. Its layers are files: ``state``, ``complaints``,
-    ``under_way``, ``forked``, each built on the one before.
+    Created by :func:`reenact.session`. Boundaries use ``gateway``. Programs that state their calls
+    themselves use :meth:`call`, :meth:`stream`, ``record_…`` and ``replay_…``.
     """
 
-    # Opening and closing
+    children: ChildProcesses
+    comparer: Comparer
+    decisions: CallDecisions
+    draws: Draws
+    explicit: ExplicitApi
+    gateway: Gateway
+    in_flight: InFlightCalls
+    machine: Machine
+    recorder: Recorder
+    reporter: DivergenceReporter
+    replays_order: bool
+    """Whether a recorded order of deliveries is replayed."""
+    run_seed: str
+    scheduler: Scheduler
+    tracks_order: bool
+    """Whether the order of deliveries is recorded or replayed."""
+    writes: bool
+
+    def __init__(self, settings: Settings, resources: SessionResources | None = None) -> None:
+        self.settings = settings
+        self.mode = settings.mode
+        self.lanes = Lanes()
+        self.lock = threading.RLock()
+        self.approximate = ""
+        """Why the recorded order is not exact, if it is not."""
+        self.host_facts: Any = None
+        """Facts about the host that the program has read, see :mod:`reenact.boundaries.host`."""
+        self.last_clock: float | None = None
+        self.full: BudgetExceeded | None = None
+        """The refusal of a replayed recording that was full; every later call raises it."""
+        self.asks_again = False
+        """Whether a rule of a replay makes some calls again, outside of the session."""
+        self.failed_with: Divergence | None = None
+        """The divergence of a strict session; every later call raises it."""
+        self.given_up = ""
+        """Why an update is discarded, if it is."""
+        self.merger: RecordingMerger | None = None
+        self.fork: ForkedRun | None = None
+        self.resources: SessionResources | None = None
+        self._given_resources = resources
+        self._loop_schedulers: dict[int, LoopScheduler] = {}
+        self._before_close: list[Callable[[], None]] = []
+        self._ending = SessionEnd()
+        self._state = "new"
+        self._before: list[tuple[Any, Any]] = []
+        self._pid = process_id()
+        self._opener = _ident()
+        self._warned: set[str] = set()
+        # The other parts need the resources. A brief session makes all of them on first use.
+        if resources is None or not resources.is_brief:
+            for name in _PARTS_WITHOUT_RESOURCES:
+                setattr(self, name, _PARTS[name](self))
+
+    # Opening
 
     def __enter__(self) -> Self:
         if self._state != "new":
             raise UsageError("a session is opened once", hint="make a new one: reenact.session(…)")
-        self._parts = self._given_parts or open_resources(self.settings)
+        self.resources = self._given_resources or open_resources(self.settings)
         try:
-            self._assemble(self._parts)
-        except BaseException:  # a rule of the policy that cannot be read
-            self._parts.give_up()
+            self._assemble(self.resources)
+        except BaseException:  # a rule of the policy is invalid
+            self.resources.give_up()
             raise
         self._state = "open"
         if self.mode != "off":
@@ -72,41 +166,43 @@ class Session(ProcessForks):
             watch_forks(self)
         if self.settings.lane is not None:
             lane, pool = Lane(self.settings.lane), self.settings.pool
-            self.lanes.begin(lane if pool is None else self._as_worker(lane, pool))
-        elif self._parts.root is not None:
-            self.lanes.begin(self._parts.root)
+            self.lanes.begin(lane if pool is None else self.children.as_worker(lane, pool))
+        elif self.resources.root is not None:
+            self.lanes.begin(self.resources.root)
         self.lanes.adopt()
         before = VARIABLE.get()
         self._before.append((enter_session(self), before))
         if self.fork is not None:
-            self.look_for_point()
+            self.look_for_fork_point()
         if self.settings.whole_process:
             self._process_before = set_process_session(self)
         if self.settings.boundaries is not None and self.mode != "off":
             self.settings.boundaries.opened(self)
         return self
 
-    def _assemble(self, parts: Parts) -> None:
+    def _assemble(self, resources: SessionResources) -> None:
         settings, policy = self.settings, self.settings.policy
-        self.comparer = make_comparer(settings, parts)
+        self.comparer = make_comparer(settings, resources)
         self.writes = self.mode not in ("off", "replay")
         self.tracks_order = policy.match == "lane" and self.mode != "off"
         self.replays_order = self.tracks_order and self.mode == "replay"
         self.run_seed = settings.run_seed
-        if parts.is_brief:
-            self._opener = get_ident()
+        self._opener = _ident()  # not the thread that created it
+        if resources.is_brief:
             return
-        script = make_script(settings, parts, settings.lane)
-        self.machine = make_machine(settings, parts, self.comparer, script)
-        if self.mode in ADDING_MODES and script is not None and parts.copy_sink is not None:
+        script = make_script(settings, resources, settings.lane)
+        self.machine = make_machine(settings, resources, self.comparer, script)
+        if self.mode in ADDING_MODES and script is not None and resources.copy_sink is not None:
             ordered = policy.match != "lookup"
             self.merger = RecordingMerger(
-                script, parts.copy_sink, self.machine, self.comparer, ordered=ordered
+                script, resources.copy_sink, self.machine, self.comparer, ordered=ordered
             )
-        if parts.fork_plan is not None:
-            self._begin_branch(parts, parts.fork_plan)
+        if resources.fork_plan is not None:
+            self._begin_fork(resources, resources.fork_plan)
         order = script.order if script is not None and self.mode == "replay" else None
-        self.scheduler = Scheduler(self.lock, order, self._stalled, patience=settings.patience)
+        self.scheduler = Scheduler(
+            self.lock, order, self.reporter.stalled, patience=settings.patience
+        )
         # A forked run has to make every call before its point, however late.
         if script is not None and order is not None and self.fork is None:
             self.scheduler.ended_lanes = EndedLanes(script.is_unused)
@@ -115,68 +211,76 @@ class Session(ProcessForks):
         if self.fork is not None and self.tracks_order:
             self.scheduler.at_limit = self.fork.look
             self.scheduler.expects_point = self.fork.expects_point
-        if parts.sink is not None:
-            self.recorder = self._make_recorder(parts)
+        if resources.sink is not None:
+            self.recorder = self._make_recorder()
         self.draws = make_draws(self)
-        if parts.source is not None and not self.run_seed:
-            self.run_seed = parts.source.manifest().capture_id
+        if resources.source is not None and not self.run_seed:
+            self.run_seed = resources.source.manifest().capture_id
 
     def __getattr__(self, name: str) -> Any:
-        """Make a part of a brief session when it is first needed."""
-        make = _LATER.get(name)
-        if make is None or self._parts is None or not self._parts.is_brief:
+        """Create a part of a brief session on first use."""
+        make = _PARTS.get(name)
+        if make is None or self.resources is None or not self.resources.is_brief:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         with self.lock:
-            if not self._has(name):  # another thread may have been first
-                setattr(self, name, make(self, self._parts))
+            if not self._has(name):  # another thread can have been first
+                setattr(self, name, make(self))
         return vars(self)[name]
 
     def _has(self, name: str) -> bool:
-        """Return whether this part was made."""
+        """Return whether this part was created."""
         return name in vars(self)
 
-    def _make_gateway(self, parts: Parts) -> Gateway:
-        return Gateway(self)
+    def _make_machine(self) -> Machine:
+        assert self.resources is not None
+        return make_machine(self.settings, self.resources, self.comparer, None)
 
-    def _make_machine(self, parts: Parts) -> Machine:
-        return make_machine(self.settings, parts, self.comparer, None)
-
-    def _make_conductor(self, parts: Parts) -> Scheduler:
+    def _make_scheduler(self) -> Scheduler:
         scheduler = Scheduler(
-            self.lock, None, self._stalled, patience=self.settings.patience, opener=self._opener
+            self.lock,
+            None,
+            self.reporter.stalled,
+            patience=self.settings.patience,
+            opener=self._opener,
         )
         if self._state == "closed":
             scheduler.close(self._closed)
         return scheduler
 
-    def _make_recorder(self, parts: Parts) -> Recorder:
-        assert parts.sink is not None
+    def _make_recorder(self) -> Recorder:
+        resources = self.resources
+        assert resources is not None
+        assert resources.sink is not None
         return Recorder(
-            parts.sink,
-            parts.clock,
-            parts.redactor,
-            parts.budget,
-            copy_sink=parts.copy_sink or parts.forks_to,
+            resources.sink,
+            resources.clock,
+            resources.redactor,
+            resources.budget,
+            copy_sink=resources.copy_sink or resources.forks_to,
             lock=self.lock,
         )
 
-    def _make_draws(self, parts: Parts) -> Draws:
-        return make_draws(self)
-
-    def _begin_branch(self, parts: Parts, branch: ForkPlan) -> None:
+    def _begin_fork(self, resources: SessionResources, plan: ForkPlan) -> None:
         from reenact.engine.fork.forked_run import ForkedRun, ForkMachine
         from reenact.engine.fork.plan import survey_prefix
 
         assert isinstance(self.machine, ForkMachine)
-        assert parts.source is not None
-        with closing(parts.source.reopen()) as reader:
-            prefix = survey_prefix(reader, branch.point.cut)
-        self.fork = ForkedRun(self, branch, prefix, self.machine)
+        assert resources.source is not None
+        with closing(resources.source.reopen()) as reader:
+            prefix = survey_prefix(reader, plan.point.cut)
+        self.fork = ForkedRun(self, plan, prefix, self.machine)
 
-    def turns_live(self) -> None:
-        """A run that is forked has come to the point: from here on it is recorded. Locked."""
+    def turn_live(self) -> None:
+        """Continue live, because a forked run has reached its point. The caller holds the lock."""
         self.replays_order = False
         self.scheduler.go_live()
+
+    def look_for_fork_point(self) -> None:
+        """Turn live if nothing before the fork point is left to replay in this process."""
+        with self.lock:
+            self.scheduler.look_for_limit()
+
+    # Closing
 
     def __exit__(
         self,
@@ -196,13 +300,13 @@ class Session(ProcessForks):
             if error is None:
                 raise
             if not isinstance(error, DivergenceError):
-                self.warn(str(problem))  # never hides what the body raised
+                self.warn(str(problem))  # never hides the error of the body
 
     def _restore(self) -> None:
         token, before = self._before.pop()
         try:
             VARIABLE.reset(token)
-        except ValueError:  # left in another context than it was entered in, as fixtures do
+        except ValueError:  # left in a different context, as fixtures do
             VARIABLE.set(before)
         if self.settings.whole_process:
             set_process_session(self._process_before)
@@ -219,14 +323,13 @@ class Session(ProcessForks):
         self.__exit__(kind, error, trace)
 
     def _close(self, error: BaseException | None) -> None:
+        resources = self.resources
+        assert resources is not None
         with self.lock:
-            self._flush()
-            if self._has("draws"):
-                self.draws.end_all()
-                if self._parts is not None and self._parts.is_brief:
-                    # It refers to its session. A draw that comes too late makes another one.
-                    del self.draws
-            self._end_in_flight()
+            self._end_calls()
+            if self._has("draws") and resources.is_brief:
+                # They refer to the session. A draw that comes too late creates new ones.
+                del self.draws
             self._state = "closed"
             self.tracks_order = self.replays_order = False
             if self._has("scheduler"):
@@ -234,108 +337,141 @@ class Session(ProcessForks):
         if self.mode != "off":
             for patches in reversed(self._patches()):
                 patches.release()
-        assert self._parts is not None
-        away = self.settings.guest or process_id() != self._pid
-        self._ending.come(self, self._parts, error, forked=away)
+        in_child = self.settings.guest or process_id() != self._pid
+        self._ending.come(self, resources, error, forked=in_child)
 
-    def settle_kept(self) -> None:
-        """Where a recording is added to: decide what becomes of what nobody asked for."""
-        if self.merger is not None:
-            with self.lock:
-                self.merger.settle()
+    def _end_calls(self) -> None:
+        """Write everything that is in flight. The caller holds the lock."""
+        if self._has("in_flight"):
+            self.in_flight.flush()
+        if self._has("draws"):
+            self.draws.end_all()
+        if self._has("in_flight"):
+            self.in_flight.end_all()
+
+    def break_off(self) -> None:
+        """Write everything that is in flight, because the process ends right now."""
+        with self.lock:
+            self._end_calls()
+
+    def before_close(self, act: Callable[[], None]) -> None:
+        """Call ``act`` after the body, while the session is still open. It must not raise."""
+        self._before_close.append(act)
 
     @property
     def manifest(self) -> Manifest | None:
-        """After the end: of what was written."""
+        """Manifest of the written recording, after the session has ended."""
         return self._ending.manifest
 
-    # One call
+    # State
 
-    def decide(self, call: Call, *, blocks: bool) -> tuple[Decision, InFlightCall]:
-        """What happens to ``call``. It has its lane and its position from now on."""
-        self.check_open()
-        lane = self.lanes.current()
-        if lane.run is not None or lane.side is not None:
-            self.draws.end(lane)
-        with self.lock:
-            if self._deferred:
-                self._flush()
-            if self.fork is not None:
-                self.fork.count(lane)
-            try:
-                call = self.machine.form_of(call, lane.name)
-                decision, key = self._decide(call, lane.name)
-            except RecordingError as error:
-                self.settings.tell(error)
-                raise
-            opened = InFlightCall(call, key, lane, lane.calls)
-            if self.merger is not None:
-                decision = self.merger.decide(decision, opened)
-            if self.fork is not None:
-                decision = self.fork.decide(decision, opened)
-            if self.writes and isinstance(decision, GoLive):
-                refusal = self.recorder.budget.admit(call.request)
-                decision = decision if refusal is None else Refuse(error=refusal)
-            if isinstance(decision, Serve) or self.is_recorded(call, decision):
-                lane.calls += 1  # what is not recorded has no position
-            if call.nests and self.machine.covers(call):
-                inner = lane.child().name
-                if self.merger is not None:
-                    inner = self.merger.free_lane(inner)
-                opened.inner = opened.inner or inner
-                if self.fork is not None and isinstance(decision, GoLive):
-                    self.fork.tool_goes_live(opened)
-            if blocks and self.tracks_order and self._is_waited_for(call, decision):
-                self.scheduler.arrive(self.runner())
-        return decision, opened
+    @property
+    def is_active(self) -> bool:
+        """Whether the session is open and its mode is not ``off``."""
+        return self._state == "open" and self.mode != "off"
 
-    def at_once(self, call: Call) -> Entry | None:
-        """The recorded call that answers ``call`` with a value, if everything is as it was: it is
-        the next of this lane, the same to the letter, and it is its turn. Else None, and nothing
-        has happened: :meth:`decide` says what is to be done."""
-        if (
-            not self.replays_order
-            or self.failed_with is not None
-            or self._deferred
-            or self.full is not None
-        ):
-            return None
-        lane = self.lanes.current()
-        if lane.run is not None or lane.side is not None:
-            self.draws.end(lane)
-        with self.lock:
-            entry = self.machine.express(call, lane.name)
-            if entry is None:
-                return None
-            assert entry.closing is not None
-            if not entry.answer and not _SPECIAL.isdisjoint(entry.closing.data):
-                return None
-            if not self.scheduler.try_now(self.runner(), entry.closing.seq):
-                return None
-            self.machine.take(entry, call)
-            lane.calls += 1
-            return entry
+    def check_open(self) -> None:
+        """Raise if the session has ended, or has failed with a divergence."""
+        if self.failed_with is not None:
+            raise DivergenceError(self.failed_with, render_divergence(self.failed_with))
+        if self._state != "open":
+            raise self._closed()
 
-    def is_next(self, call: Call) -> bool:
-        """Is ``call`` what the recorded program did next, here?"""
-        lane = self.lanes.current()
-        if lane.run is not None or lane.side is not None:
-            self.draws.end(lane)
-        with self.lock:
-            return self.machine.is_next(call, lane.name)
+    def _check_opened(self) -> None:
+        if self._state == "new":
+            raise self._closed()
 
-    def upcoming(self) -> Entry | None:
-        """What the recorded program did next, here; None where there is nothing, or where calls are
-        not matched in their order."""
-        lane = self.lanes.current()
-        if lane.run is not None or lane.side is not None:
-            self.draws.end(lane)
+    def _closed(self) -> SessionClosed:
+        if self._state == "new":
+            return SessionClosed(
+                f"this session ({self.mode}) has not been opened", hint="with session: …"
+            )
+        return SessionClosed(
+            f"this session ({self.mode}) has been closed, and a call came after its end",
+            hint="wait for threads and tasks before the session ends",
+        )
+
+    def is_late(self) -> bool:
+        """Return whether the session has ended and late calls are made live; never in a replay."""
+        if self._state != "closed" or self.mode == "replay":
+            return False
+        self.warn_once("a call came after the end of its session: it is made and not recorded")
+        return True
+
+    @property
+    def source(self) -> SeekableSource | None:
+        """The recording that is read."""
+        return None if self.resources is None else self.resources.source
+
+    @property
+    def copy_sink(self) -> LateSink | None:
+        """The sink of an update, which copies events of the old recording."""
+        return None if self.resources is None else self.resources.copy_sink
+
+    @property
+    def free_draws(self) -> set[str]:
+        """See :attr:`reenact.engine.session.resources.SessionResources.free`."""
+        return set() if self.resources is None else self.resources.free
+
+    @property
+    def run_id(self) -> str:
+        """Run id of the recording that is read, else of the one that is written, else empty."""
+        resources = self.resources
+        if resources is None:
+            return ""
+        source = resources.source
+        return resources.run_id if source is None else source.manifest().run_id
+
+    def divergences(self) -> list[Divergence]:
+        """Return the divergences so far; after the end also the unused recorded calls."""
+        self._check_opened()
+        return [*self.machine.divergences, *self._ending.left_over]
+
+    def report(self) -> Report:
+        """Return the machine-readable result: status, counts, divergences, unused calls."""
+        self._check_opened()
         with self.lock:
-            return self.machine.upcoming(lane.name)
+            outcome = self._ending.outcome or self.machine.outcome()
+        return Report.of(
+            self.machine, self._ending.left_over, self._ending.count, self.mode, outcome
+        )
+
+    # Threads and loops
+
+    def runner(self) -> int | LoopScheduler:
+        """Return the ident of this thread, or the scheduler of the loop that it runs."""
+        loop = running_loop()
+        return _ident() if loop is None else self.loop_scheduler(loop)
+
+    def running_loop_scheduler(self) -> LoopScheduler:
+        """Return the scheduler of the running loop. Raises :class:`UsageError` without one."""
+        loop = running_loop()
+        if loop is None:
+            raise UsageError(
+                "a coroutine goes through this session, and no asyncio loop runs here",
+                hint="run it with asyncio (or anyio on asyncio); trio is not covered",
+            )
+        return self.loop_scheduler(loop)
+
+    def loop_scheduler(self, loop: Any) -> LoopScheduler:
+        """Return the scheduler of ``loop``, created on first use."""
+        found = self._loop_schedulers.get(id(loop))
+        if found is None or found.loop is not loop:
+            with self.lock:
+                # A new loop can have the id of a closed one.
+                self._loop_schedulers = {
+                    key: one
+                    for key, one in self._loop_schedulers.items()
+                    if not one.loop.is_closed()
+                }
+                found = loop_scheduler.LoopScheduler(loop, self)
+                self._loop_schedulers[id(loop)] = found
+                self.scheduler.add_loop(found)
+        return found
 
     @contextmanager
     def waiting_elsewhere(self) -> Iterator[None]:
-        """This thread does nothing for some time, and then goes on by itself."""
+        """Mark this thread as idle in the block, though nothing of the session wakes it."""
         self.scheduler.arrive(self.runner())
         self.scheduler.helper_comes()
         try:
@@ -343,55 +479,178 @@ class Session(ProcessForks):
         finally:
             self.scheduler.helper_goes()
 
+    def schedule_is_approximate(self, why: str) -> None:
+        """Flag the recording: from now on the order of deliveries is not exact."""
+        if not self.approximate:
+            self.approximate = why
+            if self.writes and self.resources is not None and self.resources.sink is not None:
+                self.resources.sink.flag(Flag.APPROXIMATE)
+            self.warn(f"{why}: the order in which answers arrive is recorded approximately")
+
+    # Secrets and warnings
+
+    def redacted(self, error: PolicyRefused) -> PolicyRefused:
+        """Return ``error`` without secrets; the name of an operation can contain some."""
+        message = self.redacted_text(error.message)
+        if message == error.message:
+            return error
+        return type(error)(message, hint=self.redacted_text(error.hint))
+
+    def redacted_text(self, text: str) -> str:
+        """Return ``text`` without secrets."""
+        return text if self.resources is None else self.resources.redactor.text(text)
+
+    def hides(self, name: str) -> bool:
+        """Return whether the value of ``name``, such as an environment variable, is redacted."""
+        return self.resources is not None and self.resources.redactor.hides(name)
+
+    def suspects(self, text: bytes) -> bool:
+        """Return whether ``text`` can contain a secret."""
+        return self.resources is not None and self.resources.redactor.suspects(text)
+
+    def redacts(self, text: bytes) -> bool:
+        """Return whether ``text``, the bytes of a leaf, contains a secret."""
+        if self.resources is None or not self.resources.redactor.suspects(text):
+            return False
+        return bool(self.resources.redactor.redact(text).marks)
+
     @property
-    def copy_sink(self) -> LateSink | None:
-        """What is written to, where a recording is added to."""
-        return None if self._parts is None else self._parts.copy_sink
+    def keeps_secrets(self) -> bool:
+        """Whether nothing is redacted."""
+        return self.resources is not None and self.resources.redactor.profile == "none"
 
-    def _decide(self, call: Call, lane: str) -> tuple[Decision, str]:
-        """What the machine says; but a recording that was full took no more calls."""
-        script = self.machine.script
-        if self.replays_order and script is not None and script.never_began(lane):
-            from concurrent.futures import CancelledError
+    def warn(self, text: str) -> None:
+        """Print a warning, without secrets."""
+        self.settings.warn(self.redacted_text(text))
 
-            # In the recording it was cancelled in time: nobody waits for what it would come to.
-            raise CancelledError
-        if self.replays_order and script is not None and script.was_stopped(lane):
-            pause(self.settings.patience)  # by then the program has ended this process, as it did
-        if self.full is not None and self.machine.covers(call):
-            action = self.settings.policy.action_for(call.capability, call.operation)
-            if action != "pass":
-                return Refuse(error=repeat_refusal(self.full)), self.machine.key(call)
-        return self.machine.decide(call, lane)
+    def warn_once(self, text: str) -> None:
+        """Print a warning, once per text."""
+        if text not in self._warned and len(self._warned) < _MAX_WARNINGS:
+            self._warned.add(text)
+            self.warn(text)
 
-    def _is_waited_for(self, call: Call, decision: Decision) -> bool:
-        """Does the thread do nothing until it gets the answer? Inside a tool it goes on; and where
-        a recorded order is enacted, it says so itself if it is not its turn at once."""
-        if call.instant or call.observed:
-            return False
-        if isinstance(decision, Serve):
-            return not self.replays_order
-        return isinstance(decision, GoLive) and not call.nests
+    # Explicit API
 
-    def is_recorded(self, call: Call, decision: Decision) -> bool:
-        """Is there an event for it, or will there be one?"""
-        if not self.machine.covers(call):
-            return False
-        if isinstance(decision, Refuse) and decision.error is not None and decision.entry is None:
-            return self.writes and self.recorder.budget.full in (None, decision.error)
-        return not isinstance(decision, Pass)
+    @property
+    def aio(self) -> AsyncExplicitApi:
+        """Coroutine variants of the methods below."""
+        return AsyncExplicitApi(self)
 
-    def has_recorded(self, call: Call) -> bool:
-        """Is there a recorded answer for ``call``?"""
-        with self.lock:
-            return self.machine.has_recorded(call, self.lanes.current().name)
+    def call(
+        self,
+        operation: str,
+        request: Data | None = None,
+        live: Callable[[], Any] | None = None,
+        *,
+        capability: str = "tool.call",
+        source: str | None = None,
+    ) -> Any:
+        """Return the recorded result, or call ``live`` and record what it returns or raises.
+
+        ``request`` is what the call is compared by; it and the result are JSON values (and
+        bytes). Under the capability ``tool.call`` it is a tool call, and calls inside ``live``
+        have a lane of their own. Under any other capability calls inside ``live`` are ignored.
+        """
+        return self.explicit.call(operation, request, live, capability, source)
+
+    def stream(
+        self,
+        operation: str,
+        request: Data | None = None,
+        live: Callable[[], Iterator[Any]] | None = None,
+        *,
+        capability: str = "net.stream",
+        source: str | None = None,
+    ) -> Iterator[Any]:
+        """Return an iterator over recorded or live items; each is recorded when it arrives."""
+        return self.explicit.stream(operation, request, live, capability, source)
+
+    def record_event(self, kind: str, data: Data) -> None:
+        """Record an event; in a replay, compare it with the recorded one at this position.
+
+        ``llm_response`` and ``tool_result`` belong to the last open ``llm_request`` and
+        ``tool_call`` of the same lane (a tool's by its ``callId``).
+        """
+        self.explicit.record_event(kind, data)
+
+    def record_nondeterministic(self, source: str, key: str, value: Any) -> None:
+        """Record a value that the program drew; a replay compares its position and key only."""
+        self.explicit.record_nondeterministic(source, key, value)
+
+    def next_nondeterministic(self, source: str, key: str) -> Any:
+        """Return the recorded value at this position.
+
+        None in ``record_missing`` and ``update`` when there is none. Raises :class:`UsageError` in
+        modes that do not replay, :class:`DivergenceError` when something else, or nothing, was
+        recorded here.
+        """
+        return self.explicit.next_nondeterministic(source, key)
+
+    def replay_llm_request(self, request: Data) -> Data:
+        """Return the data of the recorded ``llm_response``, also of one that failed (``error``)."""
+        return self.explicit.replay("llm_request", request)
+
+    def replay_tool_call(self, request: Data) -> Data:
+        """Return the data of the recorded ``tool_result``, also of one that failed (``ok``)."""
+        return self.explicit.replay("tool_call", request)
+
+    def replay_nondeterministic(self, request: Data) -> Data:
+        """Return the complete recorded event for ``{"source": …, "key": …}`` at this position."""
+        return self.explicit.replay_nondeterministic(request)
+
+    # Patches
+
+    def _patches(self) -> list[PatchSet]:
+        return session_patches(self.settings, self.mode)
+
+    def keep_patches(self, *, in_replay: bool = False) -> Callable[[], None]:
+        """Keep the patches of this session installed until the returned function is called.
+
+        The next session then opens in a tenth of the time. ``in_replay`` includes the patches that
+        only replays install.
+        """
+        own = self.settings.boundaries
+        left_out = None if in_replay or own is None else own.in_replay
+        kept = [one for one in self._patches() if self.mode != "off" and one is not left_out]
+        for patches in kept:
+            patches.acquire()
+
+        def release() -> None:
+            for patches in reversed(kept):
+                patches.release()
+
+        return release
+
+    def after_fork(self) -> None:
+        """Reset the parts that belong to the parent, in a forked child."""
+        for patches in self._patches():
+            patches.after_fork()
+        if self._has("in_flight"):
+            self.in_flight.forget()
+        self._loop_schedulers.clear()
+        if self._state == "open":
+            self.draws.after_fork()
 
 
-_LATER: Final[dict[str, Callable[[Session, Parts], Any]]] = {
-    "gateway": Session._make_gateway,
+_PARTS_WITHOUT_RESOURCES: Final = (
+    "reporter",
+    "in_flight",
+    "decisions",
+    "gateway",
+    "children",
+    "explicit",
+)
+
+_PARTS: Final[dict[str, Callable[[Session], Any]]] = {
+    "reporter": DivergenceReporter,
+    "in_flight": InFlightCalls,
+    "decisions": CallDecisions,
+    "gateway": Gateway,
+    "children": ChildProcesses,
+    "explicit": ExplicitApi,
     "machine": Session._make_machine,
-    "scheduler": Session._make_conductor,
+    "scheduler": Session._make_scheduler,
     "recorder": Session._make_recorder,
-    "draws": Session._make_draws,
+    "draws": make_draws,
 }
-"""The parts of a brief session. Most requests of an app make few calls, and need none of them."""
+"""Factories of parts. Most requests of an app make few calls, so brief sessions need few parts."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reenact._system import monotonic
 from reenact.engine.draws import (
     ABSENT,
+    DrawSession,
     Live,
     RecordedDraws,
     ServedDraws,
@@ -24,8 +25,7 @@ from reenact.engine.lanes import Lane
 from reenact.format.draws import Name, dump_aside
 
 if TYPE_CHECKING:
-    from reenact.engine.session.session import Session
-    from reenact.store.copy_sink import LateSink
+    from reenact.store.copying import LateSink
 
 __all__ = ["UpdateDraws"]
 
@@ -38,7 +38,7 @@ _BOOKS = frozenset({"aside", "instant", "position", "redacted", "valueHash"})
 class UpdateDraws(RecordedDraws):
     """See the module."""
 
-    def __init__(self, session: Session, copy_sink: LateSink) -> None:
+    def __init__(self, session: DrawSession, copy_sink: LateSink) -> None:
         super().__init__(session)
         self._copy_sink = copy_sink
         self._recorded = None if session.source is None else recorded_draws(session)
