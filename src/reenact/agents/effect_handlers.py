@@ -21,7 +21,8 @@ from reenact.agents.event_bus import Channel
 from reenact.agents.loop import Aborted, AskModel, Compact, Effect, Outcome, RunTools, Wait
 from reenact.agents.messages import Delta, ModelReply, ToolRequest
 from reenact.agents.toolbox import Toolbox, failed, told
-from reenact.engine.session.context import attempt, current
+from reenact.engine.session.context import attempt
+from reenact.engine.session.current import current
 from reenact.errors import DivergenceError, UsageError
 from reenact.format.event import Data
 from reenact.tools.tool import Tool

@@ -28,7 +28,7 @@ from reenact.agents.model_failures import Backoff, Classify, classify, error_cla
 from reenact.agents.result import AgentError, AgentFailed, AgentResult
 from reenact.agents.toolbox import Toolbox
 from reenact.engine.divergence.model import Divergence
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError, UsageError
 from reenact.format.event import Data

@@ -22,7 +22,7 @@ from reenact.engine.execution.unused_calls import (
     take_recorded,
     unused_calls,
 )
-from reenact.engine.session.context import current as current_session
+from reenact.engine.session.current import current as current_session
 from reenact.engine.session.session import Session
 from reenact.errors import RrError, UsageError
 from reenact.format.canonical import canonical

@@ -23,7 +23,8 @@ from reenact._system import kill_group, monotonic, start_clock
 from reenact.boundaries.processes.relay import Gate, relay_of
 from reenact.boundaries.processes.replayed import Replayed
 from reenact.engine.scheduling.cpu_usage import register_thread
-from reenact.engine.session.context import context_outside_sessions, current
+from reenact.engine.session.context import context_outside_sessions
+from reenact.engine.session.current import current
 from reenact.errors import CommandFailed
 from reenact.format.event import Data
 

@@ -17,7 +17,7 @@ import msgspec
 
 from reenact._system import start_clock
 from reenact.engine.call import CAPABILITIES, Call
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.format.event import Data
 from reenact.tools.command import TAIL, Command, with_code

@@ -26,7 +26,7 @@ from reenact._net.client import (
     no_proxy,
 )
 from reenact._system import monotonic
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import WebFailed
 from reenact.policy.model import NetRules
 from reenact.policy.net import address_refusal, keeps_credentials

@@ -19,7 +19,7 @@ import msgspec
 
 from reenact.engine.call import Call
 from reenact.engine.codecs import PartialResponse, PlainCodec, PlainStreamCodec, copy_value
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import ValueRefused
 from reenact.format.canonical import MAX_DEPTH, canonical, exact
 from reenact.format.event import Data

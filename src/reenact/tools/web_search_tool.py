@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from reenact._system import monotonic
-from reenact.engine.session.context import current
+from reenact.engine.session.current import current
 from reenact.errors import UsageError, WebFailed
 from reenact.format.event import Data
 from reenact.policy.nearest import did_you_mean

@@ -8,6 +8,7 @@ changed result serves that preset result instead of a live call.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reenact.engine._lazy import lazy_module
@@ -182,7 +183,12 @@ class Gateway:
             self._complete(opened, data)
             raise
         data, refusal = self._completing(opened, result, codec)
-        self._complete(opened, data)
+        # As in _complete, without its frame: this is the path of every recorded call.
+        write = partial(session.in_flight.complete, opened, data)
+        if session.tracks_order and not opened.call.instant:
+            session.scheduler.hand_over(session.runner(), write)
+        else:
+            write()
         if refusal is not None:
             raise refusal
         return codec.returned(opened.call, result, data)
@@ -206,12 +212,11 @@ class Gateway:
 
     def _complete(self, opened: InFlightCall, data: Data) -> None:
         session = self._session
+        write = partial(session.in_flight.complete, opened, data)
         if session.tracks_order and not opened.call.instant:
-            session.scheduler.hand_over(
-                session.runner(), lambda: session.in_flight.complete(opened, data)
-            )
+            session.scheduler.hand_over(session.runner(), write)
         else:
-            session.in_flight.complete(opened, data)
+            write()
 
     def _completing(
         self, opened: InFlightCall, result: Any, codec: ResultCodec

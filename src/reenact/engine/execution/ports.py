@@ -16,7 +16,7 @@ from reenact.engine.session.divergences import DivergenceReporter
 from reenact.engine.session.in_flight import InFlightCalls
 from reenact.engine.session.settings import Settings
 from reenact.errors import BudgetExceeded, PolicyRefused
-from reenact.policy.rules import SessionMode
+from reenact.policy.model import SessionMode
 
 if TYPE_CHECKING:
     from reenact.engine.scheduling.loop_scheduler import LoopScheduler

@@ -45,7 +45,7 @@ from reenact.engine.session.settings import Settings
 from reenact.errors import PolicyRefused, UsageError
 from reenact.format.draws import Name, Run
 from reenact.format.event import Event
-from reenact.policy.rules import SessionMode
+from reenact.policy.model import SessionMode
 
 __all__ = [
     "ForkDraws",

@@ -116,7 +116,11 @@ class Recorder:
             data |= self._count(opened)
         if opened.inner is not None:
             data["inner"] = opened.inner
-        opened.parent = self._append_position(opened, call.type, data) or None
+        with self._lock:
+            data = _with_position(opened, data)
+            opened.parent = (
+                self._append(call.type, data, opened.lane.name, None, call.operation) or None
+            )
         return opened
 
     def _count(self, opened: InFlightCall) -> Data:
@@ -208,18 +212,13 @@ class Recorder:
                 self.budget.keep()
                 return self._copy_sink.copy(seq) if pair else self._copy(opened, seq)
             self._copy_sink.leave_out(seq)
+        lane, operation = opened.lane, opened.call.operation
         if pair:
             data = _with_tool(opened, data)
-            return self._append(kind, data, opened.lane.name, opened.parent, opened.call.operation)
-        return self._append_position(opened, kind, data)
-
-    def _append_position(self, opened: InFlightCall, kind: str, data: Data) -> int:
-        lane = opened.lane
+            return self._append(kind, data, lane.name, opened.parent, operation)
         with self._lock:
-            if opened.position != lane.logged:
-                data = {**data, "position": opened.position}
-            lane.logged += 1
-            return self._append(kind, data, lane.name, None, opened.call.operation)
+            data = _with_position(opened, data)
+            return self._append(kind, data, lane.name, None, operation)
 
     def draws(self, lane: Lane, run: Run, *, aside: bool = False) -> None:
         """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that are no
@@ -326,6 +325,16 @@ class Recorder:
         self, kind: str, data: Data, lane: str, parent: int | None = None, op: str = ""
     ) -> Draft:
         return Draft(type=kind, data=data, ts=self._clock(), lane=lane, parent=parent, op=op)
+
+
+def _with_position(opened: InFlightCall, data: Data) -> Data:
+    """Count the event of ``opened`` in its lane; return ``data`` with its position if that is not
+    the number of events before it."""
+    lane = opened.lane
+    if opened.position != lane.logged:
+        data = {**data, "position": opened.position}
+    lane.logged += 1
+    return data
 
 
 def _with_tool(opened: InFlightCall, data: Data) -> Data:

@@ -26,22 +26,21 @@ from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, READING_MODES, Settings
 from reenact.errors import RecordingMissing, UsageError
 from reenact.format.event import Data, Event
-from reenact.policy.access import Access, over_bytes, over_entries
-from reenact.policy.capabilities import KNOWN
+from reenact.policy.access import KNOWN, Access, over_bytes, over_entries
 from reenact.policy.matching import Comparer, Rules
-from reenact.policy.places import rrbin_of
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import DEFAULT
+from reenact.policy.model import DEFAULT
+from reenact.policy.paths import rrbin_of
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.files import unwritable
-from reenact.store.reading import open_recording, unreadable
+from reenact.store.reader import open_recording, unreadable
 from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.source import LogSource, SeekableSource
-from reenact.store.tape import part_path
+from reenact.store.tape.reader import part_path
 
 if TYPE_CHECKING:
     from reenact.engine.divergence.diagnosis import Diagnosis
     from reenact.engine.fork.forked_run import ForkedRun, ForkSession
-    from reenact.store.copying import LateSink
+    from reenact.store.copy_sink import LateSink
 
 __all__ = [
     "make_comparer",

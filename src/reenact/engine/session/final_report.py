@@ -22,7 +22,7 @@ from reenact.engine.update.changes import NO_CHANGES, UpdateOutcome
 from reenact.engine.update.merger import RecordingMerger
 from reenact.errors import DivergenceError, ReenactError
 from reenact.format.manifest import Manifest
-from reenact.policy.rules import SessionMode
+from reenact.policy.model import SessionMode
 
 if TYPE_CHECKING:
     from reenact.engine.decision.machine import Machine

@@ -10,15 +10,14 @@ import msgspec
 from reenact._system import Clock
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
-from reenact.policy.redaction import Redactor
-from reenact.policy.rules import DEFAULT
+from reenact.policy.model import DEFAULT
+from reenact.policy.redaction.redactor import Redactor
 from reenact.store.seal import Seal
 from reenact.store.source import SeekableSource
 
 if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
-    from reenact.store.branching import BranchSink
-    from reenact.store.copying import Copier, LateSink
+    from reenact.store.copy_sink import BranchSink, Copier, LateSink
     from reenact.store.sink import CopySink
 
 __all__ = ["SessionResources"]
