@@ -1,21 +1,21 @@
 """HTTP client of the server's API, and the login of the user.
 
-The client verifies TLS, follows no redirect, and has a time-out for every request. The API key is sent in one
-header only."""
+The client follows no redirect and sends the API key in one header only.
+"""
 
 from __future__ import annotations
 
 import os
-import ssl
 import stat
 from collections.abc import Iterator, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from reenact._net.client import HttpClient, Origin, StreamedResponse, Unreachable
 from reenact._net.sse import Event, EventParser, EventTooLarge
 from reenact._version import __version__
 from reenact.errors import ReenactError, ServerMisused, ServerRefused, ServerUnusable, UsageError
@@ -36,12 +36,10 @@ __all__ = [
     "who_asks",
 ]
 
-_CHUNK = 1 << 16
-_ANSWER = 256 << 20
+_LARGEST_RESPONSE = 256 << 20
 _EVENT = 4 << 20
 _SECONDS = 60.0
-_SILENCE = 60.0
-"""Seconds of silence after which an event stream is considered dead. The server sends a comment every 15 s."""
+"""Time-out for connecting and for each piece of a response. An event stream has a comment every 15 s."""
 
 
 def part(text: str) -> str:
@@ -67,7 +65,7 @@ class Client:
 
     def text(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
         """Return the body of a response that is not JSON."""
-        with self._asked("GET", path, query) as response:
+        with self._request("GET", path, query) as response:
             return self._read(response)
 
     def send(
@@ -78,18 +76,15 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Send ``value`` as JSON and return the JSON of the response; None for an empty response."""
-        body = b"" if value is None else msgspec.json.encode(value)
+        body = None if value is None else msgspec.json.encode(value)
         kind = {} if value is None else {"Content-Type": "application/json"}
         return self._json(method, path, None, body, {**kind, **(headers or {})})
 
-    def answered(
-        self, method: str, path: str, value: Any, headers: Mapping[str, str] | None = None
-    ) -> tuple[Any, dict[str, str]]:
+    def send_for_headers(self, method: str, path: str, value: Any) -> tuple[Any, Mapping[str, str]]:
         """Send ``value`` as JSON and return the JSON and the headers of the response."""
-        given = {"Content-Type": "application/json", **(headers or {})}
-        with self._asked(method, path, None, msgspec.json.encode(value), given) as response:
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return self._decoded(self._read(response)), found
+        given = {"Content-Type": "application/json"}
+        with self._request(method, path, None, msgspec.json.encode(value), given) as response:
+            return self._decoded(self._read(response)), response.headers
 
     def upload(self, path: str, file: Path) -> Any:
         """Send the content of a file."""
@@ -103,21 +98,20 @@ class Client:
     def download(self, path: str, target: Path, query: Mapping[str, Any] | None = None) -> int:
         """Write a response of any size to a file and return the size."""
         written = 0
-        with self._asked("GET", path, query) as response, target.open("wb") as file:
-            for piece in self._pieces(response):
+        with self._request("GET", path, query) as response, target.open("wb") as file:
+            for piece in response.chunks:
                 written += file.write(piece)
         return written
 
     def events(self, path: str) -> Iterator[Event]:
         """Yield server-sent events until the server ends the stream or the connection breaks."""
         parser = EventParser(most=_EVENT)
-        kind = {"Accept": "text/event-stream"}
-        with self._asked("GET", path, None, b"", kind, _SILENCE) as response:
+        with self._request("GET", path, headers={"Accept": "text/event-stream"}) as response:
             try:
-                while piece := response.read1(_CHUNK):
+                for piece in response.chunks:
                     yield from parser.feed(piece)
-            except (OSError, HTTPException):
-                return  # whoever asked looks where things stand, and asks again
+            except Unreachable:
+                return  # the caller requests the current state and opens the stream again
             except EventTooLarge:
                 raise self._unusable("an event of it is too large") from None
 
@@ -139,10 +133,10 @@ class Client:
         method: str,
         path: str,
         query: Mapping[str, Any] | None,
-        body: bytes | BinaryIO = b"",
+        body: bytes | BinaryIO | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        with self._asked(method, path, query, body, headers) as response:
+        with self._request(method, path, query, body, headers) as response:
             return self._decoded(self._read(response))
 
     def _decoded(self, data: bytes) -> Any:
@@ -153,40 +147,46 @@ class Client:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise self._unusable("its answer is no JSON") from None
 
-    def _asked(
+    @contextmanager
+    def _request(
         self,
         method: str,
         path: str,
         query: Mapping[str, Any] | None = None,
-        body: bytes | BinaryIO = b"",
+        body: bytes | BinaryIO | None = None,
         headers: Mapping[str, str] | None = None,
-        seconds: float = _SECONDS,
-    ) -> HTTPResponse:
-        """Send a request and return the response with an unread body. Raises an error for other statuses than 2xx."""
-        wanted = {name: value for name, value in (query or {}).items() if value not in ("", None)}
-        url = f"{self.address.prefix}{path}{'?' if wanted else ''}{urlencode(wanted)}"
-        conn = self._connection(seconds)
-        try:
-            conn.request(method, url, body=body or None, headers=self._headers(headers or {}))
-            response = conn.getresponse()
-        except (OSError, HTTPException, ValueError) as error:
-            conn.close()
-            raise self._unreachable(error) from None
-        if 200 <= response.status < 300:
-            # The connection goes when the answer is read or closed.
-            return response
-        with response:
-            said = self._read(response)
-        if 300 <= response.status < 400:
-            raise self._unusable("it sends us elsewhere, and the key is for nobody else")
-        raise refusal(response.status, said, response.getheader("Retry-After") or "", path=path)
-
-    def _connection(self, seconds: float) -> HTTPConnection:
+    ) -> Iterator[StreamedResponse]:
+        """Send a request and yield the response. Raises an error for every status except 2xx."""
         address = self.address
-        if address.scheme == "http":
-            return HTTPConnection(address.host, address.port, timeout=seconds)
-        context = ssl.create_default_context()
-        return HTTPSConnection(address.host, address.port, timeout=seconds, context=context)
+        wanted = {name: value for name, value in (query or {}).items() if value not in ("", None)}
+        target = f"{address.prefix}{path}{'?' if wanted else ''}{urlencode(wanted)}"
+        origin = Origin(address.scheme, address.host, address.port)
+        connection = HttpClient(connect_seconds=_SECONDS).connection(origin)
+        try:
+            response = connection.stream(
+                method,
+                target,
+                headers=self._headers(headers or {}),
+                body=body,
+                seconds=_SECONDS,
+                silence=_SECONDS,
+            )
+            if not 200 <= response.status < 300:
+                raise self._refusal(response, path)
+            yield response
+        except Unreachable as error:
+            raise ServerUnusable(
+                f"{address} cannot be asked: {error}",
+                hint="is the server running, and is this its address?",
+            ) from None
+        finally:
+            connection.close()
+
+    def _refusal(self, response: StreamedResponse, path: str) -> ReenactError:
+        body = self._read(response)
+        if 300 <= response.status < 400:
+            return self._unusable("it sends us elsewhere, and the key is for nobody else")
+        return refusal(response.status, body, response.headers.get("retry-after", ""), path=path)
 
     def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
         headers = {
@@ -199,31 +199,13 @@ class Client:
             headers["Authorization"] = f"Bearer {self._key.reveal()}"
         return headers
 
-    def _read(self, response: HTTPResponse) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        for piece in self._pieces(response):
-            pieces.append(piece)
-            size += len(piece)
-            if size > _ANSWER:
+    def _read(self, response: StreamedResponse) -> bytes:
+        body = bytearray()
+        for piece in response.chunks:
+            body += piece
+            if len(body) > _LARGEST_RESPONSE:
                 raise self._unusable("its answer does not end")
-        return b"".join(pieces)
-
-    def _pieces(self, response: HTTPResponse) -> Iterator[bytes]:
-        try:
-            while piece := response.read(_CHUNK):
-                yield piece
-        except (OSError, HTTPException) as error:
-            raise self._unreachable(error) from None
-        if response.length:
-            raise self._unreachable(EOFError("its answer breaks off"))
-
-    def _unreachable(self, error: Exception) -> ServerUnusable:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return ServerUnusable(
-            f"{self.address} cannot be asked: {why}",
-            hint="is the server running, and is this its address?",
-        )
+        return bytes(body)
 
     def _unusable(self, why: str) -> ServerUnusable:
         return ServerUnusable(

@@ -106,7 +106,7 @@ def _own_key(client: Client, email: str, password: str, args: argparse.Namespace
     asked = {"email": email, "password": password}
     if args.tenant:
         asked["tenant"] = args.tenant
-    session, headers = client.answered("POST", "/api/v1/session", asked)
+    session, headers = client.send_for_headers("POST", "/api/v1/session", asked)
     own = {
         "Cookie": _cookie(headers.get("set-cookie", "")),
         "X-CSRF-Token": str(session.get("csrfToken", "")),
