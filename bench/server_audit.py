@@ -19,9 +19,9 @@ from reenact.audit.checkpoint import origin_of, parse_head
 from reenact.audit.exporting import export_folder
 from reenact.audit.keys import Signer
 from reenact.audit.verify import verify_export
-from reenact.server.opening import open_server
-from reenact.server.signing_keys import read_seed
-from reenact.server.storage.audit_guards import GROWING
+from reenact.server.process.data_folder import read_seed
+from reenact.server.process.startup import open_server
+from reenact.server.storage.guards import GROWING
 
 TITLE = "audit log of a server"
 

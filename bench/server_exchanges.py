@@ -19,7 +19,7 @@ from reenact.exchange.model import (
     Trace,
 )
 from reenact.exchange.payload import payload_digest
-from reenact.server.ids import ENTROPY, make_id
+from reenact.server.process.startup import ENTROPY, make_id
 
 __all__ = ["APPS", "ENVIRONMENTS", "RARE", "START", "STEP", "exchanges"]
 

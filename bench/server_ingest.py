@@ -26,9 +26,9 @@ from bench.server_places import Place, places
 from bench.server_process import APP, ENVIRONMENT, TENANT, Line, serving
 from reenact.exchange.model import Exchange, RecordingRef
 from reenact.format.canonical import digest_bytes
-from reenact.server.exchanges.documents import dense
-from reenact.server.exchanges.storing import columns_of
-from reenact.server.ids import ENTROPY, make_id
+from reenact.server.exchanges.ingest import columns_of
+from reenact.server.process.startup import ENTROPY, make_id
+from reenact.server.storage.documents import pack
 
 TITLE = "ingest"
 
@@ -158,7 +158,7 @@ def _rows(some: Sequence[Exchange]) -> list[dict[str, Any]]:
             "agent_id": "",
             "received_at": one.started_at,
             "digest": one.start_digest,
-            "document": dense(one),
+            "document": pack(one),
         }
         for one in some
     ]

@@ -25,10 +25,10 @@ from bench.server_exchanges import APPS, ENVIRONMENTS, RARE, START, STEP, exchan
 from bench.server_process import TENANT, settle
 from bench.server_rooms import TABLES, rooms
 from reenact.exchange.model import Exchange, Trace
-from reenact.server.exchanges.storing import columns_of
-from reenact.server.ids import make_id
-from reenact.server.storage.audit_guards import GROWING
+from reenact.server.exchanges.ingest import columns_of
+from reenact.server.process.startup import make_id
 from reenact.server.storage.exchange_tables import EXCHANGES
+from reenact.server.storage.guards import GROWING
 
 __all__ = ["count_of", "fill_file", "fill_postgres", "folder_of"]
 

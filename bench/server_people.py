@@ -11,8 +11,8 @@ from sqlalchemy import Column, Integer, LargeBinary
 from bench.server_exchanges import APPS, ENVIRONMENTS, START, STEP
 from reenact.exchange.comparison.noise import NoiseRule
 from reenact.exchange.model import STATES, VERDICTS
-from reenact.server.batches.shapes import Search
-from reenact.server.exchanges.documents import dense
+from reenact.server.batches.schema import Search
+from reenact.server.storage.documents import pack
 from reenact.server.storage.exchange_tables import REPLAYS
 
 __all__ = ["PEOPLE", "replay"]
@@ -53,7 +53,7 @@ def replay(number: int) -> dict[str, Any]:
         "boundaries": "recorded",
         "revision": "current",
         "reason": "after the fix",
-        "patch": dense([{"op": "replace", "path": "/body/amount", "value": number}]),
+        "patch": pack([{"op": "replace", "path": "/body/amount", "value": number}]),
         "redacted": "[]",
         "requested_by": f"person-{number % 7}@example.com",
         "actor": "{}",

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from reenact.server.access import Grant
-from reenact.server.opening import open_server
-from reenact.server.people.credentials import SECRET_SIZE, KeyKind, hash_secret, key_text
-from reenact.server.ports import Server, TenantFacts
-from reenact.server.storage import people_rows, platform
-from reenact.server.storage.people_rows import Environment, Key, User
+from reenact.server.auth.credentials import SECRET_SIZE, KeyKind, hash_secret, key_text
+from reenact.server.auth.permissions import Grant
+from reenact.server.process.startup import open_server
+from reenact.server.runtime import Server, TenantFacts
+from reenact.server.storage import people, platform
+from reenact.server.storage.people import Environment, Key, User
 
 __all__ = ["APP", "ENVIRONMENT", "NAME", "TENANT", "Line", "Process", "Rights", "serving", "settle"]
 
@@ -50,18 +50,18 @@ async def _rights(server: Server, tenant: str) -> Rights:
             facts = TenantFacts(tenant, tenant, "business", True)
             await platform.add_tenant(transaction, facts, server.now())
         scope = transaction.scope(tenant)
-        await people_rows.set_environment(scope, Environment(ENVIRONMENT, "non-production"))
+        await people.set_environment(scope, Environment(ENVIRONMENT, "non-production"))
         user_id = server.new_id("usr")
         email = f"{user_id}@example.com"
-        await people_rows.add_user(scope, User(tenant, user_id, email, "", "", 0, server.now()))
+        await people.add_user(scope, User(tenant, user_id, email, "", "", 0, server.now()))
         for role in _ROLES:
             grant = Grant(role, id=server.new_id("grt"))
-            await people_rows.add_grant(scope, "user", user_id, grant, server.now(), "bench")
+            await people.add_grant(scope, "user", user_id, grant, server.now(), "bench")
         keys = {}
         for kind in ("agent", "user"):
             owner = user_id if kind == "user" else ""
             keys[kind], row = _key(server, tenant, kind, owner)
-            await people_rows.add_key(scope, row)
+            await people.add_key(scope, row)
         secret = server.secret(SECRET_SIZE).hex()
         now, ends = server.now(), server.now() + int(server.timings.session_longest * 1000)
         session = platform.Session(tenant, hash_secret(secret), user_id, now, now, ends)

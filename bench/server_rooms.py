@@ -16,10 +16,10 @@ from reenact.audit.keys import Signer
 from reenact.audit.log import Log
 from reenact.audit.record import Actor, Record, Source
 from reenact.exchange.model import Route
-from reenact.server.access import Place
-from reenact.server.batches.shapes import MOST_ITEMS, BatchAsked, KeptPlan, Sizing
-from reenact.server.exchanges.documents import dense
-from reenact.server.signing_keys import read_seed
+from reenact.server.auth.permissions import ResourceScope
+from reenact.server.batches.schema import MOST_ITEMS, BatchAsked, KeptPlan, Sizing
+from reenact.server.process.data_folder import read_seed
+from reenact.server.storage.documents import pack
 
 __all__ = ["LARGEST", "TABLES", "Rows", "audit_log", "record_of", "rooms"]
 
@@ -109,8 +109,8 @@ def _batch(number: int) -> dict[str, Any]:
     return {
         "batch_id": f"bat_{number:026}",
         "state": "completed",
-        "wanted": dense(BatchAsked(saved="failed orders", reason="after the fix")),
-        "plan": dense(KeptPlan(sizing, (Place("staging", "shop"),))),
+        "wanted": pack(BatchAsked(saved="failed orders", reason="after the fix")),
+        "plan": pack(KeptPlan(sizing, (ResourceScope("staging", "shop"),))),
         "concurrency": 4,
         "per_minute": 60,
         "actor": "",

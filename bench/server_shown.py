@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from bench.server_rooms import LARGEST
-from reenact.server.storage.exchange_rows import BRIEF
+from reenact.server.storage.exchanges import BRIEF
 
 __all__ = ["BRIEFLY", "NEWEST", "Page", "pages_of"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reenact.server.rooms import ENDPOINTS
+from reenact.server.routes import ENDPOINTS
 
 __all__ = ["ALL", "PLACES", "path_of", "routes"]
 

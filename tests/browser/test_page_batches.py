@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact.server.ports import Timings
+from reenact.server.runtime import Timings
 from tests.browser.conftest import Page
 from tests.browser.desk import Desk, desk
 from tests.server.traffic.puppet import exchange

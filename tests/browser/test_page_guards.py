@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from reenact.server.access import Grant
-from reenact.server.ports import Timings
+from reenact.server.auth.permissions import Grant
+from reenact.server.runtime import Timings
 from tests.browser.conftest import Page
 from tests.browser.desk import EMAIL, EVERYTHING, Desk, desk
 from tests.browser.relay import relaying

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact.exchange.model import Body, ErrorFacts, Payload
-from reenact.server.ports import Timings
+from reenact.server.runtime import Timings
 from tests.browser.conftest import Page
 from tests.browser.desk import Desk, desk
 from tests.server.house import START

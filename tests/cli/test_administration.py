@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.server.access import ROLES
+from reenact.server.auth.permissions import ROLES
 from tests.cli.conftest import Run
 from tests.server.house import House, running
 

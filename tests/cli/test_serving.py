@@ -56,7 +56,7 @@ def test_other_machines_are_not_let_in_over_plain_http(run: Run, tmp_path: Path)
 def test_what_is_not_installed_is_named(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "reenact.server.serving", raising=False)
+    monkeypatch.delitem(sys.modules, "reenact.server.process.serve", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     ran = run("serve", "--data", tmp_path / "data")
     assert (ran.code, ran.hint) == (2, "pip install 'reenact[server]'")

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from reenact.server.opening import migrate_only
+from reenact.server.process.startup import migrate_only
 
 Kind = Literal["sqlite", "postgresql"]
 _FILE: Final = "reenact.db"

@@ -19,16 +19,16 @@ import httpx
 import msgspec
 
 from reenact.audit.record import Record
-from reenact.server.access import EnvironmentKind, Grant, Tier
 from reenact.server.app import make_app
-from reenact.server.audit import SYSTEM
-from reenact.server.opening import OpenServer, World, open_server
-from reenact.server.people.credentials import KeyKind, hash_secret, key_text
-from reenact.server.ports import Limits, Server, TenantFacts, Timings
-from reenact.server.serving import Uvicorn, bind, url_of
-from reenact.server.storage import people_rows, platform
-from reenact.server.storage.audit_rows import RecordFilter, find_records
-from reenact.server.storage.people_rows import Environment, Key, User
+from reenact.server.audit.log import SYSTEM
+from reenact.server.auth.credentials import KeyKind, hash_secret, key_text
+from reenact.server.auth.permissions import EnvironmentKind, Grant, Tier
+from reenact.server.process.serve import Uvicorn, bind, url_of
+from reenact.server.process.startup import OpenServer, World, open_server
+from reenact.server.runtime import Limits, Server, TenantFacts, Timings
+from reenact.server.storage import people, platform
+from reenact.server.storage.audit import RecordFilter, find_records
+from reenact.server.storage.people import Environment, Key, User
 from tests.server.databases import DATABASES
 
 T = TypeVar("T")
@@ -124,10 +124,10 @@ class House:
 
     async def _add_key(self, key: Key, grants: tuple[str | Grant, ...]) -> None:
         async with self.server.database.writing(key.tenant) as scope:
-            await people_rows.add_key(scope, key)
+            await people.add_key(scope, key)
             for grant in map(_grant, grants):
                 stored = msgspec.structs.replace(grant, id=self.server.new_id("grt"))
-                await people_rows.add_grant(scope, "key", key.id, stored, self.clock(), "test")
+                await people.add_grant(scope, "key", key.id, stored, self.clock(), "test")
 
     def agent_key(
         self, app: str = "shop", environment: str = "production", tenant: str = "default"
@@ -154,10 +154,10 @@ class House:
             created_at=self.clock(),
         )
         async with server.database.writing(tenant) as scope:
-            await people_rows.add_user(scope, user)
+            await people.add_user(scope, user)
             for grant in map(_grant, grants):
                 stored = msgspec.structs.replace(grant, id=server.new_id("grt"))
-                await people_rows.add_grant(scope, "user", user.id, stored, self.clock(), "test")
+                await people.add_grant(scope, "user", user.id, stored, self.clock(), "test")
         return user.id
 
     def tenant(self, tenant: str, tier: Tier = "business", dedicated: bool = True) -> str:
@@ -187,7 +187,7 @@ class House:
 
     async def _set_environment(self, tenant: str, environment: Environment) -> None:
         async with self.server.database.writing(tenant) as scope:
-            await people_rows.set_environment(scope, environment)
+            await people.set_environment(scope, environment)
 
     def records(self, action: str = "", tenant: str = "default") -> list[dict[str, Any]]:
         """What the audit log has, the oldest first."""

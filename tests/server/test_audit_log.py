@@ -146,7 +146,7 @@ def test_a_list_runs_nothing_in_a_program_for_tables(house: House) -> None:
 
 async def write_reason(house: House, reason: str) -> None:
     from reenact.audit.record import Record
-    from reenact.server.audit import SYSTEM
+    from reenact.server.audit.log import SYSTEM
 
     record = Record(
         tenant="default", actor=SYSTEM, action="session.opened", outcome="ok", reason=reason

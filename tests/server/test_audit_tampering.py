@@ -21,8 +21,8 @@ from reenact.audit.keys import Key, Signer
 from reenact.audit.merkle import Frontier, hash_leaf
 from reenact.audit.verify import verify_export
 from reenact.errors import AuditInvalid, UsageError
-from reenact.server.opening import migrate_only
-from reenact.server.storage.audit_guards import SQLITE_GUARDS
+from reenact.server.process.startup import migrate_only
+from reenact.server.storage.guards import SQLITE_GUARDS
 from tests.server.house import House, running
 
 pytestmark = pytest.mark.sqlite_file
@@ -79,7 +79,7 @@ def tamper(tmp_path: Path, how: Tampering) -> tuple[Report, Key]:
 
 
 async def _export(house: House, path: Path) -> None:
-    from reenact.server.auditing.exports import send_export
+    from reenact.server.audit.export import send_export
 
     response = await send_export(house.server, "default", "tar")
     parts = [bytes(part) async for part in response.body_iterator]  # type: ignore[arg-type]

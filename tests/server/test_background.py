@@ -8,8 +8,8 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from reenact.server.app import make_app
-from reenact.server.opening import World, open_server
-from reenact.server.ports import Server, Timings
+from reenact.server.process.startup import World, open_server
+from reenact.server.runtime import Server, Timings
 
 
 async def _live(app: Starlette, until: asyncio.Event) -> None:

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from reenact.server.ports import Limits
 from reenact.server.problems import STATUS, ProblemBody
+from reenact.server.runtime import Limits
 from tests.server.house import PASSWORD, House, running
 
 TABLES = ("users", "keys", "grants", "environments", "tenants", "sessions")

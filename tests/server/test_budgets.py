@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 import reenact
-from reenact.server.exchanges.ingest_lines import split_lines
-from reenact.server.intake import Readers
-from reenact.server.ports import Limits
+from reenact.server.exchanges.ingest_parser import split_lines
+from reenact.server.http.admission import Readers
 from reenact.server.problems import Problem
+from reenact.server.runtime import Limits
 from tests.server.house import House, running
 from tests.server.traffic.puppet import packed
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from reenact.server.intake import Room, Turns
+from reenact.server.http.admission import Room, Turns
 from reenact.server.problems import Problem
 
 SIZE = 1 << 20

@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from reenact.server.access import PERMISSIONS, is_grantable
-from reenact.server.rooms import ENDPOINTS
-from reenact.server.routing import Endpoint
-from reenact.server.storage import audit_tables, exchange_tables
+from reenact.server.auth.permissions import PERMISSIONS, is_grantable
+from reenact.server.endpoint import Endpoint
+from reenact.server.routes import ENDPOINTS
+from reenact.server.storage import audit, exchange_tables
 from reenact.server.storage.tables import METADATA, TENANTS
 from tests.server.house import PASSWORD, House, running
 from tests.server.traffic.puppet import Puppet, ask_for, exchange
 
 EVERYTHING = tuple(one for one in PERMISSIONS if is_grantable(one) and one != "platform:admin")
-ROOMS = (audit_tables, exchange_tables)
+ROOMS = (audit, exchange_tables)
 
 
 class Filled:

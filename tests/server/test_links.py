@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from reenact.server.oidc.settings import OidcSettings
-from reenact.server.serving import check_public_url
+from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.process.serve import check_public_url
 from tests.server.house import PASSWORD, House, running
 
 EVIL = "evil.example"

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from reenact.errors import UsageError
-from reenact.server.outbound import Unreachable, ask, check_url
+from reenact.server.http_client import Unreachable, ask, check_url
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from reenact.exchange.model import Trace
-from reenact.server.access import Grant
+from reenact.server.auth.permissions import Grant
 from tests.browser.recording import NAMED
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, exchange

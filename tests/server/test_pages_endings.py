@@ -11,7 +11,7 @@ import pytest
 
 from reenact.cli.server import _replays
 from reenact.exchange.model import Payload
-from reenact.server.access import Grant
+from reenact.server.auth.permissions import Grant
 from reenact.server.web.replays.replay import WAYS_OUT
 from tests.server.house import PASSWORD, START, House
 from tests.server.test_page_names import HTML, agent_of, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from reenact.server.access import Grant
+from reenact.server.auth.permissions import Grant
 from tests.server.house import House
 from tests.server.test_page_names import HTML
 from tests.server.traffic.puppet import Puppet, exchange

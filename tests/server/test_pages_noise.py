@@ -8,7 +8,7 @@ from html import unescape
 import httpx
 import pytest
 
-from reenact.server.access import Grant
+from reenact.server.auth.permissions import Grant
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, exchange, result
 

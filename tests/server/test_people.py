@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from reenact.server.access import Grant
+from reenact.server.auth.permissions import Grant
 from tests.server.house import PASSWORD, START, House
 
 

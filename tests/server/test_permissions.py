@@ -8,10 +8,10 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from reenact.server.access import PERMISSIONS, ROLES, Permission, Role, Tier, is_grantable
-from reenact.server.ports import Limits
-from reenact.server.rooms import ENDPOINTS
-from reenact.server.routing import Endpoint
+from reenact.server.auth.permissions import PERMISSIONS, ROLES, Permission, Role, Tier, is_grantable
+from reenact.server.endpoint import Endpoint
+from reenact.server.routes import ENDPOINTS
+from reenact.server.runtime import Limits
 from tests.conftest import SOAK
 from tests.server import api_table
 from tests.server.house import House, running

@@ -110,8 +110,8 @@ def test_nothing_shows_in_an_error(house: House, secrets: dict[str, str]) -> Non
 
 
 def test_nothing_shows_when_a_value_is_printed(house: House) -> None:
-    from reenact.server.people.credentials import KeyText
-    from reenact.server.people.shapes import SignInAsked
+    from reenact.server.auth.credentials import KeyText
+    from reenact.server.people.schema import SignInAsked
 
     secret = house.server.secret(32).hex()
     assert secret not in repr(KeyText("user", "key_1", secret))

@@ -17,14 +17,14 @@ import pytest
 
 from reenact.errors import UsageError
 from reenact.exchange.client.address import parse_address
-from reenact.server.oidc.settings import OidcSettings
-from reenact.server.serving import ServeOptions, bind, near_url_of, serve, url_of
+from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.process.serve import ServeOptions, bind, near_url_of, serve, url_of
 from tests.server.house import PASSWORD
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from reenact.server.serving import ServeOptions, serve
+from reenact.server.process.serve import ServeOptions, serve
 sys.exit(serve(ServeOptions(port=0, data=Path(sys.argv[1]), forwarded="forwarded" in sys.argv)))
 """
 

@@ -7,7 +7,7 @@ import sqlite3
 import httpx
 import pytest
 
-from reenact.server.people.throttling import ACCOUNT, ADDRESS
+from reenact.server.auth.sign_in import ACCOUNT, ADDRESS
 from tests.server.house import PASSWORD, House
 
 

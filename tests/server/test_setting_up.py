@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import UsageError
-from reenact.server.opening import OpenServer, World, open_server
+from reenact.server.process.startup import OpenServer, World, open_server
 from tests.server.house import PASSWORD, Chance, Clock, House, running
 
 

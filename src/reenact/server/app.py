@@ -21,17 +21,17 @@ from starlette.routing import Route
 
 from reenact.audit.record import Record
 from reenact.format.building import build_structs
-from reenact.server.access import Permission, has_anywhere
-from reenact.server.answering import answer_problem, to_response
-from reenact.server.asking import Ask, deny
-from reenact.server.audit import actor_of
-from reenact.server.edge import LOGGER, Edge, request_id_of, told_of
-from reenact.server.people.authenticating import authenticate, check_origin
-from reenact.server.ports import Principal, Server
+from reenact.server.audit.log import actor_of
+from reenact.server.auth.authentication import authenticate, check_origin
+from reenact.server.auth.permissions import Permission, has_anywhere
+from reenact.server.context import RequestContext, deny
+from reenact.server.endpoint import Endpoint, Needs
+from reenact.server.http.middleware import LOGGER, ServerMiddleware, request_id_of, told_of
 from reenact.server.problems import Problem
-from reenact.server.rooms import BACKGROUND, ENDPOINTS
-from reenact.server.routing import Endpoint, Needs
-from reenact.server.storage.full import is_full, storage_full
+from reenact.server.responses import answer_problem, to_response
+from reenact.server.routes import BACKGROUND, ENDPOINTS
+from reenact.server.runtime import Principal, Server
+from reenact.server.storage.database import is_full, storage_full
 from reenact.server.web.components.forms import check_form
 from reenact.server.web.errors import answer_browser, answer_stray, is_browser, wants_page
 
@@ -60,7 +60,7 @@ def make_app(
 
     app = Starlette(
         routes=[_route(server, path, found) for path, found in _by_path(endpoints).items()],
-        middleware=[Middleware(Edge, server=server)],
+        middleware=[Middleware(ServerMiddleware, server=server)],
         exception_handlers={HTTPException: partial(_answer_http, server)},
         lifespan=lifespan,
     )
@@ -109,7 +109,7 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
             told_of(request, endpoint.path, principal.id, principal.tenant.id)
             await _check_sender(server, endpoint, request, principal)
             _check(principal, endpoint.needs, server.now())
-        return to_response(await _handle(endpoint, Ask(request, server, principal)))
+        return to_response(await _handle(endpoint, RequestContext(request, server, principal)))
     except Problem as problem:
         if principal is not None and problem.status == 403 and not problem.audited:
             await _record_denial(server, principal, endpoint, problem)
@@ -119,7 +119,7 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
         return answer_problem(problem, request_id_of(request))
 
 
-async def _handle(endpoint: Endpoint, ask: Ask) -> Response | msgspec.Struct | None:
+async def _handle(endpoint: Endpoint, ask: RequestContext) -> Response | msgspec.Struct | None:
     """Raises :class:`Problem`."""
     try:
         return await endpoint.handler(ask)
@@ -136,7 +136,7 @@ async def _check_sender(
     if not endpoint.page:
         check_origin(request, principal)
     elif endpoint.method == "POST" and principal.auth == "session":
-        await check_form(Ask(request, server, principal))
+        await check_form(RequestContext(request, server, principal))
 
 
 def _wanted(needs: Needs) -> tuple[Permission, ...]:

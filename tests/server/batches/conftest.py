@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact.server.ports import Timings
+from reenact.server.runtime import Timings
 from tests.server.batches.worker import Worker
 from tests.server.house import House, running
 from tests.server.traffic.puppet import Puppet, exchange

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from reenact.server.access import Grant
-from reenact.server.ports import Limits
+from reenact.server.auth.permissions import Grant
+from reenact.server.runtime import Limits
 from tests.server.batches.conftest import QUICK
 from tests.server.batches.following import (
     PATH,

@@ -13,8 +13,8 @@ import pytest
 
 from reenact.cli.main import main
 from reenact.errors import UsageError
-from reenact.server.opening import migrate_only
-from reenact.server.storage.migrating import migrate, newest
+from reenact.server.process.startup import migrate_only
+from reenact.server.storage.migration import migrate, newest
 from reenact.server.storage.postgres import open_postgres
 from reenact.server.storage.tables import METADATA
 from tests.server.databases import DATABASES, ROLE, Kind

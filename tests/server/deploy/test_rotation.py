@@ -14,10 +14,10 @@ from reenact.audit.record import Record
 from reenact.audit.verify import verify_export
 from reenact.cli.main import main
 from reenact.errors import UsageError
-from reenact.server.audit import SYSTEM
-from reenact.server.opening import World
+from reenact.server.audit.log import SYSTEM
 from reenact.server.problems import Problem
-from reenact.server.rotating import rotate_audit_key
+from reenact.server.process.key_rotation import rotate_audit_key
+from reenact.server.process.startup import World
 from tests.server.databases import DATABASES
 from tests.server.house import Chance, Clock, House, running
 

@@ -17,7 +17,7 @@ import pytest
 
 from reenact.cli._parser import make_parser
 from reenact.errors import UsageError
-from reenact.server.serving import ServeOptions, serve
+from reenact.server.process.serve import ServeOptions, serve
 from tests.server.deploy.guide import GUIDE, blocks, command, filled, setting, words
 from tests.server.deploy.standing import unit
 from tests.server.house import running

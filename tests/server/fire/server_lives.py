@@ -11,9 +11,9 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reenact.server.app import make_app
-from reenact.server.opening import World, open_server
-from reenact.server.ports import Limits, Timings
-from reenact.server.serving import Uvicorn, bind
+from reenact.server.process.serve import Uvicorn, bind
+from reenact.server.process.startup import World, open_server
+from reenact.server.runtime import Limits, Timings
 from reenact.server.storage.database import Database
 from tests.server.fire.lives import Orders, live, tell
 

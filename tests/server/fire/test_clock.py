@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact.server.agents.background import sweep
-from reenact.server.ports import Limits, Timings
+from reenact.server.replays.expiry import sweep
+from reenact.server.runtime import Limits, Timings
 from tests.server.fire.clocked import ClockedAgent, Shop
 from tests.server.fire.operating import Operator
 from tests.server.fire.running import QUICK, until

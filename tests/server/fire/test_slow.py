@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from reenact.server.connections import connections
-from reenact.server.ports import Limits, Timings
-from reenact.server.serving import bind
+from reenact.server.http.connections import connections
+from reenact.server.process.serve import bind
+from reenact.server.runtime import Limits, Timings
 from tests.server.batches.following import confirm, ended, planned
 from tests.server.batches.worker import Worker
 from tests.server.fire.running import until

@@ -7,7 +7,7 @@ import logging
 import msgspec
 import pytest
 
-from reenact.server.logs import JsonLines
+from reenact.server.process.logs import JsonLines
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, exchange
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from reenact.server.metrics.meters import BUCKETS, Meters
-from reenact.server.metrics.text import METRICS, to_text
+from reenact.server.meters import BUCKETS, METRICS, Meters, to_text
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, code_of, exchange
 

@@ -13,12 +13,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from reenact.errors import UsageError
-from reenact.server.oidc.attempt import begin
-from reenact.server.oidc.provider import Provider
-from reenact.server.oidc.settings import OidcSettings, read_settings
-from reenact.server.oidc.signing_in import identify
-from reenact.server.oidc.tokens import Identity
-from reenact.server.outbound import Response, Unreachable
+from reenact.server.auth.oidc.provider import Provider
+from reenact.server.auth.oidc.settings import OidcSettings, read_settings
+from reenact.server.auth.oidc.sign_in import begin, identify
+from reenact.server.auth.oidc.tokens import Identity
+from reenact.server.http_client import Response, Unreachable
 from reenact.server.problems import Problem
 from tests.server.house import START, Clock, House
 

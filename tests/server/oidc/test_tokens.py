@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from reenact.server.oidc.tokens import (
+from reenact.server.auth.oidc.tokens import (
     Expected,
     Identity,
     TokenRefused,

@@ -23,10 +23,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from reenact.server.access import PERMISSIONS, is_grantable
-from reenact.server.openapi.describing import describe
-from reenact.server.ports import Limits
-from reenact.server.rooms import ENDPOINTS
+from reenact.server.auth.permissions import PERMISSIONS, is_grantable
+from reenact.server.openapi.description import describe
+from reenact.server.routes import ENDPOINTS
+from reenact.server.runtime import Limits
 from tests.conftest import SOAK
 from tests.server.house import House, running
 from tests.server.traffic.puppet import Puppet, ask_for, exchange

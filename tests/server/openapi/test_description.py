@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from reenact.exchange.model import STATES, VERDICTS
-from reenact.server.openapi.describing import describe, in_api
+from reenact.server.openapi.description import describe, in_api
 from reenact.server.openapi.page import to_page
 from reenact.server.problems import STATUS
-from reenact.server.rooms import ENDPOINTS
+from reenact.server.routes import ENDPOINTS
 from tests.server.house import House
 
 DESCRIPTION = describe(ENDPOINTS, "test.example")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Executable, text
 from sqlalchemy.dialects import postgresql, sqlite
 
-from reenact.server.storage import exchange_outbox, retention_rows
+from reenact.server.storage import replays, retention
 from reenact.server.storage.database import Scope
 from tests.server.house import House
 
@@ -50,15 +50,15 @@ def plans(house: House, ask: Callable[[Scope], Awaitable[Any]]) -> str:
 
 def test_who_else_has_a_recording_is_found_by_its_digest(house: House) -> None:
     digests = ["sha256:" + "0" * 64, "sha256:" + "1" * 64]
-    found = plans(house, lambda scope: retention_rows.still_named(scope, digests, 5))
+    found = plans(house, lambda scope: retention.still_named(scope, digests, 5))
     assert "exchanges_by_recording" in found
     assert "captures_by_digest" in found
 
 
 def test_captures_that_an_exchange_has_too_are_found_by_their_digest(house: House) -> None:
-    found = plans(house, lambda scope: retention_rows.old_captures(scope, 5, 10))
+    found = plans(house, lambda scope: retention.old_captures(scope, 5, 10))
     assert "exchanges_by_recording" in found
 
 
 def test_commands_that_were_never_sent_are_found_without_looking_at_all(house: House) -> None:
-    assert "commands_unsent" in plans(house, lambda scope: exchange_outbox.with_unsent(scope, 5))
+    assert "commands_unsent" in plans(house, lambda scope: replays.with_unsent(scope, 5))

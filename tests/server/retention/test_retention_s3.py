@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 from reenact.audit.keys import Key
 from reenact.audit.replay_proof import check_replay_proof
 from reenact.audit.verify import verify_export
-from reenact.server.retention.sweeping import sweep
+from reenact.server.tenants.retention import sweep
 from tests.cli.afar import BUCKET, bucket, settings
 from tests.cli.samples import record_run
 from tests.server.house import House, running

@@ -14,13 +14,13 @@ import pytest
 from sqlalchemy import Select, text
 from sqlalchemy.dialects import sqlite
 
-from reenact.server.storage import exchange_replays, exchange_rows
+from reenact.server.storage import exchanges, replays
 from reenact.server.storage.database import Scope
-from reenact.server.storage.exchange_paging import Page
-from reenact.server.storage.exchange_replays import ReplayFilters
-from reenact.server.storage.exchange_rows import Filters
 from reenact.server.storage.exchange_tables import OPEN, TEXTS
-from reenact.server.storage.migrating import migrate
+from reenact.server.storage.exchanges import Filters
+from reenact.server.storage.migration import migrate
+from reenact.server.storage.pagination import Page
+from reenact.server.storage.replays import ReplayFilters
 from reenact.server.storage.sqlite import open_file
 
 pytestmark = pytest.mark.sqlite_file
@@ -67,8 +67,8 @@ async def plan(file: Path, ask: Callable[[Scope], Select[Any]]) -> str:
 
 def _listing(scope: Scope, filters: Either, page: Page) -> Select[Any]:
     if isinstance(filters, Filters):
-        return exchange_rows.listing(scope, filters, None, page)
-    return exchange_replays.listing(scope, filters, None, page)
+        return exchanges.listing(scope, filters, None, page)
+    return replays.listing(scope, filters, None, page)
 
 
 def _words(statement: Select[Any]) -> str:
@@ -111,7 +111,7 @@ def test_what_is_related_is_found_without_walking_through_all(
 ) -> None:
     """It took 20 ms for 20,000 exchanges, several times for one page."""
     for ids in (["a"], ["a", "b", "c"]):
-        ask = partial(exchange_rows.related, column=column, ids=ids, most=1000)
+        ask = partial(exchanges.related, column=column, ids=ids, most=1000)
         found = asyncio.run(plan(tmp_path / "reenact.db", ask))
         assert f"USING INDEX {index}" in found
 

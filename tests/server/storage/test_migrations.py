@@ -12,13 +12,12 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, Table, inspect, text
 
 from reenact.errors import UsageError
-from reenact.server.opening import OpenServer, World, open_server
-from reenact.server.storage.column_types import Words
+from reenact.server.process.startup import OpenServer, World, open_server
 from reenact.server.storage.database import Database
-from reenact.server.storage.migrating import migrate, newest
+from reenact.server.storage.migration import migrate, newest
 from reenact.server.storage.postgres import open_postgres
 from reenact.server.storage.sqlite import open_file
-from reenact.server.storage.tables import METADATA
+from reenact.server.storage.tables import METADATA, Words
 from tests.server.databases import DATABASES
 from tests.server.house import Chance, Clock
 

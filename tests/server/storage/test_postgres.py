@@ -17,11 +17,11 @@ from sqlalchemy.exc import DBAPIError
 from reenact.audit.keys import Key
 from reenact.audit.verify import verify_export
 from reenact.errors import UsageError
-from reenact.server.opening import World, migrate_only, open_server
 from reenact.server.problems import Problem
-from reenact.server.storage.audit_guards import GROWING
+from reenact.server.process.startup import World, migrate_only, open_server
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_tables import EXCHANGES
+from reenact.server.storage.guards import GROWING
 from reenact.server.storage.postgres import connect
 from reenact.server.storage.tables import ENVIRONMENTS, METADATA, TENANTS
 from tests.server.databases import DATABASES, ROLE, Kind

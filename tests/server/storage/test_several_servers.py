@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact.server.ports import Timings
+from reenact.server.runtime import Timings
 from tests.server.databases import DATABASES, Kind
 from tests.server.house import PASSWORD, House, running
 from tests.server.traffic.puppet import Puppet, Stream, ask_for, exchange, lines

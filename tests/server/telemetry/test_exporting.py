@@ -15,10 +15,10 @@ from reenact.errors import UsageError
 from reenact.exchange.model import ErrorFacts, Processor, Trace
 from reenact.interop.otel import NAMES, SCHEMA_URL, Group, Span
 from reenact.interop.otel_protobuf import write_protobuf
-from reenact.server.ports import Timings
-from reenact.server.storage.telemetry_tables import EXPORTS
-from reenact.server.telemetry.exporting import export
-from reenact.server.telemetry.settling import settle
+from reenact.server.runtime import Timings
+from reenact.server.storage.telemetry import EXPORTS
+from reenact.server.telemetry.otlp_exporter import export
+from reenact.server.telemetry.otlp_receiver import settle
 from reenact.server.telemetry.targets import ExportTarget, read_targets, target_of
 from tests.integration.exchange.apps import Upstream
 from tests.server.house import START, House, running

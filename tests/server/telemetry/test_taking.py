@@ -20,8 +20,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
 from reenact.interop.otel import Group, Span
 from reenact.interop.otel_protobuf import write_protobuf
-from reenact.server.ports import Limits
-from reenact.server.telemetry.settling import settle
+from reenact.server.runtime import Limits
+from reenact.server.telemetry.otlp_receiver import settle
 from tests.server.house import House, running
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact.server.ports import Limits
+from reenact.server.runtime import Limits
 from tests.cli.samples import record_run
 from tests.integration.bombs import forge, multiplying
 from tests.server.house import House, running

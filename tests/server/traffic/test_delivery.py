@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from reenact.server.agents.background import sweep
-from reenact.server.storage import people_rows
+from reenact.server.replays.expiry import sweep
+from reenact.server.storage import people
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, code_of
 
@@ -87,9 +87,9 @@ def test_a_stream_ends_when_its_key_is_revoked(house: House, agent: Puppet) -> N
 
 async def _revoke(house: House, key: str) -> None:
     async with house.server.database.writing("default") as scope:
-        rows = await people_rows.keys(scope, "", 100)
+        rows = await people.keys(scope, "", 100)
         found = next(one for one in rows if one.id.removeprefix("key_") in key)
-        await people_rows.revoke_key(scope, found.id, house.clock())
+        await people.revoke_key(scope, found.id, house.clock())
 
 
 def test_a_server_that_stops_says_so_first(house: House, agent: Puppet) -> None:
@@ -158,9 +158,9 @@ def test_a_grant_of_a_user_that_was_taken_away_stops_a_replay(house: House, agen
 
 async def _ungrant(house: House, user: str) -> None:
     async with house.server.database.writing("default") as scope:
-        for grant in await people_rows.grants_of(scope, "user", user):
+        for grant in await people.grants_of(scope, "user", user):
             if grant.what != "viewer":
-                await people_rows.remove_grant(scope, user, grant.id)
+                await people.remove_grant(scope, user, grant.id)
 
 
 def test_a_replay_that_nobody_takes_expires(

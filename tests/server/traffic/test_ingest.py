@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from reenact.exchange.model import Body, ErrorFacts, Payload, ReplayOf, Trace
-from reenact.server.ports import Limits
+from reenact.server.runtime import Limits
 from tests.server.house import House, running
 from tests.server.traffic.puppet import (
     Puppet,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact.format.event import Draft
-from reenact.server.ports import Limits
+from reenact.server.runtime import Limits
 from tests.integration.small import write_small
 from tests.server.house import running
 from tests.server.traffic.puppet import Puppet, exchange, named, packed

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import httpx
 
-from reenact.server.agents.net import sweep
-from reenact.server.storage import people_rows
-from reenact.server.streams import Open
+from reenact.server.agents.command_stream import sweep
+from reenact.server.agents.stream_registry import Open
+from reenact.server.storage import people
 from tests.server.fire.running import until
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, exchange
@@ -70,7 +70,7 @@ def test_a_stream_whose_key_was_revoked_is_woken(house: House, agent: Puppet) ->
 
     async def revoke() -> None:
         async with house.server.database.writing("default") as scope:
-            assert await people_rows.revoke_key(scope, found.key_id, house.clock())
+            assert await people.revoke_key(scope, found.key_id, house.clock())
 
     with house.server.streams.having(found):
         house.run(revoke())

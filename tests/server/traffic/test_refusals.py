@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from reenact.exchange.model import Body, Payload
-from reenact.server.access import Grant
-from reenact.server.agents.background import sweep
-from reenact.server.ports import Limits
+from reenact.server.auth.permissions import Grant
+from reenact.server.replays.expiry import sweep
+from reenact.server.runtime import Limits
 from reenact.server.storage.exchange_tables import COMMANDS, REPLAYS
 from tests.server.fire.running import until
 from tests.server.house import House, running

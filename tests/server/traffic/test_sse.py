@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.server.agents.sse import Channel, EventStream, ReaderGone
+from reenact.server.http.sse import Channel, EventStream, ReaderGone
 
 
 async def _never(*_: Any) -> Any:

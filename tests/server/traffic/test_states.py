@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reenact.exchange.model import STATES, TERMINAL, State
-from reenact.server.exchanges.states import NEXT, deadline_of, due_at, follows
-from reenact.server.ports import Timings
+from reenact.server.replays.state import NEXT, deadline_of, due_at, follows
+from reenact.server.runtime import Timings
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "protocol.md"
 ROW = re.compile(r"^\| `(\w+)` \| ((?:`\w+`(?:, )?)+) \| ", re.MULTILINE)

@@ -132,16 +132,16 @@ def _arguments(parser: Parser) -> None:
 
 def serve(args: argparse.Namespace) -> int:
     try:
-        from reenact.server.oidc.settings import read_settings
-        from reenact.server.serving import ServeOptions
-        from reenact.server.serving import serve as run
+        from reenact.server.auth.oidc.settings import read_settings
+        from reenact.server.process.serve import ServeOptions
+        from reenact.server.process.serve import serve as run
         from reenact.server.telemetry.targets import read_targets
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _NEEDED:
             raise ExtraMissing("the server", "server") from None
         raise
     if args.demo:
-        from reenact.server.demo.running import serve_demo
+        from reenact.server.demo.server import serve_demo
 
         return serve_demo(args.host, args.port)
     database = args.database or os.environ.get("REENACT_DATABASE", "")
@@ -177,7 +177,7 @@ def serve(args: argparse.Namespace) -> int:
 def _migrate(data: Path, database: str, role: str) -> int:
     import asyncio
 
-    from reenact.server.opening import migrate_only
+    from reenact.server.process.startup import migrate_only
 
     asyncio.run(migrate_only(data, database=database, role=role))
     served = f", and {role} may serve with it" if role else ""
@@ -188,7 +188,7 @@ def _migrate(data: Path, database: str, role: str) -> int:
 def _rotate(data: Path, database: str) -> int:
     import asyncio
 
-    from reenact.server.rotating import rotate_audit_key
+    from reenact.server.process.key_rotation import rotate_audit_key
 
     key, logs = asyncio.run(rotate_audit_key(data, database=database))
     print(

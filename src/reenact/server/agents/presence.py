@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from reenact.server.ports import Timings
+from reenact.server.runtime import Timings
 
 __all__ = ["STATES", "Presence", "forgotten_since", "heard_since", "presence"]
 

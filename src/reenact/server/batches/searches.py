@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Row
 
-from reenact.server.answering import Listed
-from reenact.server.asking import Ask
-from reenact.server.batches.shapes import SavedSearch, Search
+from reenact.server.batches.schema import SavedSearch, Search
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
-from reenact.server.storage.batch_rows import find_search, keep_search, list_searches, remove_search
+from reenact.server.responses import ListResponse
+from reenact.server.storage.batches import find_search, keep_search, list_searches, remove_search
 from reenact.server.storage.database import Scope
 
 __all__ = ["put_search", "read_search", "read_searches", "remove", "rename"]
@@ -20,22 +20,24 @@ __all__ = ["put_search", "read_search", "read_searches", "remove", "rename"]
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 
 
-async def read_searches(ask: Ask) -> Listed:
+async def read_searches(ask: RequestContext) -> ListResponse:
     """By name."""
     limit = ask.limit
     async with ask.server.database.reading(ask.tenant) as scope:
         rows = await list_searches(scope, ask.query("cursor"), limit + 1)
     shown = rows[:limit]
-    return Listed([_shown(row) for row in shown], shown[-1].name if len(rows) > limit else None)
+    return ListResponse(
+        [_shown(row) for row in shown], shown[-1].name if len(rows) > limit else None
+    )
 
 
-async def read_search(ask: Ask) -> SavedSearch:
+async def read_search(ask: RequestContext) -> SavedSearch:
     """``GET /api/v1/searches/{name}``: one of them; 404 when there is none of this name."""
     async with ask.server.database.reading(ask.tenant) as scope:
         return _shown(await _found(ask, scope))
 
 
-async def put_search(ask: Ask) -> SavedSearch:
+async def put_search(ask: RequestContext) -> SavedSearch:
     """Replaces one's own of the same name."""
     name = _checked(ask.path("name"))
     filters = await ask.json(Search)
@@ -62,7 +64,7 @@ def _checked(name: str) -> str:
     return name
 
 
-async def rename(ask: Ask, name: str) -> None:
+async def rename(ask: RequestContext, name: str) -> None:
     """The one of the path is called ``name`` from now on; 409 where there is one of that name."""
     async with ask.server.database.writing(ask.tenant) as scope:
         row = await _found(ask, scope)
@@ -76,14 +78,14 @@ async def rename(ask: Ask, name: str) -> None:
         await remove_search(scope, row.name)
 
 
-async def remove(ask: Ask) -> None:
+async def remove(ask: RequestContext) -> None:
     """``DELETE /api/v1/searches/{name}``: 204; 409 for somebody else's, but for administrators."""
     async with ask.server.database.writing(ask.tenant) as scope:
         _check_owner(ask, await _found(ask, scope))
         await remove_search(scope, ask.path("name"))
 
 
-def _check_owner(ask: Ask, row: Row[Any]) -> None:
+def _check_owner(ask: RequestContext, row: Row[Any]) -> None:
     if row.changed_by != ask.principal.id and not ask.may("tenant:admin").allowed:
         raise Problem(
             "conflict",
@@ -92,7 +94,7 @@ def _check_owner(ask: Ask, row: Row[Any]) -> None:
         )
 
 
-async def _found(ask: Ask, scope: Scope) -> Row[Any]:
+async def _found(ask: RequestContext, scope: Scope) -> Row[Any]:
     row = await find_search(scope, ask.path("name"))
     if row is None:
         raise Problem("not_found", "there is no saved search of this name")

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 from reenact.errors import ReenactError
 from reenact.exchange.comparison.calls import Call, read_calls
 from reenact.exchange.model import Exchange
-from reenact.server.ports import Limits, Server
 from reenact.server.problems import Problem
+from reenact.server.runtime import Limits, Server
 from reenact.store.pack import unpack
 from reenact.store.reader import open_recording
 from reenact.store.source import SeekableSource

@@ -1,35 +1,36 @@
-"""Accounts: the first one, invitations, passwords, and the end of them."""
+"""Accounts: the first one, invitations, passwords, e-mail addresses."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 
 from reenact.audit.record import Actor, Record, Subject
-from reenact.server.access import Grant
-from reenact.server.people.authenticating import address_of, agent_header_of
-from reenact.server.people.credentials import SECRET_SIZE, fits, hash_secret
-from reenact.server.people.emails import check_email
-from reenact.server.people.passwords import check_new
-from reenact.server.people.sessions import is_secure
-from reenact.server.people.shapes import Invited
-from reenact.server.ports import Server
+from reenact.server.auth.authentication import address_of, agent_header_of, is_secure
+from reenact.server.auth.credentials import SECRET_SIZE, check_new, fits, hash_secret
+from reenact.server.auth.permissions import Grant
+from reenact.server.people.schema import Invited
 from reenact.server.problems import Problem
-from reenact.server.storage import people_rows, platform
+from reenact.server.runtime import Server
+from reenact.server.storage import people, platform
 from reenact.server.storage.database import Scope
-from reenact.server.storage.people_rows import User
-from reenact.server.storage.setting_up import FIRST_TENANT
+from reenact.server.storage.people import User
+from reenact.server.storage.setup import FIRST_TENANT
 
 __all__ = [
     "FIRST_ROLES",
     "accept_invite",
     "address_here",
+    "check_email",
     "invite",
     "is_invited",
     "is_set_up",
     "link_to",
+    "plain_email",
     "set_up",
 ]
 
@@ -75,11 +76,11 @@ async def set_up(server: Server, request: Request, token: str, email: str, passw
             raise _used()
         await platform.clear_setup(transaction)
         scope = transaction.scope(FIRST_TENANT)
-        await people_rows.add_user(scope, user)
+        await people.add_user(scope, user)
         await server.auditor.write(scope, _done(actor, "user.created", user, "setup"))
         for role in FIRST_ROLES:
             grant = Grant(role, id=server.new_id("grt"))
-            await people_rows.add_grant(scope, "user", user.id, grant, server.now(), user.id)
+            await people.add_grant(scope, "user", user.id, grant, server.now(), user.id)
             record = _done(actor, "role.granted", user, "setup", what=role)
             await server.auditor.write(scope, record)
     return user
@@ -117,12 +118,12 @@ async def invite(
     kept = hash_secret(token)
     if user is None:
         plain = check_email(email)
-        if await people_rows.find_user(scope, email=plain) is not None:
+        if await people.find_user(scope, email=plain) is not None:
             raise Problem("conflict", "there is an account with this address already")
         user = User(scope.tenant, server.new_id("usr"), plain, "", kept, expires, now)
-        await people_rows.add_user(scope, user)
+        await people.add_user(scope, user)
     else:
-        await people_rows.set_password(
+        await people.set_password(
             scope, user.id, password="", invite_hash=kept, invite_expires_at=expires
         )
     link = link_to(server, request, "/invite", token)
@@ -148,7 +149,7 @@ async def accept_invite(server: Server, request: Request, token: str, password: 
         if user is None:
             raise _void()
         scope = transaction.scope(user.tenant)
-        await people_rows.set_password(scope, user.id, password=kept)
+        await people.set_password(scope, user.id, password=kept)
         actor = Actor("user", user.id, "invite", "", address_of(request), agent_header_of(request))
         await server.auditor.write(scope, _done(actor, "user.changed", user, "invite"))
     return msgspec.structs.replace(user, password=kept, invite_hash="")
@@ -172,3 +173,25 @@ def _done(actor: Actor, action: str, user: User, permission: str, **details: str
         outcome="ok",
         details=details,
     )
+
+
+_LONGEST: Final = 254
+_SHAPE: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+")
+
+
+def plain_email(text: str) -> str:
+    """As it is kept and looked up: small letters, composed, no space around it."""
+    return unicodedata.normalize("NFC", text.strip().lower())
+
+
+def check_email(text: str) -> str:
+    """The plain form of a new account's address. Raises :class:`Problem`."""
+    found = plain_email(text)
+    sound = len(found) <= _LONGEST and _SHAPE.fullmatch(found) and _is_text(found)
+    if not sound:
+        raise Problem("invalid", "this is not an e-mail address", field="email")
+    return found
+
+
+def _is_text(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)

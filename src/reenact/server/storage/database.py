@@ -1,16 +1,18 @@
-"""The database: transactions, and a handle that knows its tenant.
+"""Database access: transactions, and handles that are bound to a tenant.
 
-Whoever reads or writes rows of a tenant does it through a :class:`Scope`, which puts the tenant into
-every statement; there is no other way to get at a connection from outside of this room. The few
-questions that are asked before the tenant is known (whose key is this?) are in ``platform``.
+Rows of a tenant are read and written through a :class:`Scope`, which puts the tenant into every
+statement; other packages cannot get at a connection. The few queries that run before the tenant is known
+are in ``platform``.
 
-Writers of one tenant come one after the other, on every database: what a transaction has read is
-still true when it writes. ``docs/design/server-storage.md`` says why.
+Writers of one tenant run one after the other on every database, so whatever a transaction has read is
+still true when it writes. ``docs/design/server-storage.md`` has the reasons.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -33,9 +35,19 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from reenact.server.problems import Problem
-from reenact.server.storage.full import is_full, storage_full
 
-__all__ = ["EVERYBODY", "Database", "Enter", "Gate", "Platform", "Scope", "free", "to_value"]
+__all__ = [
+    "EVERYBODY",
+    "Database",
+    "Enter",
+    "Gate",
+    "Platform",
+    "Scope",
+    "free",
+    "is_full",
+    "storage_full",
+    "to_value",
+]
 
 T = TypeVar("T")
 _BUSY: Final = frozenset({"55P03", "57P01", "57P02", "57P03", "53300", "25P03"})
@@ -225,3 +237,31 @@ def _is_busy(error: DBAPIError) -> bool:
 
 def _unavailable() -> Problem:
     return Problem("unavailable", "the database cannot be reached", retry_after=1)
+
+
+_ERRNO: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_SQLITE: Final = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
+)
+_POSTGRES: Final = "53100"
+_RETRY: Final = 5
+"""Seconds: somebody has to make room first."""
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Does ``error``, of a file or of a database's driver, say that there is no room?"""
+    if isinstance(error, OSError):
+        return error.errno in _ERRNO
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", None) in _SQLITE
+    return getattr(error, "sqlstate", None) == _POSTGRES
+
+
+def storage_full() -> Problem:
+    """What is answered then. Nothing of the request was kept."""
+    return Problem(
+        "storage_full",
+        "the server has no room left to store anything",
+        hint="make room on its disk; agents keep what they have, and send it then",
+        retry_after=_RETRY,
+    )

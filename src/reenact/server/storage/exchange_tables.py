@@ -6,8 +6,7 @@ from typing import Final
 
 from sqlalchemy import Column, Index, LargeBinary, text
 
-from reenact.server.storage.column_types import Real, Whole, Words
-from reenact.server.storage.tables import of_tenant, only
+from reenact.server.storage.tables import Real, Whole, Words, of_tenant, only
 
 __all__ = [
     "AGENTS",

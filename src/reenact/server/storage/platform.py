@@ -1,20 +1,23 @@
-"""What is asked before the tenant is known, or about tenants themselves. Nothing else crosses them."""
+"""Queries that cross tenants: credentials before the tenant is known, tenants, metrics."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, text, update
 
-from reenact.server.access import Tier
-from reenact.server.ports import TenantFacts
+from reenact.server.auth.permissions import Tier
+from reenact.server.runtime import TenantFacts
+from reenact.server.storage.batches import BATCH_ITEMS, BATCHES
 from reenact.server.storage.database import Platform, to_value
-from reenact.server.storage.people_rows import Key, User
+from reenact.server.storage.exchange_tables import AGENTS, COMMANDS, OPEN, REPLAYS
+from reenact.server.storage.people import Key, User
 from reenact.server.storage.tables import ATTEMPTS, DEPLOYMENT, KEYS, SESSIONS, TENANTS, USERS
 
 __all__ = [
     "Attempts",
+    "Numbers",
     "Session",
     "add_session",
     "add_tenant",
@@ -27,6 +30,7 @@ __all__ = [
     "is_there",
     "key_by_id",
     "note_attempt",
+    "read_numbers",
     "session_by_hash",
     "setup_hash",
     "tenant_by_id",
@@ -170,3 +174,63 @@ async def change_tenant(platform: Platform, tenant: str, tier: Tier, dedicated: 
 
 def _tenant(row: Any) -> TenantFacts:
     return TenantFacts(row.id, row.name, row.tier, bool(row.dedicated))
+
+
+_OPEN = ("requested", "delivered", "running")
+_DRIVEN = ("running", "cancelling")
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """How much there is of what is under way, over all tenants; replays and batches by state."""
+
+    replays: dict[str, int]
+    agents: int
+    spooled: int
+    commands: int
+    batches: dict[str, int]
+    waiting: int
+    tenants: int
+
+
+async def read_numbers(platform: Platform, heard_since: int, now: int) -> Numbers:
+    """As they are now. Nothing here looks at what has ended."""
+    online = (AGENTS.c.last_seen_at > heard_since, AGENTS.c.gone_at == 0)
+    agents = select(
+        func.count().label("agents"), func.coalesce(func.sum(AGENTS.c.spooled), 0).label("spooled")
+    ).where(*online)
+    pending = select(func.count()).where(COMMANDS.c.done_at == 0, COMMANDS.c.expires_at > now)
+    driven = BATCHES.c.state.in_(_DRIVEN)
+    waiting = (
+        select(func.count())
+        .select_from(BATCH_ITEMS)
+        .join(
+            BATCHES,
+            (BATCHES.c.tenant == BATCH_ITEMS.c.tenant)
+            & (BATCHES.c.batch_id == BATCH_ITEMS.c.batch_id),
+        )
+        .where(driven, BATCH_ITEMS.c.state == "waiting")
+    )
+    found = await platform.one(agents)
+    return Numbers(
+        replays=await _by_state(platform, REPLAYS, text(OPEN), _OPEN),
+        agents=int(found.agents) if found else 0,
+        spooled=int(found.spooled) if found else 0,
+        commands=await _count(platform, pending.select_from(COMMANDS)),
+        batches=await _by_state(platform, BATCHES, driven, _DRIVEN),
+        waiting=await _count(platform, waiting),
+        tenants=await _count(platform, select(func.count()).select_from(TENANTS)),
+    )
+
+
+async def _count(platform: Platform, query: Any) -> int:
+    row = await platform.one(query)
+    return int(row[0]) if row else 0
+
+
+async def _by_state(
+    platform: Platform, table: Any, which: Any, states: tuple[str, ...]
+) -> dict[str, int]:
+    """0 for states in which there is nothing."""
+    counted = select(table.c.state, func.count().label("rows")).where(which).group_by(table.c.state)
+    found = {row.state: int(row.rows) for row in await platform.all(counted)}
+    return {state: found.get(state, 0) for state in states}

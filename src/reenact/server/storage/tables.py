@@ -1,25 +1,30 @@
-"""The tables of people, permissions and the deployment itself.
+"""Tables of people, permissions and the deployment, and the column types of all tables.
 
-``tenant`` is the first column of every key of a table that belongs to a tenant. Times are
-milliseconds since the epoch. The tables of exchanges are in ``exchange_tables``, those of the audit
-log in ``audit_tables``; all are on one :data:`METADATA`.
+``tenant`` is the first column of every key of a tenant's table. Times are milliseconds since the epoch.
+All tables share one :data:`METADATA`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from sqlalchemy import (
+    REAL,
+    BigInteger,
     Column,
+    Dialect,
+    Double,
     ForeignKeyConstraint,
     Index,
+    Integer,
     MetaData,
     PrimaryKeyConstraint,
     Table,
+    Text,
     text,
 )
-
-from reenact.server.storage.column_types import Whole, Words
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 __all__ = [
     "ATTEMPTS",
@@ -31,11 +36,39 @@ __all__ = [
     "SESSIONS",
     "TENANTS",
     "USERS",
+    "Real",
     "Whole",
     "Words",
     "of_tenant",
     "only",
 ]
+
+Whole: Final = BigInteger().with_variant(Integer(), "sqlite")
+"""64 bits; in SQLite's strict tables there is only one name for it. Yes and no are 1 and 0."""
+
+Real: Final[TypeEngine[float]] = Double().with_variant(REAL(), "sqlite")
+"""64 bits."""
+
+
+class Words(TypeDecorator[str]):
+    """Text, compared byte by byte whatever the language of the database is: ids sort by time, and
+    pages go on where the last one ended. PostgreSQL has no place for the character 0: there it is
+    kept as U+FFFD."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        text = Text(collation="C") if dialect.name == "postgresql" else Text()
+        return dialect.type_descriptor(text)
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        return _without_zero if dialect.name == "postgresql" else None
+
+
+def _without_zero(value: str | None) -> str | None:
+    return value if value is None else value.replace("\0", "\ufffd")
+
 
 METADATA: Final = MetaData()
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.server.asking import Ask
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 
 __all__ = ["address", "send_asset"]
@@ -43,7 +43,7 @@ def address(name: str) -> str:
     return f"/static/{_version()}/{name}"
 
 
-async def send_asset(ask: Ask) -> Response:
+async def send_asset(ask: RequestContext) -> Response:
     """``GET /static/{version}/{name}``: the file, or 404 for a different version."""
     name = ask.path("name")
     content = _contents().get(name)

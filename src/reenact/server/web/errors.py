@@ -7,11 +7,10 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.asking import Ask
-from reenact.server.people.authenticating import authenticate
-from reenact.server.people.csrf import SAFE
-from reenact.server.ports import Principal, Server
+from reenact.server.auth.authentication import SAFE, authenticate
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
+from reenact.server.runtime import Principal, Server
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import alert, bare, page
 from reenact.server.web.expired_session import Kept, form_again, keep, shown, sign_in_again
@@ -64,7 +63,7 @@ async def answer_browser(
         return await _unknown(server, request, problem)
     if principal is None:
         return answer_anybody(problem, request_id)
-    ask = Ask(request, server, principal)
+    ask = RequestContext(request, server, principal)
     old = await keep(server, request) if problem.code == "csrf_failed" else None
     return page(
         ask,
@@ -113,7 +112,7 @@ async def answer_stray(
     return await answer_browser(server, request, principal, problem, request_id)
 
 
-def _of_another_session(ask: Ask, kept: Kept) -> Html:
+def _of_another_session(ask: RequestContext, kept: Kept) -> Html:
     """Signed in again elsewhere, and then sent: the token is the old one, the form is one's own."""
     return tag(
         "section",
@@ -127,7 +126,7 @@ async def _unknown(server: Server, request: Request, problem: Problem) -> Respon
     if request.method in SAFE:
         query = f"?{query_of(request)}" if query_of(request) else ""
         return RedirectResponse(url("/signin", next=f"{path_of(request)}{query}"), 303)
-    ask, kept = Ask(request, server, None), await keep(server, request)
+    ask, kept = RequestContext(request, server, None), await keep(server, request)
     if kept is not None:
         return sign_in_again(ask, kept)
     return bare(

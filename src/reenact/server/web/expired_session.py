@@ -14,13 +14,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reenact.server.asking import Ask
-from reenact.server.people.authenticating import authenticate, by_session
-from reenact.server.people.csrf import check_site
-from reenact.server.people.sessions import set_cookie
-from reenact.server.people.signing_in import sign_in
-from reenact.server.ports import Server
+from reenact.server.auth.authentication import authenticate, by_session, check_site, set_cookie
+from reenact.server.auth.sign_in import sign_in
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
+from reenact.server.runtime import Server
 from reenact.server.web.components.forms import Form, read_form
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
 from reenact.server.web.components.layout import alert, bare, csrf, page
@@ -66,7 +64,7 @@ async def keep(server: Server, request: Request) -> Kept | None:
         return None
     try:
         check_site(request)
-        form = await read_form(Ask(request, server, None), MOST)
+        form = await read_form(RequestContext(request, server, None), MOST)
     except Problem:
         return None
     return Kept(action, tuple(pair for pair in form.pairs if pair[0] != _SECRET))
@@ -105,7 +103,7 @@ def _text(said: str) -> Html:
     return block(said) if "\n" in said or len(said) > _LONG else tag("code", said)
 
 
-def once_more(ask: Ask, kept: Kept) -> Response:
+def once_more(ask: RequestContext, kept: Kept) -> Response:
     """Return the page with the saved form after sign-in."""
     replay = _REPLAY.fullmatch(kept.action)
     words = "You are signed in, and nothing was sent yet."
@@ -118,7 +116,7 @@ def once_more(ask: Ask, kept: Kept) -> Response:
     )
 
 
-def form_again(ask: Ask, kept: Kept, button: str) -> Html:
+def form_again(ask: RequestContext, kept: Kept, button: str) -> Html:
     """Return the saved form with the CSRF token of this session.
 
     A replay form leads to its preview.
@@ -140,7 +138,7 @@ _MOST: Final = 4 * MOST
 
 
 def sign_in_again(
-    ask: Ask, kept: Kept, problem: Problem | None = None, email: str = ""
+    ask: RequestContext, kept: Kept, problem: Problem | None = None, email: str = ""
 ) -> Response:
     """The answer to a form whose session has ended. It holds what was sent."""
     form = tag(
@@ -166,7 +164,7 @@ def sign_in_again(
     )
 
 
-def _elsewhere(ask: Ask, kept: Kept) -> Html | None:
+def _elsewhere(ask: RequestContext, kept: Kept) -> Html | None:
     """With the OpenID provider, where there is one: that leads away, and so it is another window."""
     issuer = issuer_of(ask)
     if not issuer:
@@ -181,7 +179,7 @@ def _elsewhere(ask: Ask, kept: Kept) -> Html | None:
     )
 
 
-async def do_again(ask: Ask) -> Response:
+async def do_again(ask: RequestContext) -> Response:
     """``POST /again``: signs in, or finds that one has signed in elsewhere, and gives back what was
     kept. It does nothing else."""
     check_site(ask.request)
@@ -196,13 +194,13 @@ async def do_again(ask: Ask) -> Response:
         return sign_in_again(ask, kept, problem if asked else None, form.one("email"))
 
 
-async def _known(ask: Ask, form: Form, kept: Kept) -> Response:
+async def _known(ask: RequestContext, form: Form, kept: Kept) -> Response:
     server, request = ask.server, ask.request
     if not form.one("email"):
-        return once_more(Ask(request, server, await authenticate(server, request)), kept)
+        return once_more(RequestContext(request, server, await authenticate(server, request)), kept)
     email, password, tenant = (form.one(name) for name in ("email", "password", "tenant"))
     found = await sign_in(server, request, email, password, tenant)
     principal = await by_session(server, request, found.opened.secret)
-    response = once_more(Ask(request, server, principal), kept)
+    response = once_more(RequestContext(request, server, principal), kept)
     set_cookie(request, response, found.opened.secret)
     return response

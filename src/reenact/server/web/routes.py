@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from reenact.server.access import Permission
-from reenact.server.routing import Endpoint, Handler, Needs
+from reenact.server.auth.permissions import Permission
+from reenact.server.endpoint import Endpoint, Handler, Needs
 from reenact.server.web import assets, expired_session, sign_in
 from reenact.server.web.admin import agents, audit, keys, people, tenants
 from reenact.server.web.exchanges import (

@@ -8,16 +8,20 @@ from urllib.parse import urlsplit
 
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.access import has_anywhere
-from reenact.server.asking import Ask
+from reenact.server.auth.authentication import (
+    authenticate,
+    check_site,
+    check_token,
+    clear_cookie,
+    set_cookie,
+)
+from reenact.server.auth.credentials import LEAST
+from reenact.server.auth.permissions import has_anywhere
+from reenact.server.auth.sign_in import SignedIn, sign_in, sign_out
+from reenact.server.context import RequestContext
 from reenact.server.people import accounts
-from reenact.server.people.authenticating import authenticate
-from reenact.server.people.csrf import check_site, check_token
-from reenact.server.people.passwords import LEAST
-from reenact.server.people.sessions import clear_cookie, set_cookie
-from reenact.server.people.signing_in import SignedIn, sign_in, sign_out
 from reenact.server.problems import Problem
-from reenact.server.storage.people_rows import User
+from reenact.server.storage.people import User
 from reenact.server.web.components.forms import read_form
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
 from reenact.server.web.components.layout import bare, page
@@ -98,7 +102,7 @@ _NEW: Final = _field(
 _PASSWORD: Final = _field("password", "Password", "password", "current-password")
 
 
-async def show_setup(ask: Ask) -> Response:
+async def show_setup(ask: RequestContext) -> Response:
     """``GET /setup``: the form for the first account; 410 for a link that is used."""
     token = ask.query("token")
     if await accounts.is_set_up(ask.server, token):
@@ -106,7 +110,7 @@ async def show_setup(ask: Ask) -> Response:
     return _setup_page(token)
 
 
-async def do_setup(ask: Ask) -> Response:
+async def do_setup(ask: RequestContext) -> Response:
     """``POST /setup``: makes the first account and signs it in; else the form, and why not."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)
@@ -118,7 +122,7 @@ async def do_setup(ask: Ask) -> Response:
     return await _enter(ask, user, password)
 
 
-async def _enter(ask: Ask, user: User, password: str) -> Response:
+async def _enter(ask: RequestContext, user: User, password: str) -> Response:
     """Sign in a user who has just chosen a password. Rate limits apply as for any sign-in."""
     try:
         found = await sign_in(ask.server, ask.request, user.email, password, user.tenant)
@@ -127,7 +131,7 @@ async def _enter(ask: Ask, user: User, password: str) -> Response:
     return _entered(ask, found, "/")
 
 
-def _entered(ask: Ask, found: SignedIn, way: str) -> Response:
+def _entered(ask: RequestContext, found: SignedIn, way: str) -> Response:
     response = RedirectResponse(way, 303)
     set_cookie(ask.request, response, found.opened.secret)
     return response
@@ -153,14 +157,14 @@ def _used_link() -> Response:
     return bare("Not any more", once, told, way, status=410)
 
 
-async def show_invite(ask: Ask) -> Response:
+async def show_invite(ask: RequestContext) -> Response:
     """``GET /invite``: the form for a password; 410 for a link that is used."""
     token = ask.query("token")
     user = await accounts.is_invited(ask.server, token)
     return _used_link() if user is None else _invite_page(token, user.email)
 
 
-async def do_invite(ask: Ask) -> Response:
+async def do_invite(ask: RequestContext) -> Response:
     """``POST /invite``: keeps the password and signs in; else the form, and why not."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)
@@ -198,12 +202,12 @@ def _invite_page(token: str, email: str, problem: Problem | None = None) -> Resp
     )
 
 
-async def show_signin(ask: Ask) -> Response:
+async def show_signin(ask: RequestContext) -> Response:
     """``GET /signin``: the form; ``next`` is where it leads to."""
     return _signin_page(ask, ask.query("next"))
 
 
-async def do_signin(ask: Ask) -> Response:
+async def do_signin(ask: RequestContext) -> Response:
     """``POST /signin``: a session, and on to ``next`` of this site; else the form, and why not."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)
@@ -215,7 +219,9 @@ async def do_signin(ask: Ask) -> Response:
     return _entered(ask, found, way if _WAY.fullmatch(way) else "/")
 
 
-def _signin_page(ask: Ask, way: str, problem: Problem | None = None, email: str = "") -> Response:
+def _signin_page(
+    ask: RequestContext, way: str, problem: Problem | None = None, email: str = ""
+) -> Response:
     words = "With the account of this server."
     if way and problem is None:
         words = "Your session has ended, or there was none. After this you go on where you were."
@@ -231,20 +237,20 @@ def _signin_page(ask: Ask, way: str, problem: Problem | None = None, email: str 
     )
 
 
-def _other_way(ask: Ask) -> Child:
+def _other_way(ask: RequestContext) -> Child:
     """To the OpenID provider, where there is one."""
     if ask.server.oidc is None:
         return None
     return tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer_of(ask)}"), ".")
 
 
-def issuer_of(ask: Ask) -> str:
+def issuer_of(ask: RequestContext) -> str:
     """Return the display name of the OpenID provider; empty without a provider."""
     oidc = ask.server.oidc
     return "" if oidc is None else urlsplit(oidc.settings.issuer).hostname or "OpenID"
 
 
-async def show_start(ask: Ask) -> Response:
+async def show_start(ask: RequestContext) -> Response:
     """``GET /``: redirect to the history, or to sign-in, or explain the missing permission."""
     try:
         principal = await authenticate(ask.server, ask.request)
@@ -252,7 +258,7 @@ async def show_start(ask: Ask) -> Response:
         return RedirectResponse("/signin", 303)
     if has_anywhere(principal.grants, "exchange:read", ask.server.now()):
         return RedirectResponse("/exchanges", 303)
-    known = Ask(ask.request, ask.server, principal)
+    known = RequestContext(ask.request, ask.server, principal)
     words = f"As {principal.name}, in the tenant {principal.tenant.name}."
     may = "What you may use is above."
     if not principal.grants:
@@ -260,7 +266,7 @@ async def show_start(ask: Ask) -> Response:
     return page(known, "Signed in", tag("p", words), tag("p", may))
 
 
-async def do_signout(ask: Ask) -> Response:
+async def do_signout(ask: RequestContext) -> Response:
     """``POST /signout``: ends the session and leads to ``/signin``. Raises without its token."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)

@@ -7,8 +7,8 @@ from functools import cache
 from starlette.responses import Response
 
 from reenact.exchange.model import Route
-from reenact.server.agents.listing import AgentView, read_agents
-from reenact.server.asking import Ask
+from reenact.server.agents.service import AgentView, read_agents
+from reenact.server.context import RequestContext
 from reenact.server.web.admin.connect import connecting
 from reenact.server.web.components.formatting import badge, count, environment, stamp
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
@@ -20,7 +20,7 @@ from reenact.server.web.replays.containment import drivers_of
 __all__ = ["show_agents"]
 
 
-async def show_agents(ask: Ask) -> Response:
+async def show_agents(ask: RequestContext) -> Response:
     """``GET /agents``: the agents that one may see, the newest first."""
     found = await read_agents(ask)
     heads = (
@@ -51,7 +51,7 @@ async def show_agents(ask: Ask) -> Response:
     )
 
 
-def _others(ask: Ask) -> Html:
+def _others(ask: RequestContext) -> Html:
     """Return links to offline app agents and to the agents of other apps."""
     app = ask.query("app")
     gone = ask.query("all") == "true"

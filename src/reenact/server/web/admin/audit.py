@@ -13,9 +13,9 @@ from reenact.audit.actions import ACTIONS, OUTCOMES
 from reenact.audit.checkpoint import open_head
 from reenact.audit.proof import check_proof
 from reenact.errors import AuditInvalid
-from reenact.server.access import has_anywhere
-from reenact.server.asking import Ask
-from reenact.server.auditing.endpoints import list_records, names_by_id, show_head, show_proof
+from reenact.server.audit.api import list_records, names_by_id, show_head, show_proof
+from reenact.server.auth.permissions import has_anywhere
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import badge, count, stamp
 from reenact.server.web.components.forms import Filled
@@ -40,7 +40,7 @@ _NAMES: Final = (
 )
 
 
-async def show_audit(ask: Ask) -> Response:
+async def show_audit(ask: RequestContext) -> Response:
     """``GET /audit``: the records that the filters find, and how the log is."""
     query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
     found = await list_records(Filled(ask, query={**query, **since_until(ask)}))
@@ -67,7 +67,7 @@ async def show_audit(ask: Ask) -> Response:
     )
 
 
-def _filters(ask: Ask, known: Known) -> Html:
+def _filters(ask: RequestContext, known: Known) -> Html:
     return filters(
         ask,
         "/audit",
@@ -91,7 +91,7 @@ def _filters(ask: Ask, known: Known) -> Html:
     )
 
 
-def _exports(ask: Ask) -> Html | None:
+def _exports(ask: RequestContext) -> Html | None:
     if not has_anywhere(ask.principal.grants, "audit:export", ask.server.now()):
         return None
     ways = (("tar", "Export with proofs"), ("csv", "CSV"), ("jsonl", "JSON lines"))
@@ -105,7 +105,7 @@ def _exports(ask: Ask) -> Html | None:
     )
 
 
-async def _status(ask: Ask) -> Html:
+async def _status(ask: RequestContext) -> Html:
     """Render the newest head and the result of its signature check."""
     key = ask.server.auditor.key(ask.tenant)
     try:
@@ -125,7 +125,7 @@ async def _status(ask: Ask) -> Html:
     return tag("p", said, class_="proof")
 
 
-async def _names(ask: Ask, records: Sequence[dict[str, Any]]) -> dict[str, str]:
+async def _names(ask: RequestContext, records: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the names of the users and keys in ``records``, by id."""
     ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
     async with ask.server.database.reading(ask.tenant) as scope:
@@ -200,7 +200,7 @@ def _about(record: dict[str, Any], names: dict[str, str]) -> Html:
     )
 
 
-async def show_record(ask: Ask) -> Response:
+async def show_record(ask: RequestContext) -> Response:
     """``GET /audit/{seq}``: a record, with its proof. Raises ``damaged`` when that is not good."""
     answer = await show_proof(ask)
     key = ask.server.auditor.key(ask.tenant)

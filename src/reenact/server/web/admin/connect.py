@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from reenact.server.access import has_anywhere
-from reenact.server.asking import Ask
+from reenact.server.auth.permissions import has_anywhere
+from reenact.server.context import RequestContext
 from reenact.server.people.accounts import address_here
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.values import copyable
@@ -24,7 +24,7 @@ app.add_middleware(agent.asgi)  # Flask: app.wsgi_app = agent.wsgi(app.wsgi_app)
 """
 
 
-def connecting(ask: Ask) -> Html:
+def connecting(ask: RequestContext) -> Html:
     """From nothing to the first exchange."""
     return tag(
         "section",
@@ -50,7 +50,7 @@ def connecting(ask: Ask) -> Html:
     )
 
 
-def _key(ask: Ask) -> Child:
+def _key(ask: RequestContext) -> Child:
     if has_anywhere(ask.principal.grants, "tenant:admin", ask.server.now()):
         return fragment(link("/keys", "Make a key for its agent"), ".")
     return "Ask an administrator of this tenant for the key of an agent."
@@ -60,14 +60,14 @@ def _install() -> tuple[Child, ...]:
     return ("Install what it needs:", copyable("pip install 'reenact[agent]'"))
 
 
-def _lines(ask: Ask, app: str, environment: str) -> str:
+def _lines(ask: RequestContext, app: str, environment: str) -> str:
     server = address_here(ask.server, ask.request) or _SOMEWHERE
     return _LINES.format(
         server=json.dumps(server), app=json.dumps(app), environment=json.dumps(environment)
     )
 
 
-def with_key(ask: Ask, app: str, environment: str, *, listed: bool) -> Html:
+def with_key(ask: RequestContext, app: str, environment: str, *, listed: bool) -> Html:
     """Return instructions for a new app agent key.
 
     ``listed`` means that the kind of ``environment`` is configured.

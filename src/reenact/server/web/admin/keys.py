@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.asking import Ask
-from reenact.server.people import keys
-from reenact.server.people.shapes import KeyMade, KeyShown
+from reenact.server.context import RequestContext
+from reenact.server.people import api
+from reenact.server.people.schema import KeyMade, KeyShown
 from reenact.server.problems import Problem
-from reenact.server.storage.people_rows import names_of
+from reenact.server.storage.people import names_of
 from reenact.server.web.admin.connect import with_key
 from reenact.server.web.admin.people import ROLE_WORDS, grants_of
 from reenact.server.web.components.formatting import stamp
@@ -34,14 +34,14 @@ __all__ = ["do_add_key", "do_revoke_key", "show_keys"]
 _ONCE: Final = "It is shown now and never again."
 
 
-async def show_keys(ask: Ask) -> Response:
+async def show_keys(ask: RequestContext) -> Response:
     """``GET /keys``: the active keys, newest first, and a form for a new key."""
     return await _keys(ask)
 
 
-async def _keys(ask: Ask, *told: Child, problem: Problem | None = None) -> Response:
+async def _keys(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
     cursor = ask.query("cursor") if ask.request.method == "GET" else ""
-    found = await keys.list_keys(Filled(ask, query={"cursor": cursor}))
+    found = await api.list_keys(Filled(ask, query={"cursor": cursor}))
     heads = ("Name", "Kind", "For", "Made (UTC)", "Last used (UTC)", "Expires (UTC)", "")
     async with ask.server.database.reading(ask.tenant) as scope:
         names = await names_of(scope, sorted({one.owner for one in found.items} - {""}))
@@ -65,7 +65,7 @@ async def _keys(ask: Ask, *told: Child, problem: Problem | None = None) -> Respo
     )
 
 
-def _row(ask: Ask, one: KeyShown, owner: str) -> tuple[Child, ...]:
+def _row(ask: RequestContext, one: KeyShown, owner: str) -> tuple[Child, ...]:
     place = " in ".join(filter(None, (one.app, one.environment)))
     warning = "Whoever uses it is cut off at once."
     return (
@@ -79,7 +79,7 @@ def _row(ask: Ask, one: KeyShown, owner: str) -> tuple[Child, ...]:
     )
 
 
-def _for_agent(ask: Ask) -> Html:
+def _for_agent(ask: RequestContext) -> Html:
     return form(
         ask,
         "/keys",
@@ -91,7 +91,7 @@ def _for_agent(ask: Ask) -> Html:
     )
 
 
-def _for_program(ask: Ask) -> Html:
+def _for_program(ask: RequestContext) -> Html:
     return form(
         ask,
         "/keys",
@@ -104,7 +104,7 @@ def _for_program(ask: Ask) -> Html:
     )
 
 
-async def do_add_key(ask: Ask) -> Response:
+async def do_add_key(ask: RequestContext) -> Response:
     """``POST /keys``: the keys, and once the new one itself; else the keys, and why not."""
     sent = await read_form(ask)
     asked: dict[str, Any] = {"kind": sent.one("kind"), "name": sent.one("name").strip()}
@@ -115,7 +115,7 @@ async def do_add_key(ask: Ask) -> Response:
         grant |= {name: sent.one(f"limit-{name}").strip() for name in ("environment", "app")}
         asked["grants"] = [grant]
     try:
-        answer = await keys.add_key(Filled(ask, asked))
+        answer = await api.add_key(Filled(ask, asked))
     except Problem as problem:
         if problem.status == 403:
             raise
@@ -124,7 +124,7 @@ async def do_add_key(ask: Ask) -> Response:
     return await _keys(ask, secret_once(f"The key {made.name}", made.key, await _use_of(ask, made)))
 
 
-async def _use_of(ask: Ask, made: KeyMade) -> Html:
+async def _use_of(ask: RequestContext, made: KeyMade) -> Html:
     once = tag("p", _ONCE)
     if made.kind != "agent":
         return fragment(once, tag("p", "Commands and programs take it from REENACT_API_KEY."))
@@ -132,7 +132,7 @@ async def _use_of(ask: Ask, made: KeyMade) -> Html:
     return fragment(once, with_key(ask, made.app, made.environment, listed=listed))
 
 
-async def do_revoke_key(ask: Ask) -> Response:
+async def do_revoke_key(ask: RequestContext) -> Response:
     """``POST /keys/{id}/revoke``: revokes it at once and leads back to ``/keys``."""
-    await keys.revoke_key(ask)
+    await api.revoke_key(ask)
     return RedirectResponse("/keys", 303)

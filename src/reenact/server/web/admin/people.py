@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.access import PERMISSIONS, ROLES, is_grantable
-from reenact.server.asking import Ask
-from reenact.server.people import endpoints as people
-from reenact.server.people.shapes import GrantShown, Invited, UserShown
+from reenact.server.auth.permissions import PERMISSIONS, ROLES, is_grantable
+from reenact.server.context import RequestContext
+from reenact.server.people import api as people
+from reenact.server.people.schema import GrantShown, Invited, UserShown
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import badge, clock, stamp, whole
 from reenact.server.web.components.forms import (
@@ -41,12 +41,12 @@ __all__ = [
 ROLE_WORDS: Final[tuple[str, ...]] = (*ROLES, *(one for one in PERMISSIONS if is_grantable(one)))
 
 
-async def show_people(ask: Ask) -> Response:
+async def show_people(ask: RequestContext) -> Response:
     """``GET /people``: who is there and what they may, the newest first."""
     return await _people(ask)
 
 
-async def _people(ask: Ask, *told: Child, problem: Problem | None = None) -> Response:
+async def _people(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
     cursor = ask.query("cursor") if ask.request.method == "GET" else ""
     found = await people.list_users(Filled(ask, query={"cursor": cursor}))
     rows: list[tuple[Child, ...]] = [
@@ -96,7 +96,7 @@ def _words(one: GrantShown) -> str:
     return f"{one.role}{limits}{until}"
 
 
-def _grants(ask: Ask, user: UserShown) -> Html | None:
+def _grants(ask: RequestContext, user: UserShown) -> Html | None:
     if not user.grants:
         return None
     items = (
@@ -116,7 +116,7 @@ def _grants(ask: Ask, user: UserShown) -> Html | None:
     return tag("ul", *items, class_="plain")
 
 
-def _more(ask: Ask, user: UserShown) -> Html:
+def _more(ask: RequestContext, user: UserShown) -> Html:
     add = form(
         ask,
         url("/people/{}/grants", user.id),
@@ -140,7 +140,7 @@ def _invited(answer: Response) -> Html:
     return secret_once("Give them this link", made.link, tag("p", until, class_="dim"))
 
 
-async def do_add_user(ask: Ask) -> Response:
+async def do_add_user(ask: RequestContext) -> Response:
     """``POST /people``: the people, and once the link for the new one; else why not."""
     sent = await read_form(ask)
     try:
@@ -150,7 +150,7 @@ async def do_add_user(ask: Ask) -> Response:
     return await _people(ask, _invited(answer))
 
 
-async def do_invite_again(ask: Ask) -> Response:
+async def do_invite_again(ask: RequestContext) -> Response:
     """``POST /people/{id}/invite``: the people, and once another link; else why not."""
     try:
         answer = await people.invite_again(ask)
@@ -159,7 +159,7 @@ async def do_invite_again(ask: Ask) -> Response:
     return await _people(ask, _invited(answer))
 
 
-async def do_grant(ask: Ask) -> Response:
+async def do_grant(ask: RequestContext) -> Response:
     """``POST /people/{id}/grants``: leads back to ``/people``; else the people, and why not."""
     sent = await read_form(ask)
     asked: dict[str, Any] = {
@@ -172,7 +172,7 @@ async def do_grant(ask: Ask) -> Response:
     return RedirectResponse("/people", 303)
 
 
-async def do_revoke(ask: Ask) -> Response:
+async def do_revoke(ask: RequestContext) -> Response:
     """``POST …/grants/{grant}/revoke``: leads back to ``/people``; else the people, and why not."""
     try:
         await people.remove_grant(ask)
@@ -181,7 +181,7 @@ async def do_revoke(ask: Ask) -> Response:
     return RedirectResponse("/people", 303)
 
 
-async def do_remove_user(ask: Ask) -> Response:
+async def do_remove_user(ask: RequestContext) -> Response:
     """``POST /people/{id}/remove``: leads back to ``/people``; else the people, and why not."""
     try:
         await people.remove_user(ask)
@@ -190,7 +190,7 @@ async def do_remove_user(ask: Ask) -> Response:
     return RedirectResponse("/people", 303)
 
 
-async def _refused(ask: Ask, problem: Problem) -> Response:
+async def _refused(ask: RequestContext, problem: Problem) -> Response:
     """The page again, with what was wrong. Denials are for the app, which records them."""
     if problem.status in (403, 404):
         raise problem

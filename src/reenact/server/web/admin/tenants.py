@@ -7,12 +7,12 @@ from typing import Final, get_args
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.access import Tier, has_anywhere
-from reenact.server.agents.listing import read_agents
-from reenact.server.asking import Ask
-from reenact.server.ports import TenantFacts
+from reenact.server.agents.service import read_agents
+from reenact.server.auth.permissions import Tier, has_anywhere
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
-from reenact.server.tenants import endpoints as tenants
+from reenact.server.runtime import TenantFacts
+from reenact.server.tenants import api as tenants
 from reenact.server.web.components.formatting import clock, environment
 from reenact.server.web.components.forms import (
     Filled,
@@ -43,12 +43,12 @@ _MEANING: Final = {
 _TIERS: Final[tuple[str, ...]] = get_args(Tier)
 
 
-async def show_environments(ask: Ask) -> Response:
+async def show_environments(ask: RequestContext) -> Response:
     """``GET /environments``: all of the tenant, with their kinds."""
     return await _environments(ask)
 
 
-async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
+async def _environments(ask: RequestContext, problem: Problem | None = None) -> Response:
     found = await tenants.list_environments(ask)
     said = {one.name: one.kind for one in found.items}
     unsaid = sorted(await _with_agents(ask) - {*said})
@@ -79,13 +79,13 @@ async def _environments(ask: Ask, problem: Problem | None = None) -> Response:
     )
 
 
-async def _with_agents(ask: Ask) -> set[str]:
+async def _with_agents(ask: RequestContext) -> set[str]:
     """Return the environments of the app agents that the user can see."""
     found = await read_agents(Filled(ask, query={"limit": "500"}))
     return {one.environment for one in found.items}
 
 
-def _row(ask: Ask, name: str, kind: str, said: str, may: bool) -> tuple[Child, ...]:
+def _row(ask: RequestContext, name: str, kind: str, said: str, may: bool) -> tuple[Child, ...]:
     other = next(one for one in _KINDS if one != kind)
     change = confirmed(
         ask,
@@ -103,7 +103,7 @@ def _row(ask: Ask, name: str, kind: str, said: str, may: bool) -> tuple[Child, .
     )
 
 
-async def do_set_environment(ask: Ask) -> Response:
+async def do_set_environment(ask: RequestContext) -> Response:
     """``POST /environments``: leads back to them; else the environments, and why not."""
     sent = await read_form(ask)
     filled = Filled(ask, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()})
@@ -116,12 +116,12 @@ async def do_set_environment(ask: Ask) -> Response:
     return RedirectResponse("/environments", 303)
 
 
-async def show_tenants(ask: Ask) -> Response:
+async def show_tenants(ask: RequestContext) -> Response:
     """``GET /tenants``: all there are, and a form for another."""
     return await _tenants(ask)
 
 
-async def _tenants(ask: Ask, *told: Child, problem: Problem | None = None) -> Response:
+async def _tenants(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
     found = await tenants.list_tenants(ask)
     rows: list[tuple[Child, ...]] = [
         (tag("b", one.name), tag("code", one.id), one.tier, _yes(one.dedicated), _change(ask, one))
@@ -152,7 +152,7 @@ def _yes(so: bool) -> str:
     return "yes" if so else "no"
 
 
-def _change(ask: Ask, one: TenantFacts) -> Html:
+def _change(ask: RequestContext, one: TenantFacts) -> Html:
     return form(
         ask,
         url("/tenants/{}", one.id),
@@ -162,7 +162,7 @@ def _change(ask: Ask, one: TenantFacts) -> Html:
     )
 
 
-async def do_add_tenant(ask: Ask) -> Response:
+async def do_add_tenant(ask: RequestContext) -> Response:
     """``POST /tenants``: the tenants, and once the link for its administrator; else why not."""
     sent = await read_form(ask)
     asked = {name: sent.one(name).strip() for name in ("name", "tier", "admin")}
@@ -182,7 +182,7 @@ async def do_add_tenant(ask: Ask) -> Response:
     return await _tenants(ask, told)
 
 
-async def do_change_tenant(ask: Ask) -> Response:
+async def do_change_tenant(ask: RequestContext) -> Response:
     """``POST /tenants/{id}``: changes tier and infrastructure and leads back to ``/tenants``."""
     sent = await read_form(ask)
     change = {"tier": sent.one("tier"), "dedicated": sent.one("dedicated") == "yes"}

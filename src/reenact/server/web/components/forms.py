@@ -14,11 +14,11 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from reenact.server.access import Permission, Place, has_anywhere
-from reenact.server.asking import Ask
-from reenact.server.people.csrf import check_site, check_token
+from reenact.server.auth.authentication import check_site, check_token
+from reenact.server.auth.permissions import Permission, ResourceScope, has_anywhere
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_replays import find_request
+from reenact.server.storage.replays import find_request
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import csrf
 from reenact.server.web.components.values import copyable, folded
@@ -67,7 +67,7 @@ class Form:
         return [value for key, value in self._fields if key == name]
 
 
-async def read_form(ask: Ask, most: int | None = None) -> Form:
+async def read_form(ask: RequestContext, most: int | None = None) -> Form:
     """Return the submitted form; the result is cached in the request.
 
     ``most`` is the limit in bytes. Raises :class:`Problem`.
@@ -89,7 +89,7 @@ async def read_form(ask: Ask, most: int | None = None) -> Form:
     return form
 
 
-async def check_form(ask: Ask) -> None:
+async def check_form(ask: RequestContext) -> None:
     """Raises :class:`Problem` unless what a browser sends with its cookie is a form of ours: from
     this site, and with the token of the session."""
     check_site(ask.request)
@@ -98,12 +98,12 @@ async def check_form(ask: Ask) -> None:
         check_token(form.one("csrf"), ask.principal.csrf)
 
 
-class Filled(Ask):
+class Filled(RequestContext):
     """An ask by the same one, with a body that was made from a form."""
 
     def __init__(
         self,
-        ask: Ask,
+        ask: RequestContext,
         body: Any = None,
         *,
         path: dict[str, str] | None = None,
@@ -138,18 +138,20 @@ class Filled(Ask):
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 
 
-def may_replay(ask: Ask) -> bool:
+def may_replay(ask: RequestContext) -> bool:
     """Return whether the user is allowed to replay anything."""
     now = ask.server.now()
     return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
 
 
-def missing(ask: Ask, permissions: Iterable[Permission], place: Place) -> list[Permission]:
+def missing(
+    ask: RequestContext, permissions: Iterable[Permission], place: ResourceScope
+) -> list[Permission]:
     """Return the subset of ``permissions`` that the user lacks there."""
     return [one for one in permissions if not ask.may(one, place).allowed]
 
 
-def denial(ask: Ask, permissions: Sequence[Permission], place: Place) -> Html:
+def denial(ask: RequestContext, permissions: Sequence[Permission], place: ResourceScope) -> Html:
     """Explain which permissions the user lacks, and who can grant them."""
     names: list[Child] = []
     for one in permissions:
@@ -182,7 +184,7 @@ def denial(ask: Ask, permissions: Sequence[Permission], place: Place) -> Html:
 
 
 def form(
-    ask: Ask,
+    ask: RequestContext,
     action: str,
     *inside: Child,
     button: str,
@@ -203,7 +205,7 @@ def form(
     )
 
 
-def confirmed(ask: Ask, action: str, word: str, warning: str, *inside: Child) -> Html:
+def confirmed(ask: RequestContext, action: str, word: str, warning: str, *inside: Child) -> Html:
     """Return a button that opens a confirmation. ``inside`` is part of its form."""
     sent = form(ask, action, *inside, button=f"Yes, {word.lower()}")
     return folded(word, tag("p", warning), sent, class_="confirm")
@@ -257,12 +259,12 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(text) is not None
 
 
-def new_key(ask: Ask) -> str:
+def new_key(ask: RequestContext) -> str:
     """The key of a form, as the ``Idempotency-Key`` has it."""
     return ask.server.secret(16).hex()
 
 
-async def replay_of(ask: Ask, key: str) -> str:
+async def replay_of(ask: RequestContext, key: str) -> str:
     """Return the id of the replay that the user created with form ``key``, or an empty string."""
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await find_request(scope, f"{ask.principal.type}:{ask.principal.id}", key)

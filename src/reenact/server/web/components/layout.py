@@ -7,8 +7,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.server.access import Permission, has_anywhere
-from reenact.server.asking import Ask
+from reenact.server.auth.permissions import Permission, has_anywhere
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.assets import address
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
@@ -34,7 +34,7 @@ _PLACES: Final[tuple[tuple[str, str, Permission], ...]] = (
 
 
 def page(
-    ask: Ask,
+    ask: RequestContext,
     title: str,
     *body: Child,
     here: str = "",
@@ -95,7 +95,7 @@ def send(
     return Response(data, status, sent, "text/html; charset=utf-8")
 
 
-def _header(ask: Ask, here: str) -> Html:
+def _header(ask: RequestContext, here: str) -> Html:
     who, now = ask.principal, ask.server.now()
     places = [
         tag("li", link(path, label, aria_current="page" if path == here else None))
@@ -122,7 +122,7 @@ def _header(ask: Ask, here: str) -> Html:
     )
 
 
-def csrf(ask: Ask) -> Html:
+def csrf(ask: RequestContext) -> Html:
     """The token of the session, for a form."""
     return tag("input", type="hidden", name="csrf", value=ask.principal.csrf)
 

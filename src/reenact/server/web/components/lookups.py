@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from reenact.server.access import has_anywhere
-from reenact.server.asking import Ask
-from reenact.server.exchanges.history import places_of
-from reenact.server.storage.exchange_agents import agent_places, find_agent
-from reenact.server.storage.people_rows import environments
+from reenact.server.auth.permissions import has_anywhere
+from reenact.server.context import RequestContext
+from reenact.server.exchanges.service import places_of
+from reenact.server.storage.agents import agent_places, find_agent
+from reenact.server.storage.people import environments
 from reenact.server.web.components.html import Child, link, tag, url
 
 __all__ = [
@@ -31,7 +31,7 @@ class Known(msgspec.Struct, frozen=True):
     environments: frozenset[str]
 
 
-async def kinds_of(ask: Ask) -> dict[str, str]:
+async def kinds_of(ask: RequestContext) -> dict[str, str]:
     """Return the kinds of all environments by name; nothing without permission to see them.
 
     An unlisted environment counts as production.
@@ -42,7 +42,7 @@ async def kinds_of(ask: Ask) -> dict[str, str]:
         return {one.name: one.kind for one in await environments(scope)}
 
 
-async def known_to(ask: Ask) -> Known:
+async def known_to(ask: RequestContext) -> Known:
     """Return the apps and environments that filters offer to the user."""
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         return Known({}, frozenset(), frozenset())
@@ -53,7 +53,7 @@ async def known_to(ask: Ask) -> Known:
     return Known(kinds, apps, frozenset(kinds) | {row.environment for row in rows})
 
 
-async def agent_named(ask: Ask, agent_id: str, app: str) -> Child:
+async def agent_named(ask: RequestContext, agent_id: str, app: str) -> Child:
     """Return the name of an app agent as a link, or its id if it has no name or the user cannot see
     agents."""
     known = None

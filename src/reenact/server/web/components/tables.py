@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from reenact.server.asking import Ask
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import count
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
@@ -92,7 +92,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return f"?{query}#{self.name}"
 
 
-def part(ask: Ask, name: str) -> Part:
+def part(ask: RequestContext, name: str) -> Part:
     """Return the part of a list that the address of the page specifies. Raises :class:`Problem`."""
     query = tuple((key, value) for key, value in ask.request.query_params.multi_items() if value)
     return Part(name=name, first=ask.number(name, 1, least=1), query=query)
@@ -130,7 +130,7 @@ def _head(words: str) -> Html:
 
 
 def filters(
-    ask: Ask, action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False
+    ask: RequestContext, action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False
 ) -> Html:
     """A form whose state is the address. ``more`` are the fields that are seldom used. On a narrow
     screen it is folded while nothing is asked for (``page.js``)."""
@@ -163,7 +163,7 @@ def filters(
 
 
 def field(
-    ask: Ask,
+    ask: RequestContext,
     name: str,
     label: str,
     *,
@@ -190,7 +190,7 @@ def field(
     )
 
 
-def choice(ask: Ask, name: str, label: str, options: Sequence[tuple[str, str]]) -> Html:
+def choice(ask: RequestContext, name: str, label: str, options: Sequence[tuple[str, str]]) -> Html:
     """Return a select field with the value from the address. ``options`` are values with labels."""
     now = ask.query(name)
     shown = (tag("option", said, value=value, selected=value == now) for value, said in options)
@@ -198,7 +198,7 @@ def choice(ask: Ask, name: str, label: str, options: Sequence[tuple[str, str]]) 
 
 
 def pieces(
-    ask: Ask, following: str | None, words: tuple[str, str] = ("Newest", "Older")
+    ask: RequestContext, following: str | None, words: tuple[str, str] = ("Newest", "Older")
 ) -> Html | None:
     """Links to the first and to the next piece of a list; the filters stay as they are. ``words``
     say in which order the list is."""
@@ -212,19 +212,19 @@ def pieces(
     return tag("nav", fragment(*ways), aria_label="Pages", class_="pieces") if ways else None
 
 
-def when(ask: Ask) -> Html:
+def when(ask: RequestContext) -> Html:
     """Since when, counted back from now."""
     return choice(ask, "within", "When", spans(ask))
 
 
-def spans(ask: Ask) -> list[tuple[str, str]]:
+def spans(ask: RequestContext) -> list[tuple[str, str]]:
     """Return the options of ``within``, including a custom value from the address."""
     now = ask.query("within")
     other = [(now, "as the address says")] if now not in ("", *(one for one, _ in _SPANS)) else []
     return [("", "any time"), *_SPANS, *other]
 
 
-def since_until(ask: Ask) -> dict[str, str]:
+def since_until(ask: RequestContext) -> dict[str, str]:
     """The times of a filter as lists of the API take them. Raises :class:`Problem`."""
     found = times_of(ask)
     within = found.pop("within", 0)
@@ -233,14 +233,14 @@ def since_until(ask: Ask) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def times_of(ask: Ask) -> dict[str, int]:
+def times_of(ask: RequestContext) -> dict[str, int]:
     """``from``, ``to`` and ``within`` of the address as a search has them; what is not there is left
     out. Raises :class:`Problem`."""
     found = {"since": _moment(ask, "from"), "until": _moment(ask, "to"), "within": _span(ask)}
     return {name: value for name, value in found.items() if value}
 
 
-def _span(ask: Ask) -> int:
+def _span(ask: RequestContext) -> int:
     text = ask.query("within")
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST):
         if text:
@@ -249,7 +249,7 @@ def _span(ask: Ask) -> int:
     return int(text)
 
 
-def _moment(ask: Ask, name: str) -> int:
+def _moment(ask: RequestContext, name: str) -> int:
     text = ask.query(name)
     if not text:
         return 0

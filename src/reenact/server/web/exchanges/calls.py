@@ -10,7 +10,7 @@ import msgspec
 from reenact.exchange.comparison.calls import Call, as_asked, read_calls
 from reenact.exchange.model import Exchange
 from reenact.server.exchanges.recordings import check_calls, with_recording
-from reenact.server.ports import Server
+from reenact.server.runtime import Server
 from reenact.server.web.components.html import Html, fragment, tag
 from reenact.server.web.components.values import block, data, pairs, value
 from reenact.store.source import SeekableSource

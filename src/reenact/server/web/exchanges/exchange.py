@@ -9,10 +9,10 @@ from typing import Final
 from starlette.responses import Response
 
 from reenact.exchange.comparison.result import http_status_of
-from reenact.server.asking import Ask
-from reenact.server.exchanges.history import read_exchange
-from reenact.server.exchanges.replays import read_replays
-from reenact.server.exchanges.shapes import ExchangeView, ReplayView
+from reenact.server.context import RequestContext
+from reenact.server.exchanges.schema import ExchangeView, ReplayView
+from reenact.server.exchanges.service import read_exchange
+from reenact.server.replays.service import read_replays
 from reenact.server.web.components.formatting import (
     badge,
     duration,
@@ -40,7 +40,7 @@ __all__ = ["show_exchange"]
 _EXCHANGE: Final = re.compile(r"\b(ex_[0-9a-f]{32})\b")
 
 
-async def show_exchange(ask: Ask) -> Response:
+async def show_exchange(ask: RequestContext) -> Response:
     """``GET /exchanges/{id}``: one that the asker may read, with its timeline and replays."""
     found = await read_exchange(ask)
     told = await tell(ask.server, ask.tenant, found)
@@ -83,7 +83,7 @@ def _section(title: str, *inside: Child) -> Html:
     return tag("section", tag("h2", title), *inside)
 
 
-def _actions(ask: Ask, found: ExchangeView) -> Html:
+def _actions(ask: RequestContext, found: ExchangeView) -> Html:
     exchange_id = found.exchange_id
     edit = link(url("/exchanges/{}/replay", exchange_id), "Edit and replay", class_="button main")
     return tag(

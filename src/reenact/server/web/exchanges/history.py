@@ -8,10 +8,10 @@ from typing import Final
 from starlette.responses import Response
 
 from reenact.exchange.model import STATES, VERDICTS
-from reenact.server.asking import Ask
-from reenact.server.exchanges.history import read_exchanges
-from reenact.server.exchanges.replays import read_replays
-from reenact.server.exchanges.shapes import ExchangeBrief, ReplayView
+from reenact.server.context import RequestContext
+from reenact.server.exchanges.schema import ExchangeBrief, ReplayView
+from reenact.server.exchanges.service import read_exchanges
+from reenact.server.replays.service import read_replays
 from reenact.server.web.admin.connect import connecting
 from reenact.server.web.components.formatting import (
     badge,
@@ -47,12 +47,12 @@ _NAMES: Final = (
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
 
 
-def _asked(ask: Ask) -> Filled:
+def _asked(ask: RequestContext) -> Filled:
     query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
     return Filled(ask, query={**query, **since_until(ask)})
 
 
-async def show_history(ask: Ask) -> Response:
+async def show_history(ask: RequestContext) -> Response:
     """``GET /exchanges``: what the filters in the address find, the newest first."""
     found = await read_exchanges(_asked(ask))
     known = await known_to(ask)
@@ -81,7 +81,7 @@ def _nothing() -> Html:
     return tag("p", "There are no exchanges yet that you may read.", class_="none")
 
 
-def _hidden(ask: Ask) -> Html | None:
+def _hidden(ask: RequestContext) -> Html | None:
     """The way to the replays that match, where these are hidden."""
     if ask.query("replay") not in ("", "false"):
         return None
@@ -97,7 +97,7 @@ def _comparing(other: str) -> Html:
     return tag("p", *words, class_="choosing")
 
 
-def _ways(ask: Ask, found: bool) -> Html:
+def _ways(ask: RequestContext, found: bool) -> Html:
     """Return links to saved searches, to saving this search, and to replaying its results."""
     kept = kept_query(ask)
     save = link(url("/searches/new", **kept), "Save this search …", class_="button")
@@ -111,7 +111,7 @@ def _ways(ask: Ask, found: bool) -> Html:
     )
 
 
-def _filters(ask: Ask, found: Sequence[ExchangeBrief], known: Known) -> Html:
+def _filters(ask: RequestContext, found: Sequence[ExchangeBrief], known: Known) -> Html:
     """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)
@@ -140,7 +140,7 @@ def _filters(ask: Ask, found: Sequence[ExchangeBrief], known: Known) -> Html:
     )
 
 
-def _kept(ask: Ask, name: str) -> Html:
+def _kept(ask: RequestContext, name: str) -> Html:
     """Return a hidden field that keeps a filter of the address."""
     value = ask.query(name)
     return tag("input", type="hidden", name=name, value=value) if value else Html()
@@ -184,7 +184,7 @@ def _correlated(name: str) -> Html:
     return link(there, name, class_="dim", title="all with this correlation id")
 
 
-async def show_replays(ask: Ask) -> Response:
+async def show_replays(ask: RequestContext) -> Response:
     """``GET /replays``: what the filters in the address find, the newest first."""
     found = await read_replays(_asked(ask))
     known = await known_to(ask)
@@ -206,7 +206,7 @@ async def show_replays(ask: Ask) -> Response:
     )
 
 
-def _replay_filters(ask: Ask, found: Sequence[ReplayView], known: Known) -> Html:
+def _replay_filters(ask: RequestContext, found: Sequence[ReplayView], known: Known) -> Html:
     """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)

@@ -14,15 +14,15 @@ from reenact.exchange.comparison.noise import NoiseRule, merged
 from reenact.exchange.comparison.noise_learning import propose
 from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.patch import format_pointer, parse_pointer
-from reenact.server.access import Place
-from reenact.server.asking import Ask
-from reenact.server.exchanges.comparing import RouteRules, change_noise, learn_noise, read_noise
-from reenact.server.exchanges.completing import with_rules
-from reenact.server.exchanges.documents import exchange_of, loose
-from reenact.server.exchanges.history import get_exchange, places_of
+from reenact.server.auth.permissions import ResourceScope
+from reenact.server.context import RequestContext
+from reenact.server.exchanges.service import get_exchange, places_of
 from reenact.server.problems import Problem
-from reenact.server.storage.exchange_paging import Page
-from reenact.server.storage.exchange_replays import ReplayFilters, list_replays
+from reenact.server.replays.compare import RouteRules, change_noise, learn_noise, read_noise
+from reenact.server.replays.result import with_rules
+from reenact.server.storage.documents import exchange_of, unpack
+from reenact.server.storage.pagination import Page
+from reenact.server.storage.replays import ReplayFilters, list_replays
 from reenact.server.web.components.diff import Gap, changes
 from reenact.server.web.components.formatting import badge, clock, count
 from reenact.server.web.components.forms import Filled, Form, form, labelled, options, read_form
@@ -66,18 +66,18 @@ def rules_at(app: str, route: str) -> str:
     return url("/noise", app=app, route=route)
 
 
-def may_change(ask: Ask, app: str) -> bool:
+def may_change(ask: RequestContext, app: str) -> bool:
     """Return whether the user is allowed to change the noise rules of ``app``."""
-    return ask.may("replay:execute", Place(None, app)).allowed
+    return ask.may("replay:execute", ResourceScope(None, app)).allowed
 
 
-async def show_noise(ask: Ask) -> Response:
+async def show_noise(ask: RequestContext) -> Response:
     """``GET /noise``: all routes with rules, or the rules of one ``app`` and ``route``."""
     app, route = ask.query("app"), ask.query("route")
     return await _rules(ask, app, route) if app and route else await _routes(ask)
 
 
-async def _routes(ask: Ask) -> Response:
+async def _routes(ask: RequestContext) -> Response:
     found = await read_noise(ask)
     rows: list[tuple[Child, ...]] = [
         (
@@ -98,7 +98,9 @@ async def _routes(ask: Ask) -> Response:
     )
 
 
-async def _rules(ask: Ask, app: str, route: str, problem: Problem | None = None) -> Response:
+async def _rules(
+    ask: RequestContext, app: str, route: str, problem: Problem | None = None
+) -> Response:
     found = await read_noise(Filled(ask, query={"app": app, "route": route}))
     known = found.items[0] if found.items else RouteRules(app, route, [])
     may = may_change(ask, app)
@@ -124,7 +126,7 @@ async def _rules(ask: Ask, app: str, route: str, problem: Problem | None = None)
 
 
 def _row(
-    ask: Ask, known: RouteRules, number: int, one: dict[str, Any], may: bool
+    ask: RequestContext, known: RouteRules, number: int, one: dict[str, Any], may: bool
 ) -> tuple[Child, ...]:
     remove = form(
         ask,
@@ -151,7 +153,7 @@ def _named(app: str, route: str) -> tuple[Html, Html]:
     )
 
 
-def _learn(ask: Ask, app: str, route: str, pairs: list[Pair]) -> Html:
+def _learn(ask: RequestContext, app: str, route: str, pairs: list[Pair]) -> Html:
     words = "What differs between two replays in which nothing was changed is noise."
     none = "There are no two completed replays of one exchange of this route without an edit."
     choices = [
@@ -172,7 +174,7 @@ def _learn(ask: Ask, app: str, route: str, pairs: list[Pair]) -> Html:
     )
 
 
-def _add(ask: Ask, app: str, route: str) -> Html:
+def _add(ask: RequestContext, app: str, route: str) -> Html:
     kinds = tag("dl", *(fragment(tag("dt", name), tag("dd", words)) for name, words in _WORDS))
     return tag(
         "section",
@@ -201,13 +203,13 @@ def _add(ask: Ask, app: str, route: str) -> Html:
     )
 
 
-async def do_add_rule(ask: Ask) -> Response:
+async def do_add_rule(ask: RequestContext) -> Response:
     """``POST /noise``: adds a rule, and leads to ``back`` or the rules; else the rules, and why not."""
     sent = await read_form(ask)
     return await _changed(ask, sent, lambda old: merged(old, (_rule(sent),)))
 
 
-async def do_remove_rule(ask: Ask) -> Response:
+async def do_remove_rule(ask: RequestContext) -> Response:
     """``POST /noise/remove``: delete a rule, if it still exists, and redirect to the rules."""
     sent = await read_form(ask)
     try:
@@ -217,7 +219,7 @@ async def do_remove_rule(ask: Ask) -> Response:
     return await _changed(ask, sent, lambda old: tuple(one for one in old if one != gone))
 
 
-async def do_learn_rules(ask: Ask) -> Response:
+async def do_learn_rules(ask: RequestContext) -> Response:
     """``POST /noise/learn``: what the API learns from two replays."""
     sent = await read_form(ask)
     try:
@@ -229,7 +231,7 @@ async def do_learn_rules(ask: Ask) -> Response:
     return RedirectResponse(rules_at(sent.one("app"), sent.one("route")), 303)
 
 
-async def _changed(ask: Ask, sent: Form, change: Any) -> Response:
+async def _changed(ask: RequestContext, sent: Form, change: Any) -> Response:
     app, route = sent.one("app"), sent.one("route")
     try:
         await change_noise(ask, app, route, change)
@@ -266,14 +268,14 @@ class Pair(msgspec.Struct, frozen=True):
     second_at: int
 
 
-async def pairs_of(ask: Ask, app: str, route: str) -> list[Pair]:
+async def pairs_of(ask: RequestContext, app: str, route: str) -> list[Pair]:
     """Completed replays without an edit: the two newest of each exchange, among the newest."""
     wanted = ReplayFilters(state="completed")
     async with ask.server.database.reading(ask.tenant) as scope:
         rows = await list_replays(scope, wanted, places_of(ask, "exchange:read"), Page(_LOOKED_AT))
     found: dict[str, list[Row[Any]]] = {}
     for row in rows:
-        if (row.app, row.route_id) == (app, route) and not loose(row.patch, list):
+        if (row.app, row.route_id) == (app, route) and not unpack(row.patch, list):
             found.setdefault(row.source_exchange_id, []).append(row)
     pairs = [
         Pair(source, old.replay_id, old.requested_at, new.replay_id, new.requested_at)
@@ -290,7 +292,7 @@ def noise_way(app: str, route: str) -> Html:
     return tag("p", link(rules_at(app, route), "Noise rules of this route"), class_="ways")
 
 
-def hiding(ask: Ask, app: str, one: str, other: str, replay: str = "") -> Beside:
+def hiding(ask: RequestContext, app: str, one: str, other: str, replay: str = "") -> Beside:
     """Return a renderer of links that hide a difference, for users with permission."""
     if not may_change(ask, app):
         return lambda root, gap: None
@@ -303,7 +305,7 @@ def hiding(ask: Ask, app: str, one: str, other: str, replay: str = "") -> Beside
     return way
 
 
-async def show_hiding(ask: Ask) -> Response:
+async def show_hiding(ask: RequestContext) -> Response:
     """``GET /noise/hide``: the rules that would hide the difference at ``path`` between ``a`` and
     ``b``, each with what it would do."""
     one, other = [await get_exchange(ask, ask.query(name)) for name in ("a", "b")]
@@ -337,7 +339,7 @@ async def show_hiding(ask: Ask) -> Response:
     )
 
 
-def _back(ask: Ask) -> Html:
+def _back(ask: RequestContext) -> Html:
     """To where the difference was seen."""
     pair = url("/exchanges/{}/compare/{}", ask.query("a"), ask.query("b"))
     replay = ask.query("replay")
@@ -345,7 +347,7 @@ def _back(ask: Ask) -> Html:
 
 
 def _choice(
-    ask: Ask, app: str, route: str, rule: NoiseRule, then: Comparison, now: Comparison
+    ask: RequestContext, app: str, route: str, rule: NoiseRule, then: Comparison, now: Comparison
 ) -> Html:
     hidden = _count(now) - _count(then)
     fields = {

@@ -6,13 +6,13 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.server.asking import Ask
-from reenact.server.captures.endpoints import CaptureView, find, read_captures
-from reenact.server.exchanges.documents import exchange_of
-from reenact.server.exchanges.history import get_exchange
+from reenact.server.captures.api import CaptureView, find, read_captures
+from reenact.server.context import RequestContext
 from reenact.server.exchanges.recordings import with_recording
-from reenact.server.ports import Server
+from reenact.server.exchanges.service import get_exchange
 from reenact.server.problems import Problem
+from reenact.server.runtime import Server
+from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.formatting import size, stamp
 from reenact.server.web.components.forms import Filled
 from reenact.server.web.components.html import Child, fragment, link, tag, url
@@ -28,7 +28,7 @@ _STEPS: Final = 2_000
 _SIZE: Final = 8 << 20
 
 
-async def show_recordings(ask: Ask) -> Response:
+async def show_recordings(ask: RequestContext) -> Response:
     """``GET /recordings``: the captures that the filters find, the newest first."""
     names = ("text", "cursor", "limit")
     query = {name: ask.query(name) for name in names if ask.query(name)}
@@ -69,14 +69,14 @@ def _row(one: CaptureView) -> tuple[Child, ...]:
     )
 
 
-async def view_capture(ask: Ask) -> Response:
+async def view_capture(ask: RequestContext) -> Response:
     """``GET /recordings/{id}/view``: the run of a capture, on a page of its own."""
     row = await find(ask, ask.path("id"))
     here, back = url("/recordings/{}/view", row.capture_id), ("/recordings", "Recordings")
     return await _view(ask, row.digest, row.name or row.capture_id, back, here)
 
 
-async def view_exchange(ask: Ask) -> Response:
+async def view_exchange(ask: RequestContext) -> Response:
     """``GET /exchanges/{id}/view``: its recording on a page of its own; 404 where it has none."""
     exchange = exchange_of(await get_exchange(ask, ask.path("id")))
     if exchange.recording is None:
@@ -86,7 +86,9 @@ async def view_exchange(ask: Ask) -> Response:
     return await _view(ask, exchange.recording.digest, exchange.route_id, back, here)
 
 
-async def _view(ask: Ask, digest: str, name: str, back: tuple[str, str], here: str) -> Response:
+async def _view(
+    ask: RequestContext, digest: str, name: str, back: tuple[str, str], here: str
+) -> Response:
     """A page of its own, with its own policy: everything is inside, and nothing is loaded."""
     first = ask.number("from", 1, least=1)
     html = await _run_view(ask.server, ask.tenant, digest, name, back=back, here=here, first=first)

@@ -9,8 +9,8 @@ from typing import Final
 from starlette.responses import Response
 
 from reenact.exchange.comparison.graph import Branch, Edge, Graph, Node
-from reenact.server.asking import Ask
-from reenact.server.exchanges.relations import read_correlation, read_lineage
+from reenact.server.context import RequestContext
+from reenact.server.exchanges.service import read_correlation, read_lineage
 from reenact.server.web.components.formatting import (
     badge,
     clock,
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-async def show_related(ask: Ask) -> Response:
+async def show_related(ask: RequestContext) -> Response:
     """``GET /exchanges/{id}/related``: what belongs to it, as far as one may read it."""
     here = ask.path("id")
     found, lineage = await read_correlation(ask), await read_lineage(ask)

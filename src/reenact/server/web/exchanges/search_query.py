@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.server.asking import Ask
-from reenact.server.batches.shapes import Search
-from reenact.server.exchanges.paging import with_replays, yes_or_no
+from reenact.server.batches.schema import Search
+from reenact.server.context import RequestContext
+from reenact.server.pagination import with_replays, yes_or_no
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import clock, count, duration
 from reenact.server.web.components.html import url
@@ -43,7 +43,7 @@ _SAID: Final = {
 }
 
 
-def search_in(ask: Ask) -> dict[str, Any]:
+def search_in(ask: RequestContext) -> dict[str, Any]:
     """The search in the address of a page, as the API takes it. Raises :class:`Problem`."""
     found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
     flags = {"replay": with_replays(ask), "replayable": yes_or_no(ask, "replayable")}
@@ -74,7 +74,7 @@ def from_text(text: str) -> dict[str, Any]:
     return found
 
 
-def kept_query(ask: Ask) -> dict[str, str]:
+def kept_query(ask: RequestContext) -> dict[str, str]:
     """The filters in the address, for another address."""
     names = (*_WORDS, *_FLAGS, "from", "to", "within")
     return {name: ask.query(name) for name in names if ask.query(name)}

@@ -6,9 +6,9 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.asking import Ask
 from reenact.server.batches import searches
-from reenact.server.batches.shapes import SavedSearch
+from reenact.server.batches.schema import SavedSearch
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import stamp
 from reenact.server.web.components.forms import (
@@ -36,12 +36,12 @@ from reenact.server.web.exchanges.search_query import (
 __all__ = ["do_remove_search", "do_rename_search", "do_save_search", "edit_search", "show_searches"]
 
 
-async def show_searches(ask: Ask) -> Response:
+async def show_searches(ask: RequestContext) -> Response:
     """``GET /searches``: by name."""
     return await _list(ask)
 
 
-async def _list(ask: Ask, problem: Problem | None = None) -> Response:
+async def _list(ask: RequestContext, problem: Problem | None = None) -> Response:
     query = {"cursor": ask.query("cursor")} if ask.request.method == "GET" else {}
     found = await searches.read_searches(Filled(ask, query=query))
     heads = ("Name", "Finds", "By", "Saved (UTC)", "")
@@ -59,7 +59,7 @@ async def _list(ask: Ask, problem: Problem | None = None) -> Response:
     )
 
 
-def _row(ask: Ask, one: SavedSearch) -> tuple[Child, ...]:
+def _row(ask: RequestContext, one: SavedSearch) -> tuple[Child, ...]:
     said = search_said(one.filters)
     place = place_of(one.filters)
     return (
@@ -71,7 +71,7 @@ def _row(ask: Ask, one: SavedSearch) -> tuple[Child, ...]:
     )
 
 
-def _actions(ask: Ask, one: SavedSearch) -> Html:
+def _actions(ask: RequestContext, one: SavedSearch) -> Html:
     replay = link(url("/batches/new", saved=one.name), "Replay all …", class_="button")
     return tag(
         "div",
@@ -81,12 +81,12 @@ def _actions(ask: Ask, one: SavedSearch) -> Html:
     )
 
 
-def _is_own(ask: Ask, one: SavedSearch) -> bool:
+def _is_own(ask: RequestContext, one: SavedSearch) -> bool:
     mine = one.changed_by == (ask.principal.name or ask.principal.id)
     return mine or ask.may("tenant:admin").allowed
 
 
-def _changes(ask: Ask, one: SavedSearch) -> Html:
+def _changes(ask: RequestContext, one: SavedSearch) -> Html:
     return fragment(
         folded(
             "Rename",
@@ -104,12 +104,12 @@ def _changes(ask: Ask, one: SavedSearch) -> Html:
     )
 
 
-async def edit_search(ask: Ask) -> Response:
+async def edit_search(ask: RequestContext) -> Response:
     """``GET /searches/new``: the form to save the search that the address holds."""
     return _form(ask, search_in(ask))
 
 
-def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> Response:
+def _form(ask: RequestContext, search: dict[str, Any], problem: Problem | None = None) -> Response:
     from_address = {name: value for name, value in search.items() if name != "within"}
     said = filters_said(as_search(from_address))
     return page(
@@ -137,7 +137,7 @@ def _form(ask: Ask, search: dict[str, Any], problem: Problem | None = None) -> R
     )
 
 
-async def do_save_search(ask: Ask) -> Response:
+async def do_save_search(ask: RequestContext) -> Response:
     """``POST /searches``: saves it and leads to the list; else the form, and why not."""
     sent = await read_form(ask)
     search, within = from_text(sent.one("search")), sent.one("within")
@@ -152,7 +152,7 @@ async def do_save_search(ask: Ask) -> Response:
     return RedirectResponse("/searches", 303)
 
 
-async def do_rename_search(ask: Ask) -> Response:
+async def do_rename_search(ask: RequestContext) -> Response:
     """``POST /searches/{name}/rename``: and back to the list."""
     name = (await read_form(ask)).one("name")
     try:
@@ -164,7 +164,7 @@ async def do_rename_search(ask: Ask) -> Response:
     return RedirectResponse("/searches", 303)
 
 
-async def do_remove_search(ask: Ask) -> Response:
+async def do_remove_search(ask: RequestContext) -> Response:
     """``POST /searches/{name}/remove``: and back to the list."""
     try:
         await searches.remove(ask)

@@ -13,7 +13,7 @@ from reenact.errors import ReenactError
 from reenact.exchange.model import Change, Exchange, Processor
 from reenact.exchange.patch import Op, apply_patch
 from reenact.exchange.payload import to_document
-from reenact.server.exchanges.shapes import ExchangeView
+from reenact.server.exchanges.schema import ExchangeView
 from reenact.server.web.components.diff import changes, side_by_side
 from reenact.server.web.components.formatting import badge, count, duration
 from reenact.server.web.components.html import Child, Html, fragment, tag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from reenact.server.batches.shapes import BatchView, CauseView, Group, Progress
+from reenact.server.batches.schema import BatchView, CauseView, Group, Progress
 from reenact.server.web.components.formatting import badge, count, environment, verdict_tone, whole
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.tables import table

@@ -8,22 +8,23 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.access import Permission, Place, replay_permission
-from reenact.server.asking import Ask
-from reenact.server.batches.confirming import cancel_batch, confirm_batch
-from reenact.server.batches.planning import plan_batch
-from reenact.server.batches.reading import (
+from reenact.server.auth.permissions import Permission, ResourceScope, replay_permission
+from reenact.server.batches.plan import standing_at
+from reenact.server.batches.schema import BatchAsked, BatchView, ItemView
+from reenact.server.batches.searches import read_search
+from reenact.server.batches.service import (
     ITEM_FILTERS,
+    cancel_batch,
+    confirm_batch,
+    plan_batch,
     read_batch,
     read_batches,
     read_causes,
     read_items,
 )
-from reenact.server.batches.searches import read_search
-from reenact.server.batches.shapes import BatchAsked, BatchView, ItemView
-from reenact.server.batches.sizing import standing_at
-from reenact.server.exchanges.rights import check_reason
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
+from reenact.server.replays.checks import check_reason
 from reenact.server.web.components.formatting import badge, count, environment, judged, stamp, whole
 from reenact.server.web.components.forms import (
     Filled,
@@ -72,7 +73,7 @@ _SHORT: Final = 8
 _SENTENCE: Final = 120
 
 
-async def show_batches(ask: Ask) -> Response:
+async def show_batches(ask: RequestContext) -> Response:
     """The list."""
     found = await read_batches(ask)
     heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
@@ -112,12 +113,12 @@ def _named(one: BatchView) -> str:
     return one.saved or words or one.batch_id
 
 
-async def show_batch(ask: Ask) -> Response:
+async def show_batch(ask: RequestContext) -> Response:
     """A plan, or how far it is."""
     return await _batch(ask)
 
 
-async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
+async def _batch(ask: RequestContext, problem: Problem | None = None) -> Response:
     found = await read_batch(ask)
     over = found.state in ("completed", "cancelled")
     live = found.state in ("running", "cancelling")
@@ -162,7 +163,7 @@ async def _batch(ask: Ask, problem: Problem | None = None) -> Response:
     )
 
 
-def _ways(ask: Ask, found: BatchView) -> Html | None:
+def _ways(ask: RequestContext, found: BatchView) -> Html | None:
     """To what was looked for, and to a new plan of it."""
     if found.search is None:
         return None
@@ -180,7 +181,7 @@ def _again(place: str) -> str:
     return "?".join(filter(None, ("/batches/new", place.partition("?")[2])))
 
 
-def _only(ask: Ask, found: BatchView) -> Html | None:
+def _only(ask: RequestContext, found: BatchView) -> Html | None:
     """Render the active filter with a link to all replays."""
     said = _item_query(ask)
     verdict, cause = said.get("verdict", ""), said.get("cause", "")
@@ -198,22 +199,22 @@ def _known(found: BatchView) -> str:
     return " ".join((found.state, found.hindered, *map(str, counts)))
 
 
-def _item_query(ask: Ask) -> dict[str, str]:
+def _item_query(ask: RequestContext) -> dict[str, str]:
     if ask.request.method != "GET":
         return {}
     return {name: ask.query(name) for name in ("cursor", "limit", *ITEM_FILTERS)}
 
 
-def _plainly(ask: Ask) -> Ask:
+def _plainly(ask: RequestContext) -> RequestContext:
     """Return the request without the filters of the exchange list."""
     return Filled(ask, query={})
 
 
-async def _refusal(ask: Ask, found: BatchView) -> Html | None:
+async def _refusal(ask: RequestContext, found: BatchView) -> Html | None:
     """Explain why the user can confirm no part of a plan; None when they can."""
     if found.state != "planned":
         return None
-    places = list({Place(one.environment, one.app): None for one in found.plan.groups})
+    places = list({ResourceScope(one.environment, one.app): None for one in found.plan.groups})
     first: Html | None = None
     async with ask.server.database.reading(ask.tenant) as scope:
         for place in places:
@@ -228,7 +229,9 @@ async def _refusal(ask: Ask, found: BatchView) -> Html | None:
     return first
 
 
-def _actions(ask: Ask, found: BatchView, over: bool, refusal: Html | None) -> Iterator[Html]:
+def _actions(
+    ask: RequestContext, found: BatchView, over: bool, refusal: Html | None
+) -> Iterator[Html]:
     if found.state == "planned":
         number = count(found.plan.replayable, "exchange")
         refused = doubts(found)
@@ -288,7 +291,7 @@ def _end(exchange_id: str) -> str:
     return exchange_id if len(exchange_id) <= _SHORT else f"…{exchange_id[-_SHORT:]}"
 
 
-async def do_confirm_batch(ask: Ask) -> Response:
+async def do_confirm_batch(ask: RequestContext) -> Response:
     """From now on it runs."""
     try:
         found = await confirm_batch(ask)
@@ -299,7 +302,7 @@ async def do_confirm_batch(ask: Ask) -> Response:
     return RedirectResponse(url("/batches/{}", found.batch_id), 303)
 
 
-async def do_cancel_batch(ask: Ask) -> Response:
+async def do_cancel_batch(ask: RequestContext) -> Response:
     """``POST /batches/{id}/cancel``: cancel the pending replays and redirect to the batch."""
     found = await cancel_batch(ask)
     return RedirectResponse(url("/batches/{}", found.batch_id), 303)
@@ -315,20 +318,20 @@ _REVISIONS: Final = (("current", "as it is now"), ("same", "only if it is as it 
 _UNSAID: Final = BatchAsked()
 
 
-async def edit_batch(ask: Ask) -> Response:
+async def edit_batch(ask: RequestContext) -> Response:
     """The form: what is to be replayed is the search that the address holds, or names."""
     saved = ask.query("saved")
     return _form(ask, await _saved_search(ask, saved) if saved else search_in(ask), saved=saved)
 
 
-async def _saved_search(ask: Ask, saved: str) -> dict[str, Any]:
+async def _saved_search(ask: RequestContext, saved: str) -> dict[str, Any]:
     found = await read_search(Filled(ask, path={"name": saved}))
     search: dict[str, Any] = msgspec.to_builtins(found.filters)
     return search
 
 
 def _form(
-    ask: Ask,
+    ask: RequestContext,
     search: dict[str, Any],
     problem: Problem | None = None,
     *,
@@ -359,7 +362,7 @@ def _form(
     )
 
 
-def _fields(typed: Ask) -> Html:
+def _fields(typed: RequestContext) -> Html:
     def field(label: str, name: str, **more: Any) -> Html:
         return labelled(label, name, value=typed.query(name), **more)
 
@@ -375,7 +378,7 @@ def _fields(typed: Ask) -> Html:
     )
 
 
-async def do_plan_batch(ask: Ask) -> Response:
+async def do_plan_batch(ask: RequestContext) -> Response:
     """On to the plan, or the form again."""
     sent = await read_form(ask)
     saved = sent.one("saved")

@@ -10,16 +10,15 @@ from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
 from reenact.exchange.model import BOUNDARIES, ENVIRONMENT_VARIABLES, Exchange, Payload
-from reenact.server.access import has_anywhere
-from reenact.server.agents.listing import AgentView, read_agents
-from reenact.server.asking import Ask
-from reenact.server.exchanges.documents import exchange_of
-from reenact.server.exchanges.history import get_exchange
-from reenact.server.exchanges.replays import read_replay
-from reenact.server.exchanges.requesting import request_replay
-from reenact.server.exchanges.shapes import ReplayView
-from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.agents.service import AgentView, read_agents
+from reenact.server.auth.permissions import has_anywhere
+from reenact.server.context import RequestContext
+from reenact.server.exchanges.schema import ReplayView
+from reenact.server.exchanges.service import get_exchange
 from reenact.server.problems import Problem
+from reenact.server.replays.schema import ReplayRequest
+from reenact.server.replays.service import read_replay, request_replay
+from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.formatting import environment, stamp
 from reenact.server.web.components.forms import (
     Filled,
@@ -89,7 +88,7 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-async def edit_replay(ask: Ask) -> Response:
+async def edit_replay(ask: RequestContext) -> Response:
     """``GET …/{id}/replay``: the form, with what was recorded in it, or what the replay ``like`` was
     given. The address has its key."""
     key, like = ask.query("form"), ask.query("like")
@@ -115,7 +114,7 @@ async def edit_replay(ask: Ask) -> Response:
     return await _show(ask, sheet)
 
 
-async def _as_before(ask: Ask, exchange: Exchange, like: str) -> tuple[Payload, Options]:
+async def _as_before(ask: RequestContext, exchange: Exchange, like: str) -> tuple[Payload, Options]:
     """Return the payload and options of the earlier replay ``like``. Raises :class:`Problem`."""
     before = await read_replay(Filled(ask, path={"id": like}))
     if before.source_exchange_id != exchange.exchange_id or not before.exchange_id:
@@ -131,18 +130,18 @@ async def _as_before(ask: Ask, exchange: Exchange, like: str) -> tuple[Payload, 
     return ran.start, options
 
 
-async def preview_replay(ask: Ask) -> Response:
+async def preview_replay(ask: RequestContext) -> Response:
     """``POST …/{id}/replay/preview``: the form as it was sent, with what it would do."""
     return await _show(ask, await _read(ask))
 
 
-async def check_replay(ask: Ask) -> Response:
+async def check_replay(ask: RequestContext) -> Response:
     """The panel alone, for a form that is being filled in."""
     _, html = await _panel(ask, await _read(ask))
     return Response(str(html).encode("utf-8", "replace"), media_type="text/html; charset=utf-8")
 
 
-async def do_replay(ask: Ask) -> Response:
+async def do_replay(ask: RequestContext) -> Response:
     """``POST …/{id}/replay``: create the replay and redirect to it, or show the form with the
     problem."""
     sheet = await _read(ask)
@@ -162,11 +161,11 @@ async def do_replay(ask: Ask) -> Response:
     return RedirectResponse(url("/replays/{}", made.replay_id, sent=sent), 303)
 
 
-async def _form(ask: Ask) -> Form:
+async def _form(ask: RequestContext) -> Form:
     return await read_form(ask, 4 * ask.server.limits.payload)
 
 
-async def _read(ask: Ask) -> _Sheet:
+async def _read(ask: RequestContext) -> _Sheet:
     form = await _form(ask)
     row = await get_exchange(ask, ask.path("id"))
     exchange, draft = exchange_of(row), read_draft(form)
@@ -182,7 +181,7 @@ async def _read(ask: Ask) -> _Sheet:
     )
 
 
-async def _panel(ask: Ask, sheet: _Sheet) -> tuple[Outlook, Html]:
+async def _panel(ask: RequestContext, sheet: _Sheet) -> tuple[Outlook, Html]:
     wanted = await Filled(ask, sheet.body()).json(ReplayRequest)
     outlook = await look_ahead(ask, sheet.row, wanted)
     told = await tell(ask.server, ask.tenant, sheet.exchange)
@@ -190,7 +189,7 @@ async def _panel(ask: Ask, sheet: _Sheet) -> tuple[Outlook, Html]:
     return outlook, panel(ask, outlook, wanted, sheet.mistakes, start, made, told)
 
 
-async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Response:
+async def _show(ask: RequestContext, sheet: _Sheet, problem: Problem | None = None) -> Response:
     exchange = sheet.exchange
     before = await replay_of(ask, sheet.key)
     otherwise = problem is not None and problem.code == "idempotency_conflict"
@@ -231,7 +230,7 @@ async def _show(ask: Ask, sheet: _Sheet, problem: Problem | None = None) -> Resp
     )
 
 
-async def _agents(ask: Ask, app: str) -> list[AgentView]:
+async def _agents(ask: RequestContext, app: str) -> list[AgentView]:
     """Return the app agents of ``app`` that the user can see."""
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         return []

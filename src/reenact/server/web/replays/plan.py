@@ -11,13 +11,12 @@ from sqlalchemy import Row
 
 from reenact.exchange.model import Boundaries, Containment, Payload
 from reenact.exchange.payload import to_document
-from reenact.server.access import Permission
-from reenact.server.asking import Ask
-from reenact.server.exchanges.containment import containment_of
-from reenact.server.exchanges.planning import Goal, aim, plan
-from reenact.server.exchanges.rights import needs_reason
-from reenact.server.exchanges.wanting import ReplayRequest
+from reenact.server.auth.permissions import Permission
+from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
+from reenact.server.replays.checks import containment_of, needs_reason
+from reenact.server.replays.plan import ReplayTarget, aim, plan
+from reenact.server.replays.schema import ReplayRequest
 from reenact.server.web.components.diff import side_by_side
 from reenact.server.web.components.formatting import badge, count
 from reenact.server.web.components.forms import denial, missing
@@ -46,7 +45,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """A replay that was not asked for yet. ``problem`` is the first reason why it would be refused,
     ``rule`` what allows it."""
 
-    goal: Goal | None
+    goal: ReplayTarget | None
     rule: str
     problem: Problem | None
     boundaries: str
@@ -69,9 +68,9 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         return self.goal is not None and needs_reason(self.goal.kind, self.boundaries)
 
 
-async def look_ahead(ask: Ask, source: Row[Any], wanted: ReplayRequest) -> Outlook:
+async def look_ahead(ask: RequestContext, source: Row[Any], wanted: ReplayRequest) -> Outlook:
     """As it would be decided now. Nothing is written."""
-    goal: Goal | None = None
+    goal: ReplayTarget | None = None
     try:
         async with ask.server.database.reading(ask.tenant) as scope:
             goal = await aim(ask, scope, source, wanted)
@@ -87,7 +86,7 @@ async def look_ahead(ask: Ask, source: Row[Any], wanted: ReplayRequest) -> Outlo
 
 
 def panel(
-    ask: Ask,
+    ask: RequestContext,
     outlook: Outlook,
     wanted: ReplayRequest,
     mistakes: Sequence[Mistake],
@@ -115,7 +114,7 @@ def panel(
     )
 
 
-def _containment(goal: Goal | None) -> Containment | None:
+def _containment(goal: ReplayTarget | None) -> Containment | None:
     return None if goal is None or goal.agent is None else containment_of(goal.agent)
 
 
@@ -135,7 +134,7 @@ def _place(one: Mistake) -> str:
     return f"{one.field}, {place_in(one)}" if one.line else one.field
 
 
-def _problem(ask: Ask, outlook: Outlook) -> Html | None:
+def _problem(ask: RequestContext, outlook: Outlook) -> Html | None:
     """With the way to what is missing."""
     problem = outlook.problem
     if problem is None:

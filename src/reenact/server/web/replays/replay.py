@@ -9,13 +9,18 @@ from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
 from reenact.exchange.model import TERMINAL
-from reenact.server.access import Permission, Place, has_anywhere, replay_permission
-from reenact.server.asking import Ask
-from reenact.server.exchanges.comparing import diff_exchanges, diff_replay
-from reenact.server.exchanges.documents import exchange_of
-from reenact.server.exchanges.history import get_exchange
-from reenact.server.exchanges.replays import cancel_replay, read_replay
-from reenact.server.exchanges.shapes import ReplayView
+from reenact.server.auth.permissions import (
+    Permission,
+    ResourceScope,
+    has_anywhere,
+    replay_permission,
+)
+from reenact.server.context import RequestContext
+from reenact.server.exchanges.schema import ReplayView
+from reenact.server.exchanges.service import get_exchange
+from reenact.server.replays.compare import diff_exchanges, diff_replay
+from reenact.server.replays.service import cancel_replay, read_replay
+from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.formatting import (
     duration,
     environment,
@@ -50,12 +55,12 @@ _WAY: Final = (
 _SAME: Final = "This is the replay that came of it; there is no second one."
 
 
-async def show_replay(ask: Ask) -> Response:
+async def show_replay(ask: RequestContext) -> Response:
     """``GET /replays/{id}``: how far it has come; once it is over, original and replay."""
     found = await read_replay(ask)
     kind = (await kinds_of(ask)).get(found.environment, "production")
     over = found.state in TERMINAL
-    place = Place(found.environment, found.app)
+    place = ResourceScope(found.environment, found.app)
     needed = replay_permission("non-production" if kind == "non-production" else "production")
     denied = missing(ask, [needed], place) if may_replay(ask) and not over else []
     refresh = tag("noscript", tag("meta", http_equiv="refresh", content="2"))
@@ -119,7 +124,7 @@ def _step(label: str, at: int, now: bool, since: int) -> Html:
     )
 
 
-def _about(ask: Ask, found: ReplayView, agent: Child) -> Html:
+def _about(ask: RequestContext, found: ReplayView, agent: Child) -> Html:
     edit = folded("Edit that was asked for", block(pretty(found.patch))) if found.patch else None
     return fragment(
         facts(
@@ -144,17 +149,19 @@ def _exchange(exchange_id: str) -> Html:
     return link(url("/exchanges/{}", exchange_id), tag("code", exchange_id))
 
 
-def _record(ask: Ask, found: ReplayView) -> Child:
+def _record(ask: RequestContext, found: ReplayView) -> Child:
     """Render the audit record, with a link for users who can read the log."""
     name = f"№ {found.audit_seq}"
     return link(url("/audit/{}", str(found.audit_seq)), name) if _may_audit(ask) else name
 
 
-def _may_audit(ask: Ask) -> bool:
+def _may_audit(ask: RequestContext) -> bool:
     return has_anywhere(ask.principal.grants, "audit:read", ask.server.now())
 
 
-def _actions(ask: Ask, found: ReplayView, over: bool, denied: Sequence[Permission]) -> Html:
+def _actions(
+    ask: RequestContext, found: ReplayView, over: bool, denied: Sequence[Permission]
+) -> Html:
     cancel = form(
         ask,
         url("/replays/{}/cancel", found.replay_id),
@@ -184,7 +191,7 @@ def _actions(ask: Ask, found: ReplayView, over: bool, denied: Sequence[Permissio
     )
 
 
-async def _compared(ask: Ask, found: ReplayView) -> Html:
+async def _compared(ask: RequestContext, found: ReplayView) -> Html:
     before = await get_exchange(ask, found.source_exchange_id)
     after = await get_exchange(ask, found.exchange_id)
     beside = hiding(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
@@ -201,7 +208,7 @@ async def _compared(ask: Ask, found: ReplayView) -> Html:
     )
 
 
-async def _places(ask: Ask, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
+async def _places(ask: RequestContext, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
     """Render the environments and apps of two exchanges."""
     kinds = await kinds_of(ask)
 
@@ -212,13 +219,13 @@ async def _places(ask: Ask, before: Row[Any], after: Row[Any]) -> tuple[Html, Ht
     return place(before), place(after)
 
 
-async def do_cancel(ask: Ask) -> Response:
+async def do_cancel(ask: RequestContext) -> Response:
     """``POST /replays/{id}/cancel``: request cancellation and redirect to the replay."""
     found = await cancel_replay(ask)
     return RedirectResponse(url("/replays/{}", found.replay_id), 303)
 
 
-async def show_comparison(ask: Ask) -> Response:
+async def show_comparison(ask: RequestContext) -> Response:
     """Any two exchanges."""
     found = await diff_exchanges(ask)
     before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]

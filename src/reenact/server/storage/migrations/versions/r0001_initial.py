@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from reenact.server.storage.column_types import Real, Whole, Words
+from reenact.server.storage.tables import Real, Whole, Words
 
 revision = "0001"
 down_revision = None

@@ -1,0 +1,1 @@
+"""The audit log of each tenant: writing, proofs, API, export."""

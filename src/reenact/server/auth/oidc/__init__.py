@@ -1,0 +1,1 @@
+"""Sign-in with OpenID Connect: authorization code flow with PKCE."""

@@ -1,0 +1,173 @@
+"""The OpenID provider: what it says about itself, its keys, and what it gives for a code.
+
+Everything is asked of the addresses that the configured issuer's own page names, over TLS and
+without following redirects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import quote_plus, urlencode
+
+import msgspec
+
+from reenact.errors import UsageError
+from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.auth.oidc.tokens import TokenRefused, kid_of
+from reenact.server.http_client import Response, Unreachable, ask, check_url
+from reenact.server.problems import Problem
+
+__all__ = ["Given", "Metadata", "Provider"]
+
+T = TypeVar("T")
+Ask = Callable[..., Response]
+_PAGE: Final = "/.well-known/openid-configuration"
+_FRESH: Final = 3_600_000
+"""Milliseconds that what the provider says about itself is believed."""
+_OFTEN: Final = 60_000
+"""Milliseconds before keys are fetched anew because a token names one that is not known."""
+_JSON: Final = {"Accept": "application/json"}
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What of a provider's page matters here."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str = ""
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What a code is good for."""
+
+    id_token: str
+    access_token: str = ""
+
+    def __repr__(self) -> str:
+        return "Given()"
+
+
+class _Keys(msgspec.Struct, frozen=True):
+    keys: tuple[dict[str, Any], ...]
+
+
+class Provider:
+    """Remembers what does not change. ``now`` is in milliseconds."""
+
+    def __init__(self, settings: OidcSettings, now: Callable[[], int], asks: Ask = ask) -> None:
+        self.settings = settings
+        self._now = now
+        self._ask = asks
+        self._lock = asyncio.Lock()
+        self._metadata: tuple[int, Metadata] | None = None
+        self._keys: tuple[int, tuple[dict[str, Any], ...]] | None = None
+
+    async def metadata(self) -> Metadata:
+        """Raises :class:`Problem` when the provider is away, or is not what it should be."""
+        async with self._lock:
+            if self._metadata is None or self._now() - self._metadata[0] >= _FRESH:
+                self._metadata = (self._now(), await self._fetch_metadata())
+            return self._metadata[1]
+
+    async def _fetch_metadata(self) -> Metadata:
+        url = f"{self.settings.issuer.rstrip('/')}{_PAGE}"
+        found = await self._get(url, Metadata, _JSON)
+        if found.issuer != self.settings.issuer:
+            raise _unusable("its page is about another issuer")
+        endpoints = (found.authorization_endpoint, found.token_endpoint, found.jwks_uri)
+        for endpoint in (*endpoints, *filter(None, (found.userinfo_endpoint,))):
+            try:
+                check_url(endpoint, "an address of the provider")
+            except UsageError as error:
+                raise _unusable(error.message) from None
+        return found
+
+    async def keys(self, token: str) -> tuple[dict[str, Any], ...]:
+        """The issuer's keys, fetched anew when the one of ``token`` is not among them. Raises
+        :class:`Problem` and :class:`TokenRefused`."""
+        metadata, wanted = await self.metadata(), kid_of(token)
+        async with self._lock:
+            if self._keys is None or self._is_stale(*self._keys, wanted):
+                found = await self._get(metadata.jwks_uri, _Keys, _JSON)
+                self._keys = (self._now(), found.keys)
+            return self._keys[1]
+
+    def _is_stale(self, at: int, keys: tuple[dict[str, Any], ...], wanted: str) -> bool:
+        age = self._now() - at
+        known = any(key.get("kid", "") == wanted for key in keys)
+        return age >= _FRESH or (not known and age >= _OFTEN)
+
+    async def redeem(self, code: str, verifier: str, redirect: str) -> Given:
+        """What the provider gives for a code. Raises :class:`Problem`, and :class:`TokenRefused` when
+        the provider does not know the code."""
+        metadata = await self.metadata()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect,
+            "code_verifier": verifier,
+        }
+        headers = {**_JSON, "Content-Type": "application/x-www-form-urlencoded"}
+        self._introduce(metadata, form, headers)
+        answer = await self._asked(
+            "POST", metadata.token_endpoint, headers=headers, body=urlencode(form).encode()
+        )
+        if answer.status in (400, 401, 403):
+            raise TokenRefused("the provider gives nothing for this code")
+        return _decoded(answer, Given)
+
+    def _introduce(self, metadata: Metadata, form: dict[str, str], headers: dict[str, str]) -> None:
+        """Say who we are, in a way that the provider takes."""
+        client, secret = self.settings.client_id, self.settings.client_secret
+        ways = metadata.token_endpoint_auth_methods_supported
+        if secret and "client_secret_basic" in ways:
+            pair = f"{quote_plus(client)}:{quote_plus(secret)}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+            return
+        form["client_id"] = client
+        if secret:
+            form["client_secret"] = secret
+
+    async def userinfo(self, access_token: str) -> Mapping[str, Any]:
+        """More claims; none where the provider has no place for that. Raises :class:`Problem`."""
+        metadata = await self.metadata()
+        if not metadata.userinfo_endpoint or not access_token:
+            return {}
+        if not access_token.isascii() or not access_token.isprintable():
+            raise _unusable("its access token is none")
+        headers = {**_JSON, "Authorization": f"Bearer {access_token}"}
+        return await self._get(metadata.userinfo_endpoint, dict[str, Any], headers)
+
+    async def _get(self, url: str, kind: type[T], headers: Mapping[str, str]) -> T:
+        return _decoded(await self._asked("GET", url, headers=headers), kind)
+
+    async def _asked(self, method: str, url: str, **more: Any) -> Response:
+        try:
+            return await asyncio.to_thread(self._ask, method, url, **more)
+        except Unreachable as error:
+            raise _unusable(str(error)) from None
+
+
+def _decoded(answer: Response, kind: type[T]) -> T:
+    if answer.status != 200:
+        raise _unusable(f"it answers {answer.status}")
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _unusable("its answer cannot be read") from None
+
+
+def _unusable(why: str) -> Problem:
+    return Problem(
+        "unavailable",
+        f"the OpenID provider cannot be used: {why}",
+        hint="sign in with a password, or try again later",
+        retry_after=10,
+    )

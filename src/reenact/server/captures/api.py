@@ -1,0 +1,204 @@
+"""Capture uploads and downloads: ``reenact push`` and ``reenact pull``."""
+
+from __future__ import annotations
+
+import asyncio
+import lzma
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row
+from starlette.responses import Response
+
+from reenact.errors import ReenactError
+from reenact.format.canonical import digest_bytes
+from reenact.server.context import RequestContext
+from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.exchanges.redaction import Unclean, clean_recording, clean_text
+from reenact.server.pagination import listed, page_of
+from reenact.server.problems import Problem
+from reenact.server.responses import ListResponse
+from reenact.server.runtime import Limits
+from reenact.server.storage.exchanges import (
+    CaptureFilters,
+    add_capture,
+    find_capture,
+    list_captures,
+)
+from reenact.store.pack import unpack
+
+__all__ = [
+    "ENDPOINTS",
+    "CaptureFacts",
+    "CaptureView",
+    "check",
+    "find",
+    "read_captures",
+]
+
+
+class CaptureView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A capture that is here. ``captureId`` is the server's; ``name`` the id of its run."""
+
+    capture_id: str
+    digest: str
+    size: int
+    events: int
+    content_hash: str
+    name: str
+    created_at: int
+    created_by: str
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> CaptureView:
+        return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
+
+
+async def push(ask: RequestContext) -> Response:
+    """201; 200 for one that is here already."""
+    ask.require("capture:write")
+    content = ask.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/octet-stream":
+        raise Problem("unsupported", "the body has to be application/octet-stream")
+    async with ask.taken(ask.server.limits.capture) as data:
+        return await _keep(ask, data)
+
+
+async def _keep(ask: RequestContext, sent: bytes) -> Response:
+    limits = ask.server.limits
+    async with ask.server.database.reading(ask.tenant) as scope:
+        row = await find_capture(scope, digest=digest_bytes(sent))
+    if row is not None:
+        return _answer(row, 200)
+    facts = await asyncio.to_thread(check, sent, limits)
+    try:
+        clean = await asyncio.to_thread(clean_recording, sent, limits)
+    except Unclean as error:
+        raise Problem("payload_invalid", str(error), hint="reenact redact RUN") from None
+    data, digest = clean.data, digest_bytes(clean.data)
+    await ask.server.blobs.put(ask.tenant, data)
+    values = {
+        "capture_id": ask.server.new_id("cap"),
+        "digest": digest,
+        "size": len(data),
+        "events": facts.events,
+        "content_hash": clean.content_hash or facts.content_hash,
+        "name": clean_text(facts.name),
+        "created_at": ask.server.now(),
+        "created_by": ask.principal.name or ask.principal.id,
+    }
+    async with ask.server.database.writing(ask.tenant) as scope:
+        before = await find_capture(scope, digest=digest)  # somebody may have been quicker
+        if before is None:
+            await add_capture(scope, values)
+        row = before or await find_capture(scope, digest=digest)
+    return _answer(row, 200 if before is not None else 201)
+
+
+def _answer(row: Row[Any] | None, status: int) -> Response:
+    if row is None:
+        raise Problem("internal", "the capture was not written")
+    return Response(msgspec.json.encode(CaptureView.of(row)), status, media_type="application/json")
+
+
+async def read_captures(ask: RequestContext) -> ListResponse:
+    """``GET /api/v1/captures``: those that were pushed, the newest first."""
+    ask.require("capture:read")
+    page = page_of(ask)
+    filters = CaptureFilters(
+        text=ask.query("text"), since=ask.number("since", 0), until=ask.number("until", 0)
+    )
+    async with ask.server.database.reading(ask.tenant) as scope:
+        rows = await list_captures(scope, filters, page)
+    return listed(rows, page, "created_at", "capture_id", CaptureView.of)
+
+
+async def find(ask: RequestContext, capture_id: str) -> Row[Any]:
+    """A row, for somebody who may read it. Raises :class:`Problem`."""
+    ask.require("capture:read")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        row = await find_capture(scope, id=capture_id)
+    if row is None:
+        raise Problem("not_found", "there is no such capture")
+    return row
+
+
+async def pull(ask: RequestContext) -> Response:
+    row = await find(ask, ask.path("id"))
+    data = await ask.server.blobs.get(ask.tenant, row.digest)
+    return Response(data, media_type="application/octet-stream")
+
+
+_BYTES: Final = ("application/octet-stream",)
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "POST",
+        "/api/v1/captures",
+        "capture:write",
+        push,
+        says=ApiDescription(
+            "Push a capture",
+            takes=_BYTES,
+            answers=CaptureView,
+            status=(201, 200),
+            codes=("payload_invalid", "rate_limited", "unavailable"),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/captures",
+        "capture:read",
+        read_captures,
+        says=ApiDescription(
+            "Find captures", query=(*PAGED, "text", "since", "until"), lists=CaptureView
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/captures/{id}",
+        "capture:read",
+        pull,
+        says=ApiDescription("A capture, packed", media=_BYTES, codes=("gone",)),
+    ),
+)
+
+
+_LOOSER: Final = 16
+"""How many times larger than it may be packed a capture may be unpacked."""
+
+
+class CaptureFacts(msgspec.Struct, frozen=True):
+    """What its manifest says."""
+
+    capture_id: str
+    name: str
+    events: int
+    content_hash: str
+
+
+def check(data: bytes, limits: Limits) -> CaptureFacts:
+    """The facts of the packed capture ``data``. Raises :class:`Problem` for what is none, or not
+    whole. Reads and writes files: not for the event loop."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
+            packed = Path(folder, "packed")
+            packed.write_bytes(data)
+            report = unpack(
+                packed,
+                Path(folder, "capture"),
+                most=_LOOSER * limits.capture,
+                limits=limits.read,
+            )
+    except (ReenactError, lzma.LZMAError) as error:
+        raise Problem(
+            "payload_invalid",
+            f"this is no packed capture that is whole: {error}",
+            hint="make one with reenact pack",
+        ) from None
+    manifest = report.manifest
+    return CaptureFacts(
+        manifest.capture_id, manifest.run_id, manifest.event_count, manifest.integrity.content_hash
+    )

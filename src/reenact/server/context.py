@@ -1,0 +1,160 @@
+"""Who asks, what with, and whether they may."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from reenact.server.auth.permissions import ANYWHERE, Decision, Permission, ResourceScope, decide
+from reenact.server.http.transfer_rate import Pace
+from reenact.server.problems import Problem
+from reenact.server.runtime import Principal, Server
+
+__all__ = ["Caller", "RequestContext", "deny"]
+
+T = TypeVar("T")
+_MOST_ITEMS = 500
+
+
+class Caller:
+    """Somebody who is known and wants something of the server, now or since a while ago."""
+
+    def __init__(self, server: Server, principal: Principal | None) -> None:
+        self.server = server
+        self._principal = principal
+
+    @property
+    def principal(self) -> Principal:
+        if self._principal is None:
+            raise Problem("unauthenticated", "this needs a key or a session", hint="reenact login")
+        return self._principal
+
+    @property
+    def tenant(self) -> str:
+        return self.principal.tenant.id
+
+    def may(self, permission: Permission, place: ResourceScope = ANYWHERE) -> Decision:
+        """What access says, now."""
+        return decide(self.principal.grants, permission, place, self.server.now())
+
+    def require(self, permission: Permission, place: ResourceScope = ANYWHERE) -> Decision:
+        """The same, or :class:`Problem`; the denial is written to the audit log by the app."""
+        decision = self.may(permission, place)
+        if not decision.allowed:
+            raise deny(permission, place)
+        return decision
+
+
+class RequestContext(Caller):
+    """A request by somebody who is known. ``open`` routes have no principal, and get none."""
+
+    def __init__(self, request: Request, server: Server, principal: Principal | None) -> None:
+        super().__init__(server, principal)
+        self.request = request
+
+    def path(self, name: str) -> str:
+        """A part of the path."""
+        value: str = self.request.path_params[name]
+        return value
+
+    def query(self, name: str, default: str = "") -> str:
+        value: str = self.request.query_params.get(name, default)
+        return value
+
+    def header(self, name: str) -> str:
+        """A header; empty when it is not there."""
+        value: str = self.request.headers.get(name, "")
+        return value
+
+    def number(self, name: str, default: int, *, least: int = 0, most: int = 2**53 - 1) -> int:
+        """A whole number of the query. Raises :class:`Problem` for anything else."""
+        text = self.query(name)
+        if not text:
+            return default
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 17 else -1
+        if not least <= value <= most:
+            raise Problem("invalid", f"{name} is a number from {least} to {most}", field=name)
+        return value
+
+    @property
+    def limit(self) -> int:
+        """How many items are wanted."""
+        return self.number("limit", 50, least=1, most=_MOST_ITEMS)
+
+    async def body(self, most: int | None = None) -> bytes:
+        """The body, of at most ``most`` bytes. Raises :class:`Problem` ``too_large``, and has then
+        read no more than that; ``too_slow`` for one that does not come."""
+        limit = self.server.limits.body if most is None else most
+        if self._length(0) > limit:
+            raise _too_large(limit)
+        try:
+            return await self._read(limit)
+        except TimeoutError:
+            raise Problem("too_slow", "the body comes too slowly", hint="send it again") from None
+
+    def _length(self, unknown: int) -> int:
+        """Bytes that the body is said to have."""
+        text = self.request.headers.get("content-length", "")
+        return int(text) if text.isascii() and text.isdigit() else unknown
+
+    async def _read(self, limit: int) -> bytes:
+        parts, size = [], 0
+        pace = Pace(self.server)
+        async with pace.limit() as timeout:
+            async for part in self.request.stream():
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+                timeout.reschedule(pace.moved(len(part)))
+        return b"".join(parts)
+
+    @asynccontextmanager
+    async def taken(self, most: int) -> AsyncIterator[bytes]:
+        """A large body, of at most ``most`` bytes, when it is its turn to be dealt with; and until the
+        block ends nobody else gets its room. Raises :class:`Problem` where there is none."""
+        intake, size = self.server.intake, min(self._length(most), most)
+        with intake.room.taken(self.tenant, size):
+            data = await self.body(most)
+            async with intake.turns.turn(self.tenant):
+                yield data
+
+    async def json(self, kind: type[T], most: int | None = None) -> T:
+        """The body as a value of ``kind``. Raises :class:`Problem`."""
+        content = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content != "application/json":
+            raise Problem("unsupported", "the body has to be application/json")
+        data = await self.body(most)
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.ValidationError as error:
+            raise Problem("invalid", f"the body does not fit: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Problem("malformed", f"the body is not JSON: {error}") from None
+
+
+def deny(
+    permission: Permission, place: ResourceScope = ANYWHERE, code: str = "permission_denied"
+) -> Problem:
+    """The answer to somebody who may not: it says which permission is missing, and where."""
+    where = f" in {place.environment}" if place.environment else ""
+    details: dict[str, Any] = {"permission": permission}
+    if place.environment is not None:
+        details["environment"] = place.environment
+    if place.app is not None:
+        details["app"] = place.app
+    return Problem(
+        code,
+        f"the permission {permission} is missing{where}",
+        hint="ask a tenant administrator",
+        command="reenact user grant",
+        **details,
+    )
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem("too_large", f"the body has more than {limit} bytes", limit=limit)

@@ -1,0 +1,1 @@
+"""HTTP layer below the handlers: connections, middleware, load limits, event streams."""

@@ -1,0 +1,83 @@
+"""Health checks and Prometheus metrics.
+
+Metrics count all tenants together, so they need a permission that only platform administrators have or
+grant. A scraper gets a key with nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from reenact.server.agents.presence import heard_since
+from reenact.server.context import RequestContext
+from reenact.server.endpoint import ApiDescription, Endpoint
+from reenact.server.meters import CONTENT_TYPE, Sample, to_text
+from reenact.server.problems import Problem
+from reenact.server.storage.platform import Numbers, is_there, read_numbers
+
+__all__ = [
+    "ENDPOINTS",
+]
+
+
+class Health(msgspec.Struct, frozen=True):
+    status: str
+
+
+async def live(ask: RequestContext) -> Health:
+    """The process answers."""
+    return Health("ok")
+
+
+async def ready(ask: RequestContext) -> Health:
+    """The database answers, and the server is not about to stop."""
+    if ask.server.stopping.is_set():
+        raise Problem("unavailable", "the server is stopping", retry_after=1)
+    async with ask.server.database.platform() as platform:
+        if not await is_there(platform):
+            raise Problem("unavailable", "the database is not set up")
+    return Health("ready")
+
+
+async def read_metrics(ask: RequestContext) -> Response:
+    ask.require("metrics:read")
+    now = ask.server.now()
+    async with ask.server.database.platform() as platform:
+        numbers = await read_numbers(platform, heard_since(now, ask.server.timings), now)
+    text = to_text(ask.server.meters, _gauges(numbers))
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+def _gauges(numbers: Numbers) -> Iterator[Sample]:
+    for state, number in numbers.replays.items():
+        yield "reenact_replays_open", (("state", state),), number
+    for state, number in numbers.batches.items():
+        yield "reenact_batches_open", (("state", state),), number
+    yield "reenact_agents_online", (), numbers.agents
+    yield "reenact_agents_spooled", (), numbers.spooled
+    yield "reenact_commands_pending", (), numbers.commands
+    yield "reenact_batch_items_waiting", (), numbers.waiting
+    yield "reenact_tenants", (), numbers.tenants
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/healthz", "open", live, says=ApiDescription("Is it alive?", answers=Health)),
+    Endpoint(
+        "GET",
+        "/readyz",
+        "open",
+        ready,
+        says=ApiDescription("Can it work?", answers=Health, codes=("unavailable",)),
+    ),
+    Endpoint(
+        "GET",
+        "/metrics",
+        "metrics:read",
+        read_metrics,
+        says=ApiDescription("Numbers", media=(CONTENT_TYPE,)),
+    ),
+)

@@ -1,0 +1,72 @@
+"""Lists in pieces: the cursor says where the last one ended."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Row
+
+from reenact.server.context import RequestContext
+from reenact.server.problems import Problem
+from reenact.server.responses import ListResponse
+from reenact.server.storage.pagination import Page
+
+__all__ = ["REPLAYS", "listed", "one_of", "page_of", "with_replays", "yes_or_no"]
+
+REPLAYS = ("false", "true", "any")
+"""Values of the filter ``replay``: without replays, only replays, both."""
+
+
+def page_of(ask: RequestContext) -> Page:
+    """Which piece is asked for. Raises :class:`Problem`."""
+    text = ask.query("cursor")
+    if not text:
+        return Page(ask.limit)
+    try:
+        at, id = msgspec.json.decode(urlsafe_b64decode(text.encode()), type=tuple[int, str])
+    except (msgspec.DecodeError, Base64Error, ValueError):
+        raise Problem("invalid", "this is no cursor of a list", field="cursor") from None
+    return Page(ask.limit, min(max(at, 0), 2**53), id)
+
+
+def listed(
+    rows: Sequence[Row[Any]], page: Page, at: str, id: str, show: Callable[[Row[Any]], Any]
+) -> ListResponse:
+    """``rows`` are one more than the page has, when there is another one; ``at`` and ``id`` name
+    the columns that they are ordered by."""
+    shown = rows[: page.size]
+    cursor = None
+    if len(rows) > page.size:
+        last = shown[-1]
+        place = msgspec.json.encode((getattr(last, at), getattr(last, id)))
+        cursor = urlsafe_b64encode(place).decode()
+    return ListResponse(items=[show(row) for row in shown], next=cursor)
+
+
+def one_of(ask: RequestContext, name: str, words: Sequence[str]) -> str:
+    """A filter that is one of ``words``, or empty where it is not there. Raises :class:`Problem`."""
+    text = ask.query(name)
+    if text not in ("", *words):
+        raise Problem("invalid", f"{name} is one of {', '.join(words)}", field=name)
+    return text
+
+
+def yes_or_no(ask: RequestContext, name: str) -> bool | None:
+    """A filter that is ``true`` or ``false``, or not there. Raises :class:`Problem`."""
+    text = ask.query(name)
+    if text not in ("", "true", "false"):
+        raise Problem("invalid", f"{name} is true or false", field=name)
+    return None if not text else text == "true"
+
+
+def with_replays(ask: RequestContext) -> bool | Literal["any"] | None:
+    """Return the filter ``replay`` as a search has it, None where it is missing. Raises
+    :class:`Problem`."""
+    text = one_of(ask, "replay", REPLAYS)
+    if text == "any":
+        return "any"
+    return None if not text else text == "true"

@@ -1,0 +1,508 @@
+"""API of sessions, users, grants and keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from reenact.server.audit.log import changed
+from reenact.server.auth.authentication import check_site, clear_cookie, set_cookie
+from reenact.server.auth.credentials import SECRET_SIZE, KeyKind, hash_secret, key_text
+from reenact.server.auth.permissions import Grant
+from reenact.server.auth.sign_in import sign_in, sign_out
+from reenact.server.context import RequestContext
+from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.people import accounts
+from reenact.server.people.grants import (
+    check_future,
+    check_keeps_an_admin,
+    check_may_manage,
+    grant_of,
+)
+from reenact.server.people.schema import (
+    GrantAsked,
+    GrantShown,
+    Invited,
+    InviteTaken,
+    InviteUsed,
+    KeyAsked,
+    KeyMade,
+    KeyShown,
+    OwnKeyAsked,
+    SessionShown,
+    SetupAsked,
+    SignInAsked,
+    UserAsked,
+    UserShown,
+    WhereShown,
+    WhoShown,
+    show_grant,
+    show_key,
+    show_user,
+)
+from reenact.server.problems import Problem
+from reenact.server.responses import ListResponse, answer, listed
+from reenact.server.runtime import Principal
+from reenact.server.storage import people, platform
+from reenact.server.storage.database import Scope
+from reenact.server.storage.people import Key, User
+
+__all__ = [
+    "ENDPOINTS",
+    "add_grant",
+    "add_key",
+    "add_user",
+    "invite_again",
+    "list_keys",
+    "list_users",
+    "remove_grant",
+    "remove_user",
+    "revoke_key",
+]
+
+
+async def set_up(ask: RequestContext) -> Response:
+    asked = await ask.json(SetupAsked)
+    user = await accounts.set_up(ask.server, ask.request, asked.token, asked.email, asked.password)
+    return answer(InviteUsed(id=user.id, email=user.email, tenant=user.tenant), 201)
+
+
+async def accept_invite(ask: RequestContext) -> Response:
+    asked = await ask.json(InviteTaken)
+    user = await accounts.accept_invite(ask.server, ask.request, asked.token, asked.password)
+    return answer(InviteUsed(id=user.id, email=user.email, tenant=user.tenant), 201)
+
+
+async def open_session(ask: RequestContext) -> Response:
+    check_site(ask.request)
+    asked = await ask.json(SignInAsked)
+    found = await sign_in(ask.server, ask.request, asked.email, asked.password, asked.tenant)
+    user = found.user
+    async with ask.server.database.platform() as transaction:
+        tenant = await platform.tenant_by_id(transaction, user.tenant)
+        grants = await people.grants_of(transaction.scope(user.tenant), "user", user.id)
+    if tenant is None:
+        raise Problem("not_found", "this tenant is gone")
+    shown = SessionShown(
+        actor=WhoShown(type="user", id=user.id, name=user.email),
+        tenant=WhereShown(id=tenant.id, name=tenant.name),
+        tier=tenant.tier,
+        grants=list(map(show_grant, grants)),
+        csrf_token=found.opened.csrf,
+    )
+    response = answer(shown, 201)
+    set_cookie(ask.request, response, found.opened.secret)
+    return response
+
+
+async def show_session(ask: RequestContext) -> SessionShown:
+    return _show(ask.principal)
+
+
+def _show(principal: Principal) -> SessionShown:
+    return SessionShown(
+        actor=WhoShown(type=principal.type, id=principal.id, name=principal.name),
+        tenant=WhereShown(id=principal.tenant.id, name=principal.tenant.name),
+        tier=principal.tenant.tier,
+        grants=list(map(show_grant, principal.grants)),
+        csrf_token=principal.csrf,
+    )
+
+
+async def close_session(ask: RequestContext) -> Response:
+    await sign_out(ask.server, ask.request, ask.principal)
+    response = Response(status_code=204)
+    clear_cookie(ask.request, response)
+    return response
+
+
+async def list_users(ask: RequestContext) -> ListResponse:
+    """``GET /api/v1/users``: those who are there, the newest first, with their grants."""
+    ask.require("tenant:admin")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        found = await people.users(scope, ask.query("cursor"), ask.limit)
+        grants = await people.grants_of_all(scope, "user", [user.id for user in found])
+    items = [show_user(user, grants[user.id]) for user in found]
+    return listed(items, ask.limit, items[-1].id if items else "")
+
+
+async def add_user(ask: RequestContext) -> Response:
+    """``POST /api/v1/users``: 201 with the one-time link. Raises :class:`Problem`."""
+    ask.require("tenant:admin")
+    asked = await ask.json(UserAsked)
+    grants = [grant_of(ask, one) for one in asked.grants]
+    async with ask.server.database.writing(ask.tenant) as scope:
+        invited = await accounts.invite(ask.server, scope, ask.request, asked.email)
+        record = changed(ask.principal, "user.created", "user", invited.id, "tenant:admin")
+        await ask.server.auditor.write(scope, record)
+        for grant in grants:
+            await _add_grant(ask, scope, invited.id, grant)
+    return answer(invited, 201)
+
+
+async def invite_again(ask: RequestContext) -> Response:
+    """``POST /api/v1/users/{id}/invite``: 201 with another link; password and sessions end."""
+    ask.require("tenant:admin")
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await check_may_manage(ask, scope, user.id)
+        invited = await accounts.invite(ask.server, scope, ask.request, user.email, user)
+        record = changed(
+            ask.principal, "user.changed", "user", user.id, "tenant:admin", what="invite"
+        )
+        await ask.server.auditor.write(scope, record)
+    return answer(invited, 201)
+
+
+async def remove_user(ask: RequestContext) -> None:
+    """``DELETE /api/v1/users/{id}``: 204; 409 if no administrator would be left."""
+    ask.require("tenant:admin")
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await check_may_manage(ask, scope, user.id)
+        admin = user.id in await people.users_with(scope, "tenant:admin")
+        await people.remove_user(scope, user.id, ask.server.now())
+        if admin:
+            await check_keeps_an_admin(scope)
+        record = changed(ask.principal, "user.removed", "user", user.id, "tenant:admin")
+        await ask.server.auditor.write(scope, record)
+
+
+async def add_grant(ask: RequestContext) -> Response:
+    """``POST /api/v1/users/{id}/grants``: 201 with the grant; 404 for no such user."""
+    ask.require("tenant:admin")
+    grant = grant_of(ask, await ask.json(GrantAsked))
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await _add_grant(ask, scope, user.id, grant)
+    return answer(show_grant(grant), 201)
+
+
+async def _add_grant(ask: RequestContext, scope: Scope, user: str, grant: Grant) -> None:
+    """Store a grant and its audit record."""
+    now, by = ask.server.now(), ask.principal.id
+    await people.add_grant(scope, "user", user, grant, now, by)
+    record = changed(
+        ask.principal,
+        "role.granted",
+        "user",
+        user,
+        "tenant:admin",
+        grant=grant.id,
+        what=grant.what,
+        environment=grant.environment,
+        app=grant.app,
+        expiresAt=str(grant.expires_at or ""),
+    )
+    await ask.server.auditor.write(scope, record)
+
+
+async def remove_grant(ask: RequestContext) -> None:
+    """``DELETE /api/v1/users/{id}/grants/{grant}``: 204; 409 if no administrator would be left."""
+    ask.require("tenant:admin")
+    grant = ask.path("grant")
+    async with ask.server.database.writing(ask.tenant) as scope:
+        user = await _user(ask, scope)
+        await check_may_manage(ask, scope, user.id)
+        admin = user.id in await people.users_with(scope, "tenant:admin")
+        what = await people.remove_grant(scope, user.id, grant)
+        if what is None:
+            raise Problem("not_found", "there is no such grant")
+        if admin:
+            await check_keeps_an_admin(scope)
+        record = changed(
+            ask.principal, "role.revoked", "user", user.id, "tenant:admin", grant=grant, what=what
+        )
+        await ask.server.auditor.write(scope, record)
+
+
+async def _user(ask: RequestContext, scope: Scope) -> User:
+    user = await people.find_user(scope, id=ask.path("id"))
+    if user is None:
+        raise Problem("not_found", "there is no such user")
+    return user
+
+
+_LONGEST: Final = 200
+
+
+async def list_keys(ask: RequestContext) -> ListResponse:
+    """``GET /api/v1/keys``: those that are not revoked, the newest first, with their grants."""
+    ask.require("tenant:admin")
+    async with ask.server.database.reading(ask.tenant) as scope:
+        found = await people.keys(scope, ask.query("cursor"), ask.limit)
+        grants = await people.grants_of_all(scope, "key", [key.id for key in found])
+    items = [show_key(key, grants[key.id]) for key in found]
+    return listed(items, ask.limit, items[-1].id if items else "")
+
+
+async def add_key(ask: RequestContext) -> Response:
+    """``POST /api/v1/keys``: 201 with the key itself, in this answer and never again."""
+    ask.require("tenant:admin")
+    asked = await ask.json(KeyAsked)
+    _check(ask, asked)
+    grants = tuple(grant_of(ask, one) for one in asked.grants)
+    return await _make(ask, asked, grants, "tenant:admin")
+
+
+async def add_own_key(ask: RequestContext) -> Response:
+    if ask.principal.auth != "session":
+        raise Problem(
+            "permission_denied",
+            "a key cannot make keys of its own",
+            hint="sign in with your password",
+            command="reenact login",
+            permission="known",
+        )
+    own = await ask.json(OwnKeyAsked)
+    asked = KeyAsked(kind="user", name=own.name, expires_at=own.expires_at)
+    _check_name(asked.name)
+    check_future(ask, asked.expires_at)
+    return await _make(ask, asked, (), "known", owner=ask.principal.id)
+
+
+async def revoke_key(ask: RequestContext) -> None:
+    """``DELETE /api/v1/keys/{id}``: at once; 204, and 404 for no such key."""
+    ask.require("tenant:admin")
+    await _revoke(ask, ask.path("id"), "tenant:admin")
+
+
+async def revoke_own_key(ask: RequestContext) -> None:
+    if ask.principal.auth != "key":
+        raise Problem("invalid", "this is a session, and no key", hint="DELETE /api/v1/session")
+    await _revoke(ask, ask.principal.credential, "known")
+
+
+async def _revoke(ask: RequestContext, key: str, permission: str) -> None:
+    async with ask.server.database.writing(ask.tenant) as scope:
+        if not await people.revoke_key(scope, key, ask.server.now()):
+            raise Problem("not_found", "there is no such key")
+        record = changed(ask.principal, "key.revoked", "key", key, permission)
+        await ask.server.auditor.write(scope, record)
+
+
+def _check_name(name: str) -> None:
+    if not 0 < len(name) <= _LONGEST:
+        raise Problem("invalid", f"a key has a name of at most {_LONGEST} letters", field="name")
+
+
+def _check(ask: RequestContext, asked: KeyAsked) -> None:
+    _check_name(asked.name)
+    check_future(ask, asked.expires_at)
+    for field in ("app", "environment"):
+        value = getattr(asked, field)
+        if len(value) > _LONGEST:
+            raise Problem("invalid", f"{field} is too long", field=field)
+        if asked.kind == "agent" and not value:
+            raise Problem(
+                "invalid", "the key of an agent is for one app and environment", field=field
+            )
+        if asked.kind == "user" and value:
+            raise Problem(
+                "invalid", f"{field} is for keys of agents; limit the grants", field=field
+            )
+    if (asked.kind == "user") != bool(asked.grants):
+        raise Problem("invalid", "a user's key needs grants, an agent's has none", field="grants")
+
+
+async def _make(
+    ask: RequestContext,
+    asked: KeyAsked,
+    grants: tuple[Grant, ...],
+    permission: str,
+    owner: str = "",
+) -> Response:
+    server, now = ask.server, ask.server.now()
+    secret, kind = server.secret(SECRET_SIZE).hex(), asked.kind
+    key = _key(ask, asked, hash_secret(secret), owner)
+    async with server.database.writing(ask.tenant) as scope:
+        await people.add_key(scope, key)
+        for grant in grants:
+            await people.add_grant(scope, "key", key.id, grant, now, ask.principal.id)
+        record = changed(
+            ask.principal,
+            "key.created",
+            "key",
+            key.id,
+            permission,
+            kind=kind,
+            app=key.app,
+            environment=key.environment,
+            owner=owner,
+            grants=", ".join(_words(grant) for grant in grants),
+            expiresAt=str(key.expires_at or ""),
+        )
+        await server.auditor.write(scope, record)
+    return answer(_show_new_key(key, kind, secret), 201)
+
+
+def _key(ask: RequestContext, asked: KeyAsked, kept: str, owner: str) -> Key:
+    return Key(
+        tenant=ask.tenant,
+        id=ask.server.new_id("key"),
+        kind=asked.kind,
+        name=asked.name,
+        hash=kept,
+        app=asked.app,
+        environment=asked.environment,
+        owner=owner,
+        created_at=ask.server.now(),
+        expires_at=asked.expires_at,
+    )
+
+
+def _show_new_key(key: Key, kind: KeyKind, secret: str) -> KeyMade:
+    return KeyMade(
+        id=key.id,
+        kind=key.kind,
+        name=key.name,
+        app=key.app,
+        environment=key.environment,
+        expires_at=key.expires_at,
+        key=key_text(kind, key.id, secret),
+    )
+
+
+def _words(grant: Grant) -> str:
+    return " in ".join(filter(None, (grant.what, grant.environment, grant.app)))
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "POST",
+        "/api/v1/setup",
+        "open",
+        set_up,
+        says=ApiDescription(
+            "The first account, once",
+            takes=SetupAsked,
+            answers=InviteUsed,
+            status=(201,),
+            codes=("setup_done",),
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/invite",
+        "open",
+        accept_invite,
+        says=ApiDescription(
+            "Follow an invitation",
+            takes=InviteTaken,
+            answers=InviteUsed,
+            status=(201,),
+            codes=("gone",),
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/session",
+        "open",
+        open_session,
+        says=ApiDescription(
+            "Sign in",
+            takes=SignInAsked,
+            answers=SessionShown,
+            status=(201,),
+            codes=("credentials_wrong", "csrf_failed", "rate_limited"),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/session",
+        "known",
+        show_session,
+        says=ApiDescription("Who one is", answers=SessionShown),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/session",
+        "known",
+        close_session,
+        says=ApiDescription("Sign out", status=(204,), codes=("invalid",)),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/users",
+        "tenant:admin",
+        list_users,
+        says=ApiDescription("Users", query=PAGED, lists=UserShown),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/users",
+        "tenant:admin",
+        add_user,
+        says=ApiDescription(
+            "Invite somebody", takes=UserAsked, answers=Invited, status=(201,), codes=("conflict",)
+        ),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/users/{id}",
+        "tenant:admin",
+        remove_user,
+        says=ApiDescription("Remove a user", status=(204,), codes=("conflict",)),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/users/{id}/invite",
+        "tenant:admin",
+        invite_again,
+        says=ApiDescription("Another link for the password", answers=Invited, status=(201,)),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/users/{id}/grants",
+        "tenant:admin",
+        add_grant,
+        says=ApiDescription("Grant something", takes=GrantAsked, answers=GrantShown, status=(201,)),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/users/{id}/grants/{grant}",
+        "tenant:admin",
+        remove_grant,
+        says=ApiDescription("Take it back", status=(204,), codes=("conflict",)),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/keys",
+        "tenant:admin",
+        list_keys,
+        says=ApiDescription("Keys", query=PAGED, lists=KeyShown),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/keys",
+        "tenant:admin",
+        add_key,
+        says=ApiDescription("Make a key", takes=KeyAsked, answers=KeyMade, status=(201,)),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/keys/own",
+        "known",
+        add_own_key,
+        says=ApiDescription(
+            "A key of one's own", takes=OwnKeyAsked, answers=KeyMade, status=(201,)
+        ),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/keys/own",
+        "known",
+        revoke_own_key,
+        says=ApiDescription(
+            "Revoke the key that asks", status=(204,), codes=("not_found", "invalid")
+        ),
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/v1/keys/{id}",
+        "tenant:admin",
+        revoke_key,
+        says=ApiDescription("Revoke a key", status=(204,)),
+    ),
+)

@@ -1,0 +1,62 @@
+"""Grants as they are asked for: what may be granted, by whom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reenact.server.auth.permissions import GRANTABLE, ROLES, Grant, is_grantable, permissions_of
+from reenact.server.context import RequestContext
+from reenact.server.people.schema import GrantAsked
+from reenact.server.problems import Problem
+from reenact.server.storage import people
+from reenact.server.storage.database import Scope
+
+__all__ = ["check_future", "check_keeps_an_admin", "check_may_manage", "grant_of"]
+
+_LONGEST: Final = 200
+_OF_THE_PLATFORM: Final = frozenset({"platform:admin", "metrics:read"})
+"""What goes beyond one tenant."""
+
+
+def grant_of(ask: RequestContext, asked: GrantAsked) -> Grant:
+    """A new grant. Raises :class:`Problem`: nobody but a platform administrator makes one."""
+    if not is_grantable(asked.role):
+        raise Problem(
+            "invalid",
+            f"unknown role or permission {asked.role[:_LONGEST]!r}",
+            hint=f"roles: {', '.join(ROLES)}; permissions: {', '.join(GRANTABLE)}",
+            field="role",
+        )
+    for name in ("environment", "app"):
+        if len(getattr(asked, name)) > _LONGEST:
+            raise Problem("invalid", f"{name} is too long", field=name)
+    check_future(ask, asked.expires_at)
+    if permissions_of(asked.role) & _OF_THE_PLATFORM:
+        ask.require("platform:admin")
+    return Grant(
+        asked.role, asked.environment, asked.app, asked.expires_at, ask.server.new_id("grt")
+    )
+
+
+def check_future(ask: RequestContext, expires_at: int) -> None:
+    """Raises :class:`Problem` for an end that is past; 0 is none."""
+    if expires_at < 0 or (expires_at and expires_at <= ask.server.now()):
+        raise Problem("invalid", "expiresAt is in the past", field="expiresAt")
+
+
+async def check_may_manage(ask: RequestContext, scope: Scope, user: str) -> None:
+    """Raises :class:`Problem` when ``user`` is a platform administrator and who asks is none: with
+    a new link for their password one could become one."""
+    grants = await people.grants_of(scope, "user", user)
+    if any("platform:admin" in permissions_of(grant.what) for grant in grants):
+        ask.require("platform:admin")
+
+
+async def check_keeps_an_admin(scope: Scope) -> None:
+    """Raises :class:`Problem` when nobody could grant anything any more."""
+    if not await people.users_with(scope, "tenant:admin"):
+        raise Problem(
+            "conflict",
+            "this would leave the tenant without an administrator",
+            hint="grant the role tenant admin to somebody else first",
+        )

@@ -1,0 +1,1 @@
+"""The server process: start, data folder, logs, key rotation."""

@@ -1,0 +1,323 @@
+"""Start of a server on a data folder and a database, both created when they are missing.
+
+DATA/lock         held by the only server that uses the folder; shared if the database is elsewhere
+DATA/keys/        seeds that sign the audit log and the commands, readable by their owner; seeds that
+                  were replaced by a rotation are next to them
+DATA/reenact.db   everything with a tenant, unless a different database is configured
+DATA/blobs/       recordings and captures, unless they are stored elsewhere
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from reenact._system import entropy, start_clock
+from reenact.audit.keys import Signer
+from reenact.errors import UsageError
+from reenact.server.audit.log import Auditor
+from reenact.server.auth.credentials import SECRET_SIZE, Passwords, hash_secret
+from reenact.server.auth.oidc.provider import Provider
+from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.blobs import Blobs, open_blobs
+from reenact.server.http.admission import Intake
+from reenact.server.notifications import Notifications, postgres_notifications
+from reenact.server.problems import Problem
+from reenact.server.process.data_folder import NEXT, folder_of, make_seed, read_seed, take_over
+from reenact.server.runtime import Limits, Server, Timings
+from reenact.server.storage import setup
+from reenact.server.storage.database import Database
+from reenact.server.storage.postgres import SCHEMES, check_address, connect, open_postgres
+from reenact.server.storage.setup import DeploymentFacts, Keys
+from reenact.server.storage.sqlite import open_file
+from reenact.server.telemetry.targets import ExportTarget
+
+__all__ = [
+    "ENTROPY",
+    "DatabaseLocation",
+    "OpenServer",
+    "World",
+    "choose_database",
+    "make_id",
+    "migrate_only",
+    "open_server",
+]
+
+_DATABASE: Final = "reenact.db"
+_KEYS: Final = ("audit", "commands")
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?")
+
+
+class World(msgspec.Struct, frozen=True):
+    """What a server takes from outside; tests have their own."""
+
+    now: Callable[[], int] = msgspec.field(default_factory=start_clock)
+    secret: Callable[[int], bytes] = entropy
+    limits: Limits = Limits()
+    timings: Timings = Timings()
+    password_cost: int = 1 << 15
+    exports: dict[str, ExportTarget] = {}
+    oidc: OidcSettings | None = None
+    public_url: str = ""
+
+
+class OpenServer(msgspec.Struct, frozen=True):
+    """``setup_token`` is that of the one-time link; empty when there is an account already."""
+
+    server: Server
+    setup_token: str
+
+    def __repr__(self) -> str:
+        return "OpenServer()"
+
+
+@asynccontextmanager
+async def open_server(
+    data: Path,
+    name: str = "",
+    world: World | None = None,
+    *,
+    database: str = "",
+    blobs: str = "",
+    alone: bool = False,
+) -> AsyncIterator[OpenServer]:
+    """The server on ``data``, until the block ends. ``name`` is the deployment's, and is settled when
+    it is new. Raises :class:`UsageError`.
+
+    ``database`` is the address of a PostgreSQL database, which several servers may share; without
+    one it is a file in ``data``, and the server is alone; ``alone`` has it so there, too. ``blobs``
+    is another folder for those, or ``s3://bucket/prefix``."""
+    world = world or World()
+    if name and not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot name a deployment", hint="use a host name such as reenact.example.com"
+        )
+    place = choose_database(data / _DATABASE, database)
+    with folder_of(data, alone=alone or not database):
+        found = await _settle(place, data, name, world)
+        kept = open_blobs(blobs, data / "blobs")
+        opened = place.open()
+        try:
+            async with place.hints() as hints:
+                yield OpenServer(
+                    _assemble(opened, kept, hints, data, found, world),
+                    await _new_link(opened, world) if found.waiting else "",
+                )
+        finally:
+            await opened.close()
+
+
+async def migrate_only(data: Path, *, database: str = "", role: str = "") -> None:
+    """Make the tables or bring them up to date, as the role in ``database``, let ``role`` serve
+    with them, and end. Raises :class:`UsageError`."""
+    place = choose_database(data / _DATABASE, database)
+    if database:
+        await _prepare(place, role)
+        return
+    with folder_of(data, alone=True):
+        await _prepare(place, role)
+
+
+async def _prepare(place: DatabaseLocation, role: str) -> None:
+    await place.check()
+    opened = place.open_patiently()
+    try:
+        await setup.prepare_tables(opened, role)
+    except Problem as problem:
+        raise UsageError(
+            problem.message, hint=problem.hint or "is the database running?"
+        ) from problem
+    finally:
+        await opened.close()
+
+
+async def _settle(place: DatabaseLocation, data: Path, name: str, world: World) -> DeploymentFacts:
+    chosen = name or f"reenact-{world.secret(6).hex()}.internal"
+
+    def make_keys() -> Keys:
+        for key in _KEYS:
+            make_seed(data / "keys" / key, world.secret)
+        return _keys(data, chosen)
+
+    await place.check()
+    database = place.open_patiently()
+    try:
+        found = await setup.settle(database, chosen, world.now(), make_keys)
+        _finish_rotation(found, data)
+        _check(found, name, data)
+        await setup.bind_keys(database, _keys(data, found.name))
+        return found
+    except Problem as problem:
+        raise UsageError(
+            problem.message, hint=problem.hint or "is the database running?"
+        ) from problem
+    finally:
+        await database.close()
+
+
+def _finish_rotation(found: DeploymentFacts, data: Path) -> None:
+    """The last step of a change of keys that was interrupted, see ``rotating``."""
+    path, name = data / "keys" / "audit", f"{found.name}/audit"
+    new = path.with_name(f"{path.name}{NEXT}")
+    if new.exists() and Signer(name, read_seed(new)).key.to_text() == found.keys.audit_key:
+        take_over(path, Signer(name, read_seed(path)).key.id.hex())
+
+
+def _check(found: DeploymentFacts, name: str, data: Path) -> None:
+    if name and name != found.name:
+        raise UsageError(
+            f"this deployment is called {found.name}, and its audit logs are signed in that name",
+            hint=f"leave --name out, or say --name {found.name}",
+        )
+    if _keys(data, found.name) != found.keys and found.keys.audit_key:
+        raise UsageError(
+            f"the keys in {data / 'keys'} are not those of {found.name}",
+            hint="copy the folder keys from a server of this deployment, or from a backup",
+        )
+
+
+def _signers(data: Path, deployment: str) -> tuple[Signer, Signer]:
+    audit, commands = (
+        Signer(f"{deployment}/{key}", read_seed(data / "keys" / key)) for key in _KEYS
+    )
+    return audit, commands
+
+
+def _keys(data: Path, deployment: str) -> Keys:
+    audit, commands = _signers(data, deployment)
+    return Keys(audit.key.to_text(), commands.key.to_text())
+
+
+def _assemble(
+    database: Database,
+    blobs: Blobs,
+    hints: Notifications,
+    data: Path,
+    found: DeploymentFacts,
+    world: World,
+) -> Server:
+    audit, commands = _signers(data, found.name)
+
+    def new_id(prefix: str) -> str:
+        return make_id(prefix, world.now(), world.secret(ENTROPY))
+
+    return Server(
+        database=database,
+        blobs=blobs,
+        auditor=Auditor(audit, found.name, world.now, world.secret),
+        hints=hints,
+        signer=commands,
+        deployment=found.name,
+        data=data,
+        now=world.now,
+        new_id=new_id,
+        secret=world.secret,
+        limits=world.limits,
+        timings=world.timings,
+        passwords=Passwords(world.password_cost, world.secret),
+        intake=Intake(
+            world.limits.held, world.limits.turns, world.limits.reads, world.limits.waiting
+        ),
+        exports=world.exports,
+        oidc=None if world.oidc is None else Provider(world.oidc, world.now),
+        public_url=world.public_url,
+    )
+
+
+async def _new_link(database: Database, world: World) -> str:
+    """Only its hash is kept, and so each start has another one until one is used."""
+    token = world.secret(SECRET_SIZE).hex()
+    await setup.renew_setup(database, hash_secret(token))
+    return token
+
+
+class DatabaseLocation(Protocol):
+    """A database that servers can open."""
+
+    async def check(self) -> None:
+        """Raises :class:`UsageError` when there is no database to be had."""
+
+    def open(self) -> Database: ...
+
+    def open_patiently(self) -> Database:
+        """The same, for statements that take their time."""
+
+    def hints(self) -> AbstractAsyncContextManager[Notifications]:
+        """Among all servers on this database."""
+
+
+def choose_database(file: Path, address: str) -> DatabaseLocation:
+    """``file``, unless there is an ``address``. Raises :class:`UsageError`."""
+    if not address:
+        return _File(file)
+    if address.partition("://")[0] not in SCHEMES:
+        raise UsageError(
+            "a database is postgresql://…, or none is named",
+            hint="leave --database out for a file in the folder of --data",
+        )
+    check_address(address)
+    return _Postgres(address)
+
+
+class _File:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def check(self) -> None:
+        """Nobody is asked: a file is made where there is none, and is its owner's only, whoever may
+        look into the folder. What SQLite puts beside it has the same mode."""
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+    def open(self) -> Database:
+        return open_file(self._path)
+
+    open_patiently = open
+
+    @asynccontextmanager
+    async def hints(self) -> AsyncIterator[Notifications]:
+        yield Notifications()
+
+
+class _Postgres:
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    async def check(self) -> None:
+        try:
+            connection = await connect(self._address)
+        except OSError as error:
+            raise UsageError(
+                f"the database cannot be used: {error}",
+                hint="is it running, and are host, role, password and name right?",
+            ) from None
+        await connection.close()
+
+    def open(self) -> Database:
+        return open_postgres(self._address)
+
+    def open_patiently(self) -> Database:
+        return open_postgres(self._address, longest=None)
+
+    def hints(self) -> AbstractAsyncContextManager[Notifications]:
+        return postgres_notifications(self._address)
+
+
+ENTROPY: Final = 10
+"""Random bytes in an id."""
+_DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_LENGTH: Final = 26
+
+
+def make_id(prefix: str, at: int, chance: bytes) -> str:
+    """``<prefix>_`` and 26 digits of base 32: 48 bits of ``at`` in milliseconds, 80 of ``chance``."""
+    number = (at << 8 * ENTROPY) | int.from_bytes(chance[:ENTROPY])
+    digits = (_DIGITS[number >> 5 * place & 31] for place in reversed(range(_LENGTH)))
+    return f"{prefix}_{''.join(digits)}"

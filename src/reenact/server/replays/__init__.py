@@ -1,0 +1,1 @@
+"""Replays of exchanges, from the request to the verdict."""

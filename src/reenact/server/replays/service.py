@@ -1,0 +1,363 @@
+"""Replays: request, list, read, watch, cancel.
+
+Single replays and batches are requested through :func:`order`, so all of them pass the same checks.
+Refusals are audited.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Protocol
+
+import msgspec
+from sqlalchemy import Row
+from starlette.responses import Response
+
+from reenact._system import monotonic
+from reenact.audit.record import Record, Source, Target
+from reenact.exchange.model import STATES, TERMINAL, VERDICTS, Command
+from reenact.format.canonical import digest_bytes
+from reenact.server.audit.log import actor_of
+from reenact.server.auth.permissions import ResourceScope, replay_permission
+from reenact.server.context import Caller, RequestContext
+from reenact.server.exchanges.redaction import clean_text
+from reenact.server.exchanges.schema import ReplayView
+from reenact.server.exchanges.service import may_read, places_of
+from reenact.server.http.sse import Channel, EventStream
+from reenact.server.notifications import agent_subject, replay_subject, rest
+from reenact.server.pagination import listed, one_of, page_of
+from reenact.server.problems import Problem
+from reenact.server.replays.checks import permission_used
+from reenact.server.replays.commands import issue, send
+from reenact.server.replays.plan import Plan, ReplayTarget, aim, plan
+from reenact.server.replays.schema import ReplayRequest
+from reenact.server.replays.state import advance, source_of, target_of
+from reenact.server.responses import ListResponse
+from reenact.server.storage.batches import count_asked
+from reenact.server.storage.database import Scope
+from reenact.server.storage.exchanges import find_exchange
+from reenact.server.storage.people import environment_kind
+from reenact.server.storage.replays import (
+    ReplayFilters,
+    count_replays,
+    find_replay,
+    find_request,
+    has_cancel,
+    list_replays,
+    remember_request,
+    was_sent,
+)
+from reenact.server.storage.retention import is_erased
+
+__all__ = [
+    "Idempotency",
+    "cancel",
+    "cancel_replay",
+    "get_replay",
+    "order",
+    "read_replay",
+    "read_replays",
+    "request_replay",
+    "watch_replay",
+]
+
+
+class Idempotency(Protocol):
+    """What keeps an order that is given twice one replay."""
+
+    @property
+    def batch(self) -> str:
+        """The batch that it is a part of; empty for one by itself."""
+
+    async def before(self, scope: Scope) -> Row[Any] | None:
+        """The replay that was ordered before. Raises :class:`Problem` when there cannot be one."""
+
+    async def check(self, scope: Scope) -> None:
+        """Raises :class:`Problem` when there are too many at the moment. In the transaction in
+        which the replay is written."""
+
+    async def remember(self, scope: Scope, replay_id: str) -> None:
+        """In the same transaction, when it is written."""
+
+
+async def order(
+    caller: Caller, exchange_id: str, wanted: ReplayRequest, once: Idempotency
+) -> Row[Any]:
+    """The replay, new or from before. Raises :class:`Problem`; whatever is refused is in the audit
+    log, with its code."""
+    async with caller.server.database.reading(caller.tenant) as scope:
+        source = await find_exchange(scope, exchange_id)
+        if source is None:
+            raise Problem("not_found", "there is no such exchange")
+        goal: ReplayTarget | None = None
+        before: Row[Any] | None = None
+        refused: Problem | None = None
+        try:
+            goal = await aim(caller, scope, source, wanted)
+            before = await once.before(scope)
+            if before is None:
+                planned = plan(caller, source, wanted, goal)
+                await _check_recording(scope, source, wanted)
+        except Problem as problem:
+            refused = problem
+    if refused is not None:
+        raise await _denied(caller, source, wanted, goal, refused)
+    if before is not None:
+        return before
+    try:
+        row = await _commit(caller, planned, once)
+    except Problem as problem:
+        raise await _denied(caller, source, wanted, goal, problem) from None
+    caller.server.hints.give(agent_subject(caller.tenant, row.agent_id))
+    return row
+
+
+async def _check_recording(scope: Scope, source: Row[Any], wanted: ReplayRequest) -> None:
+    if wanted.boundaries == "live" or not source.recording_digest:
+        return
+    if await is_erased(scope, source.recording_digest):
+        raise Problem(
+            "not_replayable",
+            "the recording of its calls is not kept any more",
+            hint="retention has erased it",
+            command="reenact retention show",
+        )
+
+
+async def _commit(caller: Caller, planned: Plan, once: Idempotency) -> Row[Any]:
+    async with caller.server.database.writing(caller.tenant) as scope:
+        before = await once.before(scope)  # somebody may have been quicker
+        if before is not None:
+            return before
+        await once.check(scope)
+        replay_id = await issue(caller, scope, planned, once.batch)
+        await once.remember(scope, replay_id)
+        row = await find_replay(scope, replay_id)
+        if row is None:
+            raise Problem("internal", "the replay was not written")
+        return row
+
+
+async def _denied(
+    caller: Caller,
+    source: Row[Any],
+    wanted: ReplayRequest,
+    goal: ReplayTarget | None,
+    problem: Problem,
+) -> Problem:
+    """``problem``, once it is in the log."""
+    if problem.audited:
+        return problem
+    permission = problem.details.get("permission") or (
+        permission_used(goal.kind, wanted.boundaries) if goal is not None else "replay:execute"
+    )
+    agent = goal.agent if goal is not None else None
+    record = Record(
+        tenant=caller.tenant,
+        actor=actor_of(caller.principal),
+        action="replay.denied",
+        env=(goal.place.environment if goal is not None else None) or source.environment,
+        source=Source(source.exchange_id, source.digest, source.route_id, source.revision),
+        target=Target(agent.agent_id, agent.app) if agent is not None else None,
+        boundaries=wanted.boundaries,
+        reason=clean_text(wanted.reason),
+        permission=str(permission),
+        tier=caller.principal.tenant.tier,
+        code=problem.code,
+        outcome="denied" if problem.status == 403 else "refused",
+    )
+    async with caller.server.database.writing(caller.tenant) as scope:
+        await caller.server.auditor.write(scope, record)
+    problem.audited = True
+    return problem
+
+
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,200}")
+_MINUTE: Final = 60_000
+
+
+async def request_replay(ask: RequestContext) -> Response:
+    """202 with the replay."""
+    wanted = await ask.json(ReplayRequest, most=4 * ask.server.limits.payload)
+    exchange_id = ask.path("id")
+    return _answer(await order(ask, exchange_id, wanted, _Key.of(ask, exchange_id, wanted)))
+
+
+class _Key:
+    """The ``Idempotency-Key``; without one every request is another one."""
+
+    batch = ""
+
+    def __init__(self, ask: RequestContext, text: str, digest: str) -> None:
+        self._server = ask.server
+        self._text = text
+        self._digest = digest
+        self._principal = f"{ask.principal.type}:{ask.principal.id}"
+
+    @classmethod
+    def of(cls, ask: RequestContext, exchange_id: str, wanted: ReplayRequest) -> _Key:
+        text = ask.header("idempotency-key")
+        if text and not _KEY.fullmatch(text):
+            raise Problem("invalid", "Idempotency-Key has 1 to 200 visible ASCII characters")
+        return cls(ask, text, digest_bytes(msgspec.json.encode((exchange_id, wanted))))
+
+    async def before(self, scope: Scope) -> Row[Any] | None:
+        """The replay that was asked for under this key. Raises :class:`Problem` when something
+        else was."""
+        found = await find_request(scope, self._principal, self._text) if self._text else None
+        if found is None:
+            return None
+        if found.digest != self._digest:
+            raise Problem(
+                "idempotency_conflict",
+                "something else was asked for under this Idempotency-Key",
+                hint="use a new key for a new replay",
+            )
+        row = await find_replay(scope, found.replay_id)
+        if row is None:
+            raise Problem("gone", "the replay that was asked for under this key is gone")
+        return row
+
+    async def check(self, scope: Scope) -> None:
+        """So many a minute for all people of a tenant; batches have limits of their own."""
+        most, since = self._server.limits.replays_per_minute, self._server.now() - _MINUTE + 1
+        if await count_replays(scope, since) - await count_asked(scope, since) >= most:
+            raise Problem(
+                "rate_limited",
+                f"more than {most} replays in a minute",
+                hint="wait, and ask again",
+                retry_after=_MINUTE // 1000,
+            )
+
+    async def remember(self, scope: Scope, replay_id: str) -> None:
+        if self._text:
+            await remember_request(
+                scope, self._principal, self._text, self._digest, replay_id, self._server.now()
+            )
+
+
+def _answer(row: Row[Any]) -> Response:
+    headers = {"Location": f"/api/v1/replays/{row.replay_id}"}
+    body = msgspec.json.encode(ReplayView.of(row))
+    return Response(body, 202, headers, "application/json")
+
+
+async def get_replay(ask: RequestContext, replay_id: str) -> Row[Any]:
+    """A row, for somebody who may read it. Raises :class:`Problem`."""
+    async with ask.server.database.reading(ask.tenant) as scope:
+        row = await _found(scope, replay_id)
+    may_read(ask, row)
+    return row
+
+
+async def _found(scope: Scope, replay_id: str) -> Row[Any]:
+    row = await find_replay(scope, replay_id)
+    if row is None:
+        raise Problem("not_found", "there is no such replay")
+    return row
+
+
+async def read_replays(ask: RequestContext) -> ListResponse:
+    """``GET /api/v1/replays``: those that the one who asks may read, the newest first."""
+    page = page_of(ask)
+    filters = ReplayFilters(
+        exchange=ask.query("exchange"),
+        app=ask.query("app"),
+        environment=ask.query("environment"),
+        route=ask.query("route"),
+        state=one_of(ask, "state", STATES),
+        verdict=one_of(ask, "verdict", VERDICTS),
+        by=ask.query("by"),
+        since=ask.number("since", 0),
+        until=ask.number("until", 0),
+    )
+    async with ask.server.database.reading(ask.tenant) as scope:
+        rows = await list_replays(scope, filters, places_of(ask, "exchange:read"), page)
+    return listed(rows, page, "requested_at", "replay_id", ReplayView.of)
+
+
+async def read_replay(ask: RequestContext) -> ReplayView:
+    """``GET /api/v1/replays/{id}``: as it is now."""
+    return ReplayView.of(await get_replay(ask, ask.path("id")))
+
+
+async def watch_replay(ask: RequestContext) -> Response:
+    """Every state from the present one to the last one, as it comes."""
+    row = await get_replay(ask, ask.path("id"))
+
+    async def write(channel: Channel) -> None:
+        await channel.retry(ask.server.timings.retry)
+        await _tell(ask, channel, row)
+
+    return EventStream(write, ask.server.timings.slow)
+
+
+async def _tell(ask: RequestContext, channel: Channel, row: Row[Any]) -> None:
+    server, said, quiet_since = ask.server, "", monotonic()
+    with server.hints.listening(replay_subject(ask.tenant, row.replay_id)) as ear:
+        while not server.stopping.is_set():
+            async with server.database.reading(ask.tenant) as scope:
+                row = await _found(scope, row.replay_id)
+            if row.state != said:
+                said, quiet_since = row.state, monotonic()
+                await channel.event("state", msgspec.json.encode(ReplayView.of(row)))
+            if row.state in TERMINAL:
+                return
+            if monotonic() - quiet_since >= server.timings.ping:
+                quiet_since = monotonic()
+                await channel.ping()
+            await rest(server, ear, server.timings.poll)
+
+
+async def cancel_replay(ask: RequestContext) -> ReplayView:
+    """``POST /api/v1/replays/{id}/cancel``: the replay as it is then, also when it had ended."""
+    return ReplayView.of(await cancel(ask, ask.path("id")))
+
+
+async def cancel(caller: Caller, replay_id: str) -> Row[Any]:
+    """One that has not left yet ends at once; of another the agent is told. One that has ended
+    stays as it is."""
+    server = caller.server
+    async with server.database.writing(caller.tenant) as scope:
+        row = await _found(scope, replay_id)
+        permission = replay_permission(await environment_kind(scope, row.environment))
+        caller.require(permission, ResourceScope(row.environment, row.app))
+        if row.state not in TERMINAL and not await has_cancel(scope, row.replay_id):
+            await server.auditor.write(scope, await _cancelled(caller, scope, row, permission))
+            if row.state == "requested" and not await was_sent(scope, row.replay_id):
+                await advance(server, scope, row, "cancelled", actor_of(caller.principal))
+            else:
+                await send(server, scope, _cancel(caller, row), server.now())
+        row = await _found(scope, row.replay_id)
+    server.hints.give(replay_subject(caller.tenant, row.replay_id))
+    server.hints.give(agent_subject(caller.tenant, row.agent_id))
+    return row
+
+
+def _cancel(caller: Caller, row: Row[Any]) -> Command:
+    server = caller.server
+    return Command(
+        type="cancel",
+        command_id=server.new_id("cmd"),
+        replay_id=row.replay_id,
+        tenant=caller.tenant,
+        agent_id=row.agent_id,
+        issued_at=server.now(),
+        expires_at=row.deadline,
+        nonce=server.secret(16).hex(),
+    )
+
+
+async def _cancelled(caller: Caller, scope: Scope, row: Row[Any], permission: str) -> Record:
+    return Record(
+        tenant=caller.tenant,
+        actor=actor_of(caller.principal),
+        action="replay.cancelled",
+        env=row.environment,
+        source=await source_of(scope, row.source_exchange_id),
+        target=target_of(row),
+        replay_id=row.replay_id,
+        boundaries=row.boundaries,
+        permission=permission,
+        outcome="ok",
+    )

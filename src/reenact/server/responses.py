@@ -1,0 +1,48 @@
+"""Answers: structs as JSON, lists, problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from reenact.server.problems import Problem
+
+__all__ = ["ListResponse", "answer", "answer_problem", "listed", "to_response"]
+
+
+class ListResponse(msgspec.Struct, frozen=True):
+    """A part of a list; ``next`` is the cursor of the part that follows."""
+
+    items: list[Any]
+    next: str | None = None
+
+
+def listed(items: list[Any], limit: int, cursor: str) -> ListResponse:
+    """``items`` are at most ``limit``, and ``cursor`` leads on from the last one of them."""
+    return ListResponse(items, cursor if items and len(items) == limit else None)
+
+
+def answer(value: msgspec.Struct, status: int = 200) -> Response:
+    """``value`` as JSON."""
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def to_response(result: Response | msgspec.Struct | None) -> Response:
+    """What a handler returned, as it is sent."""
+    if result is None:
+        return Response(status_code=204)
+    return result if isinstance(result, Response) else answer(result)
+
+
+def answer_problem(problem: Problem, request_id: str) -> Response:
+    """The one shape of errors."""
+    response = answer(problem.body(request_id), problem.status)
+    if problem.retry_after is not None:
+        response.headers["Retry-After"] = str(problem.retry_after)
+    if problem.status == 408:
+        response.headers["Connection"] = "close"  # the rest of the body is not waited for
+    if problem.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response

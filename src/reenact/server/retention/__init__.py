@@ -1,1 +1,0 @@
-"""What is kept how long, and the end of it."""

@@ -1,0 +1,158 @@
+"""What the parts of a server need of each other, and of the world. Values and seams only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from reenact.server.agents.stream_registry import Streams
+from reenact.server.auth.credentials import Passwords
+from reenact.server.auth.permissions import Grant, Tier
+from reenact.server.http.admission import Intake
+from reenact.server.meters import Meters
+from reenact.store.payloads.decoder import ReadLimits
+
+if TYPE_CHECKING:
+    from reenact.audit.keys import Signer
+    from reenact.server.audit.log import Auditor
+    from reenact.server.auth.oidc.provider import Provider
+    from reenact.server.blobs import Blobs
+    from reenact.server.notifications import Notifications
+    from reenact.server.storage.database import Database
+    from reenact.server.telemetry.targets import ExportTarget
+
+__all__ = ["Limits", "Principal", "Server", "TenantFacts", "Timings"]
+
+
+class TenantFacts(msgspec.Struct, frozen=True):
+    """A tenant as it is now."""
+
+    id: str
+    name: str
+    tier: Tier
+    dedicated: bool
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Who asks. ``credential`` is the id of the key or session, never the secret. ``app`` and
+    ``environment`` are those that an agent's key is bound to."""
+
+    type: Literal["user", "key", "agent"]
+    id: str
+    name: str
+    tenant: TenantFacts
+    grants: tuple[Grant, ...]
+    auth: Literal["key", "session"]
+    credential: str
+    csrf: str = ""
+    app: str = ""
+    environment: str = ""
+    ip: str = ""
+    agent_header: str = ""
+    """The User-Agent."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is taken in at most. Sizes in bytes."""
+
+    body: int = 1 << 20
+    """Of an ordinary request."""
+    batch: int = 16 << 20
+    """Of an ingest request as it is sent; inflated it may have four times as much."""
+    payload: int = 1 << 20
+    """Of one body inside an exchange."""
+    capture: int = 256 << 20
+    read: ReadLimits = ReadLimits(64 << 20, 1 << 30)
+    """Bytes to which the deltas of a recording expand."""
+    viewed: int = 250_000
+    """Events of a recording that pages show and that are compared."""
+    called: int = 128 << 20
+    """Of all calls of an exchange together, where pages show them, the API lists them, or they are
+    compared."""
+    reads: int = 2
+    """Recordings that are read at a time for one tenant, to view or compare them."""
+    waiting: int = 32
+    """Requests of one tenant that wait for that."""
+    held: int = 512 << 20
+    """Of large bodies on their way in, together; a tenant gets half of it. The same for those on their
+    way out."""
+    turns: int = 4
+    """Large bodies that are dealt with at a time."""
+    rate: int = 16 << 10
+    """Bytes a second that a body has to come in with, or be read with, in the long run."""
+    replays_per_minute: int = 60
+    """Per tenant."""
+    depth: int = 5
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds."""
+
+    heartbeat: float = 15.0
+    ping: float = 15.0
+    poll: float = 2.0
+    """How often what hints may have missed is looked for."""
+    sweep: float = 1.0
+    """How often deadlines are looked at."""
+    deliver: float = 60.0
+    start: float = 30.0
+    run: float = 300.0
+    slow: float = 30.0
+    """How long somebody may be slower than ``Limits.rate``, or not read an event."""
+    agent_gone: float = 24 * 3600.0
+    """Who was not heard for so long is not expected back."""
+    batch_patience: float = 600.0
+    """How long a batch waits for an agent where there is none."""
+    retention: float = 3600.0
+    """How often what is too old is looked for."""
+    retry: float = 1.0
+    reconnect: float = 5.0
+    """An agent whose command stream was cut and that is not heard for so long is offline."""
+    session_idle: float = 2 * 3600.0
+    session_longest: float = 12 * 3600.0
+    invitation: float = 7 * 24 * 3600.0
+    trace_quiet: float = 5.0
+    """After so long without a further span a trace that came in is complete."""
+    trace_longest: float = 60.0
+    """So long a trace may go on."""
+
+
+_LIMITS = Limits()
+
+
+class Server(msgspec.Struct, frozen=True):
+    """Everything that a handler can use. ``now`` is in milliseconds; ``new_id`` gives an id that
+    sorts by time, with the given prefix; ``secret`` gives random bytes."""
+
+    database: Database
+    blobs: Blobs
+    auditor: Auditor
+    hints: Notifications
+    signer: Signer
+    """Of commands; its name is ``<deployment>/commands``."""
+    deployment: str
+    data: Path
+    now: Callable[[], int]
+    new_id: Callable[[str], str]
+    secret: Callable[[int], bytes]
+    limits: Limits = Limits()
+    timings: Timings = Timings()
+    passwords: Passwords = msgspec.field(default_factory=Passwords)
+    exports: dict[str, ExportTarget] = {}
+    """Where exchanges go as traces, by tenant; see ``telemetry/targets``."""
+    oidc: Provider | None = None
+    """Where people can sign in besides here."""
+    public_url: str = ""
+    """The address for links, such as ``https://reenact.example``; empty where it was not configured."""
+    meters: Meters = msgspec.field(default_factory=Meters)
+    """What this process has counted since it started."""
+    intake: Intake = msgspec.field(default_factory=lambda: Intake(_LIMITS.held, _LIMITS.turns))
+    """What this process holds and works on."""
+    streams: Streams = msgspec.field(default_factory=Streams)
+    """Of commands, that are open in this process."""
+    stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    """Set when the server begins to stop: streams say goodbye and end."""

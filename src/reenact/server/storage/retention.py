@@ -1,0 +1,199 @@
+"""Tables and queries of retention: what is too old is found and erased.
+
+The append-only tables of the audit log are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Column, Row, exists, or_, select, text
+
+from reenact.server.storage.audit import AUDIT_VALUES
+from reenact.server.storage.batches import BATCH_ITEMS
+from reenact.server.storage.database import Platform, Scope
+from reenact.server.storage.exchange_tables import CAPTURES, EXCHANGES, REPLAYS, WITH_RECORDING
+from reenact.server.storage.tables import Whole, Words, of_tenant
+
+__all__ = [
+    "ERASED",
+    "RETENTION",
+    "Days",
+    "erase_captures",
+    "erase_edits",
+    "erase_exchanges",
+    "erase_values",
+    "is_erased",
+    "note_erased",
+    "old_captures",
+    "old_exchanges",
+    "old_recordings",
+    "read_days",
+    "set_days",
+    "still_named",
+    "tenants_with_days",
+]
+
+RETENTION: Final = of_tenant(
+    "retention",
+    Column("exchanges", Whole, nullable=False),
+    Column("recordings", Whole, nullable=False),
+    Column("captures", Whole, nullable=False),
+    Column("changed_at", Whole, nullable=False),
+    Column("changed_by", Words, nullable=False),
+    key=(),
+)
+"""At most one row per tenant. Days; 0 is for ever."""
+
+ERASED: Final = of_tenant(
+    "erased",
+    Column("digest", Words, nullable=False),
+    Column("at", Whole, nullable=False),
+    key=("digest",),
+)
+"""Recordings that were erased before the exchanges that name them."""
+
+
+_OPEN = ("requested", "delivered", "running")
+
+
+class Days(msgspec.Struct, frozen=True):
+    """How many days each is kept; 0 for ever."""
+
+    exchanges: int = 0
+    recordings: int = 0
+    captures: int = 0
+
+
+async def read_days(scope: Scope) -> Row[Any] | None:
+    """None when nobody has said anything."""
+    return await scope.one(scope.select(RETENTION))
+
+
+async def set_days(scope: Scope, days: Days, now: int, by: str) -> None:
+    """In place of what was said before."""
+    await scope.run(scope.delete(RETENTION))
+    values = {**msgspec.structs.asdict(days), "changed_at": now, "changed_by": by}
+    await scope.add(RETENTION, values)
+
+
+async def tenants_with_days(platform: Platform) -> Sequence[Row[Any]]:
+    """What each tenant has said that has said something."""
+    return await platform.all(select(RETENTION).order_by(RETENTION.c.tenant))
+
+
+async def old_exchanges(scope: Scope, before: int, most: int) -> Sequence[Row[Any]]:
+    """``exchange_id`` and ``recording_digest`` of those that were there before ``before``, and that
+    no replay under way needs."""
+    needed = exists().where(
+        REPLAYS.c.tenant == EXCHANGES.c.tenant,
+        REPLAYS.c.source_exchange_id == EXCHANGES.c.exchange_id,
+        REPLAYS.c.state.in_(_OPEN),
+    )
+    columns = (EXCHANGES.c.exchange_id, EXCHANGES.c.recording_digest)
+    return await scope.all(
+        scope.select(EXCHANGES, *columns)
+        .where(EXCHANGES.c.started_at < before, EXCHANGES.c.received_at < before, ~needed)
+        .order_by(EXCHANGES.c.started_at)
+        .limit(most)
+    )
+
+
+async def erase_exchanges(scope: Scope, ids: Sequence[str]) -> None:
+    """Their rows. What the audit log says about them stays."""
+    await scope.run(scope.delete(EXCHANGES).where(EXCHANGES.c.exchange_id.in_(ids)))
+
+
+async def old_recordings(scope: Scope, before: int, most: int) -> list[str]:
+    """Digests of recordings of exchanges from before ``before`` that are still there."""
+    erased = exists().where(
+        ERASED.c.tenant == EXCHANGES.c.tenant, ERASED.c.digest == EXCHANGES.c.recording_digest
+    )
+    needed = exists().where(
+        REPLAYS.c.tenant == EXCHANGES.c.tenant,
+        REPLAYS.c.source_exchange_id == EXCHANGES.c.exchange_id,
+        REPLAYS.c.state.in_(_OPEN),
+    )
+    rows = await scope.all(
+        scope.select(EXCHANGES, EXCHANGES.c.recording_digest)
+        .where(
+            EXCHANGES.c.started_at < before,
+            EXCHANGES.c.received_at < before,
+            EXCHANGES.c.recording_digest != "",
+            ~erased,
+            ~needed,
+        )
+        .distinct()
+        .limit(most)
+    )
+    return [row.recording_digest for row in rows]
+
+
+async def still_named(scope: Scope, digests: Sequence[str], since: int) -> set[str]:
+    """Those of ``digests`` that an exchange from ``since`` or later, or a capture, has as well."""
+    newer = scope.select(EXCHANGES, EXCHANGES.c.recording_digest).where(
+        text(WITH_RECORDING),
+        EXCHANGES.c.recording_digest.in_(digests),
+        (EXCHANGES.c.started_at >= since) | (EXCHANGES.c.received_at >= since),
+    )
+    pushed = scope.select(CAPTURES, CAPTURES.c.digest).where(CAPTURES.c.digest.in_(digests))
+    return {row[0] for query in (newer, pushed) for row in await scope.all(query)}
+
+
+async def is_erased(scope: Scope, digest: str) -> bool:
+    """Was this recording erased while its exchange is kept?"""
+    return await scope.one(scope.select(ERASED).where(ERASED.c.digest == digest)) is not None
+
+
+async def note_erased(scope: Scope, digests: Sequence[str], now: int) -> None:
+    """These recordings are gone, though their exchanges are there."""
+    await scope.add(ERASED, *({"digest": digest, "at": now} for digest in digests))
+
+
+async def old_captures(scope: Scope, before: int, most: int) -> Sequence[Row[Any]]:
+    """``capture_id`` and ``digest``, and whether an exchange has the same recording."""
+    shared = exists().where(
+        text(WITH_RECORDING),
+        EXCHANGES.c.tenant == CAPTURES.c.tenant,
+        EXCHANGES.c.recording_digest == CAPTURES.c.digest,
+    )
+    columns = (CAPTURES.c.capture_id, CAPTURES.c.digest, shared.label("shared"))
+    return await scope.all(
+        scope.select(CAPTURES, *columns)
+        .where(CAPTURES.c.created_at < before)
+        .order_by(CAPTURES.c.created_at)
+        .limit(most)
+    )
+
+
+async def erase_captures(scope: Scope, ids: Sequence[str]) -> None:
+    """Their rows; not their blobs."""
+    await scope.run(scope.delete(CAPTURES).where(CAPTURES.c.capture_id.in_(ids)))
+
+
+async def erase_values(scope: Scope, before: int) -> int:
+    """What salted digests in the audit log were made of; gives how many there were."""
+    gone = await scope.run(scope.delete(AUDIT_VALUES).where(AUDIT_VALUES.c.at < before))
+    return int(gone.rowcount)
+
+
+async def erase_edits(scope: Scope, before: int, nothing: bytes) -> int:
+    """What replays that have ended were asked to change, in whose place ``nothing`` is put, and where
+    they differ; gives how many replays had something of it."""
+    gone = await scope.run(
+        scope.update(REPLAYS)
+        .where(
+            REPLAYS.c.requested_at < before,
+            REPLAYS.c.state.notin_(_OPEN),
+            or_(REPLAYS.c.patch != nothing, REPLAYS.c.cause != ""),
+        )
+        .values(patch=nothing, cause="")
+    )
+    await scope.run(
+        scope.update(BATCH_ITEMS)
+        .where(BATCH_ITEMS.c.asked_at < before, BATCH_ITEMS.c.cause != "")
+        .values(cause="")
+    )
+    return int(gone.rowcount)

@@ -1,0 +1,225 @@
+"""Tenants, for platform administrators, and the environments of one's own tenant."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from reenact.server.audit.log import changed
+from reenact.server.auth.permissions import EnvironmentKind, Grant, Tier
+from reenact.server.context import RequestContext
+from reenact.server.endpoint import ApiDescription, Endpoint
+from reenact.server.people import accounts
+from reenact.server.people.schema import Invited
+from reenact.server.problems import Problem
+from reenact.server.responses import ListResponse, answer
+from reenact.server.runtime import TenantFacts
+from reenact.server.storage import people, platform
+from reenact.server.storage.database import Platform, Scope
+from reenact.server.storage.people import Environment
+
+__all__ = [
+    "ENDPOINTS",
+    "TenantMade",
+    "add_tenant",
+    "change_tenant",
+    "list_environments",
+    "list_tenants",
+    "set_environment",
+]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+_ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class TenantAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``admin`` is the e-mail address of its first administrator."""
+
+    name: str
+    tier: Tier = "low"
+    dedicated: bool = False
+    admin: str = ""
+
+
+class TenantChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tier: Tier | msgspec.UnsetType = msgspec.UNSET
+    dedicated: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class TenantMade(msgspec.Struct, frozen=True):
+    """A tenant, and the invitation of its first administrator if one was named."""
+
+    id: str
+    name: str
+    tier: Tier
+    dedicated: bool
+    admin: Invited | None
+
+
+class EnvironmentAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: EnvironmentKind
+
+
+async def list_tenants(ask: RequestContext) -> ListResponse:
+    """``GET /api/v1/tenants``: all at once, in the order of their ids."""
+    ask.require("platform:admin")
+    async with ask.server.database.platform() as transaction:
+        return ListResponse(list(await platform.tenants(transaction)))
+
+
+async def add_tenant(ask: RequestContext) -> Response:
+    """``POST /api/v1/tenants``: 201 with the tenant; 422 for a name that cannot be one,
+    409 for one that is taken."""
+    ask.require("platform:admin")
+    asked = await ask.json(TenantAsked)
+    if not _NAME.fullmatch(asked.name):
+        raise Problem("invalid", "a tenant's name is letters, digits and . _ -", field="name")
+    tenant = TenantFacts(ask.server.new_id("tnt"), asked.name, asked.tier, asked.dedicated)
+    async with ask.server.database.platform(write=True) as transaction:
+        if await platform.tenant_ids(transaction, tenant.name):
+            raise Problem(
+                "conflict",
+                f"there is a tenant {tenant.name!r} already",
+                hint="choose another name",
+            )
+        await platform.add_tenant(transaction, tenant, ask.server.now())
+        await _record(ask, transaction, tenant, "tenant.created")
+        scope = transaction.scope(tenant.id)
+        invited = await _first_admin(ask, scope, asked.admin) if asked.admin else None
+    made = TenantMade(tenant.id, tenant.name, tenant.tier, tenant.dedicated, invited)
+    return answer(made, 201)
+
+
+async def _first_admin(ask: RequestContext, scope: Scope, email: str) -> Invited:
+    invited = await accounts.invite(ask.server, scope, ask.request, email)
+    grant = Grant("tenant admin", id=ask.server.new_id("grt"))
+    now, by = ask.server.now(), ask.principal.id
+    await people.add_grant(scope, "user", invited.id, grant, now, by)
+    for action in ("user.created", "role.granted"):
+        record = changed(
+            ask.principal,
+            action,
+            "user",
+            invited.id,
+            "platform:admin",
+            tenant=scope.tenant,
+            what=grant.what if action == "role.granted" else "",
+        )
+        await ask.server.auditor.write(scope, record)
+    return invited
+
+
+async def change_tenant(ask: RequestContext) -> TenantFacts:
+    """``PATCH /api/v1/tenants/{id}``: the tenant as it is then; 404 for no such tenant."""
+    ask.require("platform:admin")
+    asked = await ask.json(TenantChange)
+    async with ask.server.database.platform(write=True) as transaction:
+        before = await platform.tenant_by_id(transaction, ask.path("id"))
+        if before is None:
+            raise Problem("not_found", "there is no such tenant")
+        after = TenantFacts(
+            before.id,
+            before.name,
+            before.tier if asked.tier is msgspec.UNSET else asked.tier,
+            before.dedicated if asked.dedicated is msgspec.UNSET else asked.dedicated,
+        )
+        await platform.change_tenant(transaction, after.id, after.tier, after.dedicated)
+        if after.tier != before.tier:
+            await _record(ask, transaction, after, "tier.changed", before=before.tier)
+        if after.dedicated != before.dedicated:
+            await _record(ask, transaction, after, "tenant.changed")
+    return after
+
+
+async def _record(
+    ask: RequestContext, transaction: Platform, tenant: TenantFacts, action: str, **details: str
+) -> None:
+    """In the tenant's own log, and in that of whoever did it."""
+    for log in dict.fromkeys((tenant.id, ask.tenant)):
+        record = changed(
+            ask.principal,
+            action,
+            "tenant",
+            tenant.id,
+            "platform:admin",
+            tenant=log,
+            tier=tenant.tier,
+            dedicated="yes" if tenant.dedicated else "no",
+            **details,
+        )
+        await ask.server.auditor.write(transaction.scope(log), record)
+
+
+async def list_environments(ask: RequestContext) -> ListResponse:
+    """``GET /api/v1/environments``: those whose kind was said, all at once, by name."""
+    async with ask.server.database.reading(ask.tenant) as scope:
+        return ListResponse(list(await people.environments(scope)))
+
+
+async def set_environment(ask: RequestContext) -> Environment:
+    """``PUT /api/v1/environments/{name}``: the environment; 422 for a name that cannot be one."""
+    ask.require("tenant:admin")
+    name = ask.path("name")
+    if not _ENVIRONMENT.fullmatch(name):
+        raise Problem("invalid", "an environment's name is letters, digits and . _ -", field="name")
+    environment = Environment(name, (await ask.json(EnvironmentAsked)).kind)
+    async with ask.server.database.writing(ask.tenant) as scope:
+        await people.set_environment(scope, environment)
+        record = changed(
+            ask.principal,
+            "environment.changed",
+            "environment",
+            name,
+            "tenant:admin",
+            kind=environment.kind,
+        )
+        await ask.server.auditor.write(scope, record)
+    return environment
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/v1/environments",
+        "agent:read",
+        list_environments,
+        says=ApiDescription("Environments", lists=Environment),
+    ),
+    Endpoint(
+        "PUT",
+        "/api/v1/environments/{name}",
+        "tenant:admin",
+        set_environment,
+        says=ApiDescription("Say what one is", takes=EnvironmentAsked, answers=Environment),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/tenants",
+        "platform:admin",
+        list_tenants,
+        says=ApiDescription("Tenants", lists=TenantFacts),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/tenants",
+        "platform:admin",
+        add_tenant,
+        says=ApiDescription(
+            "Make a tenant",
+            takes=TenantAsked,
+            answers=TenantMade,
+            status=(201,),
+            codes=("conflict",),
+        ),
+    ),
+    Endpoint(
+        "PATCH",
+        "/api/v1/tenants/{id}",
+        "platform:admin",
+        change_tenant,
+        says=ApiDescription("Change a tenant", takes=TenantChange, answers=TenantFacts),
+    ),
+)
