@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.audit.merkle import Frontier, Nodes, range_root, root_of
-from reenact.audit.proving import (
+from reenact.audit.merkle import (
+    Frontier,
+    Nodes,
     check_consistency,
     check_inclusion,
     consistency_ranges,
     inclusion_ranges,
     prove_consistency,
     prove_inclusion,
+    range_root,
+    root_of,
     roots_of_ranges,
 )
 from reenact.errors import AuditInvalid

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.errors import ValueRefused
 from reenact.format.canonical import MAX_DEPTH, canonical, decode, exact, jcs, plain, stored
-from reenact.format.paths import Path, join, lookup, parse
+from reenact.format.json_path import Path, join, lookup, parse
 from tests.property.values import NAMES, TEXTS, VALUES
 
 SAFE = 2**53 - 1

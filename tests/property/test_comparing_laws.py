@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from reenact.diff.sequences import align
 from reenact.engine.call import DRAWS
 from reenact.engine.decision.recorded_calls import RecordedCalls
-from reenact.format import lane as lane_names
-from reenact.format.event import Event
+from reenact.format.event import Event, lane_order
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.memory import MemorySource, memory_source
@@ -167,7 +166,7 @@ def _children(run: dict[str, list[Step]], above: str) -> list[str]:
                 return lane
         return ""
 
-    return [lane for lane in sorted(run, key=lane_names.order) if parent(lane) == above]
+    return [lane for lane in sorted(run, key=lane_order) if parent(lane) == above]
 
 
 def _blocks(mine: list[Any], theirs: list[Any], keys: list[Any], others: list[Any]) -> Any:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.format.canonical import exact
-from reenact.format.content import ContentHash
-from reenact.format.paths import join
+from reenact.format.content_hash import ContentHash
+from reenact.format.json_path import join
 from tests.property.values import DATA, NAMES, VALUES
 
 LANES = st.sampled_from(["0", "0.1", "0.2", "0.1.1", "0.10"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reenact.diff.values import Difference, differences, normalised_path
 from reenact.format.canonical import canonical
-from reenact.format.paths import Path
+from reenact.format.json_path import Path
 from reenact.policy.matching import Paths
 from tests.property.values import VALUES
 

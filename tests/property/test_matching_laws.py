@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reenact.format.canonical import canonical
-from reenact.format.paths import Path, join
+from reenact.format.json_path import Path, join
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.policy.volatile import KINDS

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
-from reenact.format.paths import Path, join, parse
+from reenact.format.json_path import Path, join, parse
 
 PATHS = st.lists(st.one_of(st.text(max_size=8), st.integers(0, 10**17)), max_size=6).map(tuple)
 

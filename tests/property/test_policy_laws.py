@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import PathRefused
-from reenact.format.paths import join, parse
+from reenact.format.json_path import join, parse
 from reenact.policy.files import lines_of, problems, read
 from reenact.policy.paths import cassette_path, unsafe
 from reenact.policy.schema import FILES, schemas

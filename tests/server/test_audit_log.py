@@ -14,9 +14,9 @@ import pytest
 
 from reenact.audit.checkpoint import open_head
 from reenact.audit.keys import Key
+from reenact.audit.merkle import check_consistency
 from reenact.audit.proof import check_proof
-from reenact.audit.proving import check_consistency
-from reenact.audit.salted import opens
+from reenact.audit.replay_proof import matches_salted_digest
 from reenact.audit.verify import verify_export
 from tests.server.house import START, House
 
@@ -181,7 +181,7 @@ def test_values_are_remembered_and_can_be_erased(house: House, value: object) ->
             found = await auditor.recall(scope, digest)
         assert found is not None
         assert found.value == value
-        assert opens(digest, found.value, found.salt)
+        assert matches_salted_digest(digest, found.value, found.salt)
         async with database.reading("other") as scope:
             assert await auditor.recall(scope, digest) is None
 

@@ -10,7 +10,7 @@ import msgspec
 from reenact.agents.messages import Message, ModelRequest, Usage
 from reenact.engine.call import Call
 from reenact.errors import UsageError
-from reenact.format.building import build
+from reenact.format.decoders import build_decoders
 from reenact.format.event import Data
 
 __all__ = [
@@ -65,7 +65,7 @@ class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
         return found
 
 
-build(Decided)
+build_decoders(Decided)
 
 
 def cut(messages: Sequence[Message], keep: int) -> int:

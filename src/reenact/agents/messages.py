@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from reenact.errors import UsageError
-from reenact.format.building import build
+from reenact.format.decoders import build_decoders
 
 __all__ = [
     "Delta",
@@ -145,7 +145,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply: ModelReply | None = None
 
 
-build(Message, ModelReply)
+build_decoders(Message, ModelReply)
 
 
 def as_messages(given: Sequence[Message | Mapping[str, Any]]) -> list[Message]:

@@ -1,31 +1,37 @@
-"""An exported log: a folder, or a tar file with the same five files in it.
+"""Exported audit logs: a folder, or a tar file with the same five files.
 
-    manifest.json   whose log it is, and how much of it there should be
-    key.pub         the verifier keys, each with the size of the log from which on it signs
-    checkpoints     every signed head, in order, with an empty line between two
-    leaves          the hash of every record in base64, one per line, 45 bytes each
+    manifest.json   tenant of the log and its expected size
+    key.pub         verifier keys, each with the log size from which it signs
+    checkpoints     every signed head in order, separated by empty lines
+    leaves          base64 hash of every record, one per line, 45 bytes each
     records.jsonl   every record as it was hashed, one per line
 
-``leaves`` can be made from ``records.jsonl``; it is there so that a record that was changed can be
-pointed at: when the heads vouch for all hashes, each hash vouches for one record.
+``leaves`` can be computed from ``records.jsonl``. It is included so that a changed record can be
+located: the heads prove all hashes, and each hash proves one record.
 
-What stands here is as it was found. Only :mod:`reenact.audit.verify` says whether it is true.
+Nothing is verified here; see :mod:`reenact.audit.verify`. An export is written in one pass, and the
+same log results in the same bytes. The writer does not check the records either, so that verifying an
+export reveals what is wrong with the database.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import os
+import shutil
 import tarfile
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import IO, BinaryIO, Final, Literal
 
 import msgspec
 
-from reenact.audit.keys import Key
-from reenact.audit.spelling import strict_base64, strict_number
-from reenact.errors import AuditInvalid, ValueRefused
+from reenact.audit.checkpoint import Head, tenant_of
+from reenact.audit.keys import Key, strict_base64, strict_number
+from reenact.audit.merkle import Frontier, hash_leaf
+from reenact.errors import AuditInvalid, SinkError, ValueRefused
 from reenact.format.canonical import decode
 
 __all__ = [
@@ -40,6 +46,8 @@ __all__ = [
     "BundleFormat",
     "BundleManifest",
     "KeySpan",
+    "export_folder",
+    "export_tar",
     "leaf_line",
     "open_bundle",
     "read_leaves",
@@ -241,3 +249,161 @@ def read_leaves(bundle: Bundle) -> Iterator[bytes]:
 
 def _malformed(why: str) -> AuditInvalid:
     return AuditInvalid(f"not an audit export: {why}", reason="bundle.malformed")
+
+
+def export_folder(
+    folder: Path,
+    origin: str,
+    records: Iterable[bytes],
+    heads: Iterable[Head],
+    keys: Sequence[KeySpan],
+    exported_at: int,
+    leaves: Iterable[bytes] | None = None,
+) -> BundleManifest:
+    """Write the log ``origin`` to ``folder``, which must not exist and is there whole or not at all.
+
+    ``records`` are the lines of :class:`~reenact.audit.log.Appended`, from the first on; ``heads``
+    all signed heads, from the first on; ``exported_at`` is in milliseconds. ``leaves`` are the
+    hashes that the store kept when it took the records in: with them it is seen which record is
+    not what it was. Without them they are made of ``records``.
+    """
+    beside = folder.with_name(f"{folder.name}.tmp")
+    _check_free(folder)
+    try:
+        beside.mkdir()
+        try:
+            manifest = _write(beside, origin, records, heads, keys, exported_at, leaves)
+            beside.rename(folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    return manifest
+
+
+def export_tar(
+    path: Path,
+    origin: str,
+    records: Iterable[bytes],
+    heads: Iterable[Head],
+    keys: Sequence[KeySpan],
+    exported_at: int,
+    leaves: Iterable[bytes] | None = None,
+) -> BundleManifest:
+    """The same as one tar file. Needs room for twice its size for a moment: a tar file says the
+    length of a part before the part."""
+    _check_free(path)
+    parts = path.with_name(f"{path.name}.parts")
+    beside = path.with_name(f"{path.name}.tmp")
+    manifest = export_folder(parts, origin, records, heads, keys, exported_at, leaves)
+    try:
+        with beside.open("wb") as file:
+            _pack(parts, file)
+            _sync(file)
+        beside.rename(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise _unwritable(path, error) from None
+    finally:
+        shutil.rmtree(parts, ignore_errors=True)
+    return manifest
+
+
+def _write(
+    folder: Path,
+    origin: str,
+    records: Iterable[bytes],
+    heads: Iterable[Head],
+    keys: Sequence[KeySpan],
+    exported_at: int,
+    leaves: Iterable[bytes] | None,
+) -> BundleManifest:
+    frontier = _write_records(folder, records, leaves)
+    manifest = BundleManifest(
+        format=BundleFormat(),
+        origin=origin,
+        tenant=tenant_of(origin),
+        size=frontier.size,
+        root=b64encode(frontier.root()).decode(),
+        heads=_write_heads(folder, heads),
+        exported_at=exported_at,
+    )
+    lines = (f"{span.start} {span.key.to_text()}\n" for span in keys)
+    _write_small(folder / KEYS, "".join(lines).encode())
+    text = json.dumps(msgspec.to_builtins(manifest), indent=2, ensure_ascii=False)
+    _write_small(folder / MANIFEST, text.encode() + b"\n")
+    return manifest
+
+
+def _write_records(
+    folder: Path, records: Iterable[bytes], known: Iterable[bytes] | None
+) -> Frontier:
+    with (folder / RECORDS).open("xb") as lines, (folder / LEAVES).open("xb") as leaves:
+        tree = _Leaves(leaves)
+        for number, record in enumerate(records):
+            if b"\n" in record:
+                raise AuditInvalid(
+                    f"record {number} is more than one line", reason="record.malformed"
+                )
+            lines.write(record + b"\n")
+            if known is None:
+                tree.add(hash_leaf(record))
+        for leaf in known or ():
+            tree.add(leaf)
+        _sync(lines)
+        _sync(leaves)
+    return tree.frontier
+
+
+class _Leaves:
+    """Hashes that are written, and the tree over them."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.frontier = Frontier()
+        self._file = file
+
+    def add(self, leaf: bytes) -> None:
+        self.frontier, _ = self.frontier.append(leaf)
+        self._file.write(leaf_line(leaf))
+
+
+def _write_heads(folder: Path, heads: Iterable[Head]) -> int:
+    count = 0
+    with (folder / CHECKPOINTS).open("xb") as file:
+        for head in heads:
+            file.write((b"\n" if count else b"") + head.to_text().encode())
+            count += 1
+        _sync(file)
+    return count
+
+
+def _write_small(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        _sync(file)
+
+
+def _pack(folder: Path, file: IO[bytes]) -> None:
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name in FILES:
+            member = tarfile.TarInfo(name)
+            member.size = (folder / name).stat().st_size
+            with (folder / name).open("rb") as part:
+                tar.addfile(member, part)
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _check_free(path: Path) -> None:
+    if path.exists():
+        raise SinkError(f"{path} exists already", hint="choose another name")
+
+
+def _unwritable(path: Path, error: OSError) -> SinkError:
+    return SinkError(
+        f"cannot write the export {path}: {error.strerror or error}",
+        hint="choose a place that exists, has room and is yours to write",
+    )

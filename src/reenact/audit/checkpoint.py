@@ -12,10 +12,9 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from reenact.audit.keys import Key, Signer, check_name
+from reenact.audit.keys import Key, Signer, check_name, strict_base64, strict_number
 from reenact.audit.merkle import EMPTY_ROOT, HASH_SIZE
 from reenact.audit.note import MAX_NOTE, Note, parse_note, sign_note
-from reenact.audit.spelling import strict_base64, strict_number
 from reenact.errors import AuditInvalid
 
 __all__ = [

@@ -1,26 +1,58 @@
-"""Ed25519 keys with a name, in the text forms of C2SP signed-note.
+"""Named Ed25519 keys in the text forms of C2SP signed-note, with strict base64 and number parsing.
 
-A key is known by its name and its id, the first four bytes of a hash over name and key. The id is
-for finding the right key, not for trusting it: trust is in having the whole key.
+A key is identified by its name and its id, the first four bytes of a hash over name and key. The id
+only helps to find the right key. Trust requires the complete key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from reenact.audit.spelling import strict_base64
 from reenact.errors import AuditInvalid, ExtraMissing, UsageError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-__all__ = ["SIGNATURE_SIZE", "Key", "Signer", "check_name"]
+__all__ = [
+    "MAX_SIZE",
+    "SIGNATURE_SIZE",
+    "Key",
+    "Signer",
+    "check_name",
+    "strict_base64",
+    "strict_number",
+]
+
+MAX_SIZE: Final = 2**53 - 1
+"""The largest size and time: so that each is a number to every reader of JSON."""
+
+
+def strict_base64(text: str) -> bytes | None:
+    """The bytes, or None unless ``text`` is exactly what standard base64 makes of them.
+
+    The decoder alone lets bits pass in the last character that stand for nothing, and so would
+    several texts stand for one hash.
+    """
+    try:
+        data = b64decode(text, validate=True)
+    except ValueError:
+        return None
+    return data if b64encode(data).decode() == text else None
+
+
+def strict_number(text: str) -> int | None:
+    """A decimal without sign and leading zeroes, up to :data:`MAX_SIZE`; None for anything else."""
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_SIZE)):
+        return None
+    number = int(text)
+    return number if str(number) == text and number <= MAX_SIZE else None
+
 
 SIGNATURE_SIZE: Final = 64
 _ED25519: Final = b"\x01"

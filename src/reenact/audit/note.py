@@ -1,7 +1,11 @@
-"""Signed notes (c2sp.org/signed-note, v1.0.0): a text, an empty line, and who signed it.
+"""Signed notes (c2sp.org/signed-note, v1.0.0) and the notes that rotate the key of a log.
 
-Signatures of keys that nobody here knows are ignored, so that witnesses can add theirs and a key
-can be changed. One of a known key that does not verify spoils the whole note.
+Signatures of unknown keys are ignored, so that witnesses can add theirs and a key can be replaced. An
+invalid signature of a known key invalidates the complete note.
+
+A rotation is a record in the log that contains a signed note. In it both keys state which key is next
+and from which record. Heads that include the record are signed by the new key, earlier heads by the old
+one. Each log size therefore has one key, and a stolen retired key cannot sign later records.
 """
 
 from __future__ import annotations
@@ -13,11 +17,18 @@ from typing import Final
 
 import msgspec
 
-from reenact.audit.keys import Key, Signer, check_name
-from reenact.audit.spelling import strict_base64
+from reenact.audit.keys import Key, Signer, check_name, strict_base64
 from reenact.errors import AuditInvalid
 
-__all__ = ["MAX_NOTE", "Note", "NoteSignature", "parse_note", "sign_note"]
+__all__ = [
+    "MAX_NOTE",
+    "Note",
+    "NoteSignature",
+    "check_rotation",
+    "parse_note",
+    "rotation_note",
+    "sign_note",
+]
 
 MAX_NOTE: Final = 1_000_000
 """Bytes. Room for a hundred signatures of any kind."""
@@ -135,3 +146,46 @@ def _signature(line: str) -> NoteSignature:
 
 def _malformed(why: str) -> AuditInvalid:
     return AuditInvalid(f"not a signed note: {why}", reason="note.malformed")
+
+
+_TITLE: Final = "reenact.audit/key-rotation/v1"
+
+
+def rotation_note(seq: int, old: Signer, new: Signer) -> str:
+    """What the record ``seq`` must hold in order to hand the log from ``old`` to ``new``."""
+    if old.key.name != new.key.name or old.key == new.key:
+        raise AuditInvalid(
+            "the new key is another one, of the same name", reason="rotation.malformed"
+        )
+    text = "\n".join([_TITLE, str(seq), old.key.to_text(), new.key.to_text(), ""])
+    return sign_note(text, [old, new]).to_text()
+
+
+def check_rotation(note: str, seq: int, old: Key) -> Key:
+    """The key that the record ``seq`` hands the log to.
+
+    Raises :class:`AuditInvalid` unless both keys signed it, for this log and this record.
+    """
+    found = parse_note(note.encode())
+    lines = found.text[:-1].split("\n")
+    if len(lines) != 4 or lines[0] != _TITLE:
+        raise _refused("it is no announcement of a key")
+    _, number, before, after = lines
+    if before != old.to_text():
+        raise _refused(f"it is not from the key in force, {old.to_text()}")
+    new = Key.from_text(after)
+    if new.name != old.name:
+        raise _refused("it is to a key of another log")
+    if number != str(seq):
+        raise _refused("it is for another record")
+    if len(found.signed_by([old, new])) != 2:
+        raise _refused("the old key and the new one must both have signed it")
+    return new
+
+
+def _refused(why: str) -> AuditInvalid:
+    return AuditInvalid(
+        f"a record says that the key changes, but {why}",
+        reason="rotation.malformed",
+        hint="trust neither key before the operator has explained it",
+    )

@@ -1,27 +1,42 @@
-"""One record and all that is needed to show that it is in the log (c2sp.org/tlog-proof, v1).
+"""Proof that one record is in the log (c2sp.org/tlog-proof, v1), also extracted from an export.
 
-The record itself is the ``extra`` data of the file. So the file says by itself what happened, and
-that the log has it; only the verifier key must come from elsewhere.
+The record is the ``extra`` data of the file. The file therefore contains both the record and the proof
+of inclusion. Only the verifier key must come from a different source.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import msgspec
 
-from reenact.audit.checkpoint import Head, open_head, parse_head, tenant_of
-from reenact.audit.keys import Key
-from reenact.audit.merkle import hash_leaf
+from reenact.audit.bundle import CHECKPOINTS, RECORDS, Bundle, read_leaves
+from reenact.audit.checkpoint import Head, open_head, parse_head, read_heads, tenant_of
+from reenact.audit.keys import Key, strict_base64, strict_number
+from reenact.audit.merkle import (
+    check_inclusion,
+    consistency_ranges,
+    hash_leaf,
+    inclusion_ranges,
+    roots_of_ranges,
+)
 from reenact.audit.note import MAX_NOTE
-from reenact.audit.proving import check_inclusion
 from reenact.audit.record import MAX_RECORD, Envelope, open_envelope
-from reenact.audit.spelling import strict_base64, strict_number
 from reenact.errors import AuditInvalid
 
-__all__ = ["SUFFIX", "Proof", "check_proof", "parse_proof"]
+__all__ = [
+    "SUFFIX",
+    "Proof",
+    "check_proof",
+    "last_head",
+    "parse_proof",
+    "prove_growth",
+    "prove_record",
+]
 
 SUFFIX: Final = ".tlog-proof"
 _TITLE: Final = "c2sp.org/tlog-proof@v1"
@@ -100,3 +115,30 @@ def _wrong(why: str) -> AuditInvalid:
 
 def _malformed(why: str) -> AuditInvalid:
     return AuditInvalid(f"not a proof: {why}", reason="proof.malformed")
+
+
+def last_head(bundle: Bundle) -> Head:
+    """The last head that stands there, as it stands there: who signed it is not looked at."""
+    with bundle.open(CHECKPOINTS) as file:
+        last = deque(read_heads(file), maxlen=1)
+    if not last:
+        raise AuditInvalid(
+            f"{bundle.path} has no signed head", reason="bundle.unsigned", hint="export again"
+        )
+    return parse_head(last[0])
+
+
+def prove_record(bundle: Bundle, seq: int) -> Proof:
+    """The proof that record ``seq`` is in the log. Raises :class:`AuditInvalid` when it is not."""
+    head = last_head(bundle)
+    path = roots_of_ranges(inclusion_ranges(seq, head.size), read_leaves(bundle))
+    with bundle.open(RECORDS) as file:
+        lines = iter(lambda: file.readline(MAX_RECORD + 1), b"")
+        leaf = next(islice(lines, seq, None), b"").removesuffix(b"\n")
+    check_inclusion(hash_leaf(leaf), seq, head.size, head.root, path)
+    return Proof(leaf, seq, tuple(path), head)
+
+
+def prove_growth(bundle: Bundle, old: int, new: int) -> list[bytes]:
+    """The proof that the log of ``new`` records begins with the log of ``old`` records."""
+    return roots_of_ranges(consistency_ranges(old, new), read_leaves(bundle))

@@ -1,11 +1,12 @@
-"""One record of an audit log, and the bytes that are its leaf.
+"""Audit records: the closed list of actions, their required fields, and the bytes of a leaf.
 
-The leaf is the canonical JSON (RFC 8785) of the record, and it is kept as bytes: whoever verifies
-hashes what is there, and never encodes a record again. So a field that a reader does not know, or a
-whole record of a later version, is covered like any other.
+An action is never removed and never changes its meaning. A new action only needs a line in
+:data:`ACTIONS`. A reader can verify a record with an action that it does not support.
 
-No payload is in a record: digests (:mod:`reenact.audit.salted`), ids, and what people typed as the
-reason.
+The leaf is the canonical JSON (RFC 8785) of the record and is stored as bytes. A verifier hashes the
+stored bytes and never encodes a record again, so unknown fields and records of later versions are
+covered too. A record contains no payloads, only digests (:mod:`reenact.audit.replay_proof`), ids, and
+the reasons that users typed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from reenact.audit.actions import ACTIONS, OUTCOMES
-from reenact.audit.spelling import MAX_SIZE
+from reenact.audit.keys import MAX_SIZE
 from reenact.errors import AuditInvalid, ValueRefused
 from reenact.format.canonical import decode, jcs
 
 __all__ = [
+    "ACTIONS",
     "MAX_RECORD",
+    "OUTCOMES",
     "VERSION",
     "Actor",
     "Change",
@@ -35,6 +37,57 @@ __all__ = [
     "open_envelope",
     "read_record",
 ]
+
+OUTCOMES: Final = frozenset({"ok", "failed", "denied", "refused", "cancelled", "expired"})
+"""``denied`` is for want of a permission or tier, ``refused`` for any other reason."""
+
+_CHANGE: Final = ("subject", "permission", "outcome")
+
+ACTIONS: Final[dict[str, tuple[str, ...]]] = {
+    # A replay is two records: what is wanted, before anything runs, and what came of it.
+    "replay.requested": (
+        "env",
+        "source",
+        "replay_id",
+        "boundaries",
+        "payload_digest_before",
+        "payload_digest_after",
+        "permission",
+        "tier",
+    ),
+    "replay.finished": ("env", "source", "replay_id", "outcome"),
+    "replay.cancelled": ("env", "source", "replay_id", "permission", "outcome"),
+    "replay.denied": ("env", "source", "permission", "code", "outcome"),
+    "access.denied": ("permission", "code", "outcome"),
+    "session.opened": ("outcome",),
+    "session.closed": ("outcome",),
+    "session.refused": ("code", "outcome"),
+    "user.created": _CHANGE,
+    "user.changed": _CHANGE,
+    "user.removed": _CHANGE,
+    "key.created": _CHANGE,
+    "key.revoked": _CHANGE,
+    "role.granted": _CHANGE,
+    "role.revoked": _CHANGE,
+    "tenant.created": _CHANGE,
+    "tenant.changed": _CHANGE,
+    "tier.changed": (*_CHANGE, "tier"),
+    "environment.changed": _CHANGE,
+    "noise.changed": _CHANGE,
+    "batch.confirmed": _CHANGE,
+    "batch.cancelled": _CHANGE,
+    "agent.registered": ("env", "subject", "outcome"),
+    "agent.refused": ("env", "subject", "code", "outcome"),
+    "audit.read": ("permission", "outcome"),
+    "audit.exported": ("permission", "outcome"),
+    "data.exported": _CHANGE,
+    "retention.changed": _CHANGE,
+    "retention.applied": ("subject", "outcome"),
+    "log.opened": (),
+    "log.rotated": ("rotation",),
+}
+"""The actions of version 1, each with the fields of a record that must not be empty."""
+
 
 VERSION: Final = 1
 MAX_RECORD: Final = 65_536

@@ -1,27 +1,32 @@
-"""One replay, whole, in a file: what was asked for, what came of it, and that the log has both.
+"""Proof of one replay in a file: the request, the outcome, and proofs that the log contains both.
 
-The two records of a replay hold digests of the payloads and of the output, and no values. Here are
-the values with their salts, so that whoever has the file can open the digests, and the proofs that
-the records are in the log. Only the verifier key must come from elsewhere.
+The two records of a replay hold digests of the payloads and of the output, but no values. The file
+adds the values with their salts, so that its owner can check the digests, and the inclusion proofs.
+Only the verifier key must come from a different source.
+
+Records are permanent, but values can be deleted. A plain digest of an amount or a name could be
+guessed, so each value has its own *salt* of 32 random bytes. The salt is stored with the value and
+deleted with it; afterwards the digest reveals nothing about the value.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.audit.keys import Key
+from reenact.audit.keys import Key, strict_base64
 from reenact.audit.proof import Proof, check_proof
 from reenact.audit.record import Record, read_record
-from reenact.audit.salted import SALT_SIZE, opens
-from reenact.audit.spelling import strict_base64
-from reenact.errors import AuditInvalid, ValueRefused
-from reenact.format.canonical import decode, exact, plain
+from reenact.errors import AuditInvalid, UsageError, ValueRefused
+from reenact.format.canonical import canonical, decode, exact, plain
 
 __all__ = [
+    "SALT_SIZE",
     "SUFFIX",
     "Opening",
     "ReplayProof",
@@ -29,8 +34,33 @@ __all__ = [
     "check_replay_proof",
     "dump_replay_proof",
     "is_replay_proof",
+    "matches_salted_digest",
     "parse_replay_proof",
+    "salted_digest",
 ]
+
+SALT_SIZE: Final = 32
+_DOMAIN: Final = b"reenact audit value 1\n"
+
+
+def salted_digest(value: Any, salt: bytes) -> str:
+    """``hmac-sha256:<64 hex>`` of the canonical JSON of ``value`` under ``salt``.
+
+    Raises :class:`UsageError` for a salt of another size: a short one can be guessed along, and
+    HMAC treats some keys of different sizes alike. Raises :class:`ValueRefused` for what is not JSON.
+    """
+    if len(salt) != SALT_SIZE:
+        raise UsageError(
+            f"a salt has {SALT_SIZE} bytes, this one {len(salt)}", hint="use random bytes"
+        )
+    mark = hmac.new(salt, _DOMAIN + canonical(value), hashlib.sha256)
+    return f"hmac-sha256:{mark.hexdigest()}"
+
+
+def matches_salted_digest(digest: str, value: Any, salt: bytes) -> bool:
+    """Is ``digest`` the salted digest of this value?"""
+    return hmac.compare_digest(digest, salted_digest(value, salt))
+
 
 SUFFIX: Final = ".replay-proof.json"
 _MAX: Final = 64_000_000
@@ -206,7 +236,7 @@ def _opened(
         if one.digest not in named:
             raise _value_refused(f"{one.digest[:80]} is in neither record")
         try:
-            fits = opens(one.digest, one.value, one.salt)
+            fits = matches_salted_digest(one.digest, one.value, one.salt)
         except ValueRefused as error:
             raise _value_refused(error.message) from None
         if not fits:

@@ -1,24 +1,204 @@
-"""Whether an exported log is what was signed: everything recomputed, offline, all faults told.
+"""Offline verification of an exported log, which recomputes everything and reports all faults.
 
-It is verified against keys and heads that come from elsewhere. Without a key the export vouches for
-itself; without a head kept from before, whoever holds the key could have written it all anew. The
-report says which of this holds.
+Heads must be signed by the right key, be in order, and have the roots of the hashes. The trusted keys
+and heads come from a different source. Without a key the export only proves itself. Without an earlier
+head, the owner of the key could have rewritten the complete log. The report states what was proven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from reenact.audit.bundle import Bundle, open_bundle
-from reenact.audit.checkpoint import Head, open_head, tenant_of
+import msgspec
+
+from reenact.audit.bundle import CHECKPOINTS, Bundle, KeySpan, open_bundle, read_leaves
+from reenact.audit.checkpoint import Head, open_head, parse_head, read_heads, tenant_of
 from reenact.audit.findings import Findings, Report
 from reenact.audit.keys import Key
-from reenact.audit.verify_heads import HeadsRead, check_heads, encoded
+from reenact.audit.merkle import Frontier
 from reenact.audit.verify_records import check_records
 from reenact.errors import AuditInvalid
 
-__all__ = ["verify_export"]
+__all__ = [
+    "HeadsRead",
+    "check_heads",
+    "verify_export",
+]
+
+_CODES = {"note.signature": "head.signature", "note.unsigned": "head.key"}
+
+
+class HeadsRead(msgspec.Struct):
+    """What was found besides faults. ``roots`` are those at the sizes that were asked for;
+    ``signed`` is the size of the largest head that holds."""
+
+    size: int = 0
+    root: bytes = b""
+    heads: int = 0
+    signed: int | None = None
+    roots: dict[int, bytes] = msgspec.field(default_factory=dict)
+
+
+def check_heads(bundle: Bundle, sizes: Iterable[int], findings: Findings) -> HeadsRead:
+    """Look at every head and every hash once, in bounded memory."""
+    tree = _Tree(bundle, frozenset(sizes), findings)
+    check = _Check(bundle, tree, findings)
+    for data in _heads(bundle, findings):
+        check.read.heads += 1
+        check.head(data)
+    tree.grow(None)
+    check.end()
+    read = check.read
+    read.size, read.root, read.roots = tree.size, tree.root(), tree.roots
+    return read
+
+
+def _heads(bundle: Bundle, findings: Findings) -> Iterator[bytes]:
+    with bundle.open(CHECKPOINTS) as file:
+        try:
+            yield from read_heads(file)
+        except AuditInvalid as error:
+            findings.add("head.malformed", error.message)
+
+
+class _Tree:
+    """The tree over the hashes, which grows as far as it is asked to."""
+
+    def __init__(self, bundle: Bundle, sizes: frozenset[int], findings: Findings) -> None:
+        self.roots: dict[int, bytes] = {}
+        self._frontier = Frontier()
+        self._leaves = read_leaves(bundle)
+        self._sizes = sizes
+        self._findings = findings
+
+    @property
+    def size(self) -> int:
+        return self._frontier.size
+
+    def root(self) -> bytes:
+        return self._frontier.root()
+
+    def grow(self, size: int | None) -> bool:
+        """To ``size``, or to the end; False when there are not as many hashes."""
+        try:
+            while size is None or self.size < size:
+                leaf = next(self._leaves, None)
+                if leaf is None:
+                    return False
+                self._frontier, _ = self._frontier.append(leaf)
+                if self.size in self._sizes:
+                    self.roots[self.size] = self.root()
+        except AuditInvalid as error:
+            self._findings.add("leaves.malformed", error.message, self.size)
+            return False
+        return True
+
+
+class _Check:
+    def __init__(self, bundle: Bundle, tree: _Tree, findings: Findings) -> None:
+        self.read = HeadsRead()
+        self._origin = bundle.manifest.origin
+        self._spans = bundle.keys
+        self._keys = [span.key for span in bundle.keys]
+        self._tree = tree
+        self._findings = findings
+        self._largest = 0
+        self._good = 0  # size of the last head whose root is right
+        self._bad: list[int] = []  # sizes of those since then, the first and the last one
+        self._bad_count = 0
+
+    def head(self, data: bytes) -> None:
+        """One head, as it stands there."""
+        try:
+            head = parse_head(data)
+        except AuditInvalid as error:
+            self._findings.add("head.malformed", f"head {self.read.heads}: {error.message}")
+            return
+        if head.checkpoint.origin != self._origin:
+            self._findings.add(
+                "head.origin", f"head {self.read.heads} is of {head.checkpoint.origin}"
+            )
+        elif self._is_signed(head):
+            self._compare(head)
+
+    def _is_signed(self, head: Head) -> bool:
+        which = f"head {self.read.heads}, of size {head.size}"
+        try:
+            signed = head.note.signed_by(self._keys)
+        except AuditInvalid as error:
+            code = _CODES.get(error.reason, "head.malformed")
+            self._findings.add(code, f"{which}: {error.message}")
+            return False
+        key = _key_at(self._spans, head.size)
+        if key.key not in signed:
+            self._findings.add(
+                "head.key",
+                f"{which}: signed by {signed[0].to_text()}, but the key at that size is "
+                f"{key.key.to_text()}",
+            )
+            return False
+        return True
+
+    def _compare(self, head: Head) -> None:
+        if head.size < self._largest:
+            self._findings.add(
+                "head.order",
+                f"head {self.read.heads} has size {head.size}, one before it {self._largest}",
+            )
+            return
+        self._largest = head.size
+        if not self._tree.grow(head.size):
+            return  # told of at the end, once
+        if self._tree.root() == head.root:
+            self._tell_bad()
+            self._good = head.size
+            self.read.signed = head.size
+        else:
+            self._bad = [*self._bad[:1], head.size]
+            self._bad_count += 1
+
+    def _tell_bad(self) -> None:
+        """Heads in a row that do not match have one cause: tell of them once."""
+        if self._bad:
+            first = self._bad[0]
+            more = f", and so on to size {self._bad[-1]}" if self._bad_count > 1 else ""
+            self._findings.add(
+                "head.mismatch",
+                f"the head of size {first} was signed over other records{more}: what differs is "
+                + (f"in records {self._good} to {first - 1}" if first > self._good else "the head"),
+                self._good if first > self._good else first,
+                first if first > self._good else None,
+            )
+        self._bad, self._bad_count = [], 0
+
+    def end(self) -> None:
+        """After the last head."""
+        self._tell_bad()
+        size, covered = self._tree.size, self._largest
+        if covered > size:
+            self._findings.add(
+                "log.truncated",
+                f"the heads are about {covered} records, and there are hashes of only {size}",
+                size,
+                covered,
+            )
+        if not self.read.heads:
+            self._findings.add("log.unsigned", "there is no head at all", 0 if size else None)
+        elif covered < size:
+            self._findings.add(
+                "log.unsigned", f"no head covers records {covered} to {size - 1}", covered, size
+            )
+
+
+def _key_at(spans: tuple[KeySpan, ...], size: int) -> KeySpan:
+    return [span for span in spans if span.start <= size][-1]
+
+
+def encoded(root: bytes) -> str:
+    """A root as a manifest states it."""
+    return b64encode(root).decode()
 
 
 def verify_export(path: Path, keys: Sequence[Key] = (), pinned: bytes | None = None) -> Report:

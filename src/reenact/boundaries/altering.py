@@ -10,7 +10,7 @@ from reenact.boundaries.coding import coding_of, look
 from reenact.boundaries.packed import HIDDEN, served_body
 from reenact.engine.fork.plan import replace_at_path
 from reenact.format.event import Data
-from reenact.format.paths import Path
+from reenact.format.json_path import Path
 
 __all__ = ["alter_answer"]
 

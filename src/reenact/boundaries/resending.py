@@ -22,7 +22,7 @@ from reenact.engine.fork.plan import replace_at_path
 from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data
-from reenact.format.paths import Path, join
+from reenact.format.json_path import Path, join
 
 __all__ = ["Resend", "request_bytes", "resent", "with_model"]
 

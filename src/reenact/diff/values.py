@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from reenact.format.canonical import canonical
-from reenact.format.paths import Path
+from reenact.format.json_path import Path
 
 __all__ = ["Difference", "differences", "normalised_path"]
 

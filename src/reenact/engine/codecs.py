@@ -25,9 +25,9 @@ from reenact.engine.call import PAIRS, Call
 from reenact.engine.session.context import current
 from reenact.errors import PolicyRefused, ReenactError, ValueRefused
 from reenact.format.canonical import decode, exact, plain
-from reenact.format.content import settled
+from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data
-from reenact.format.paths import lookup, parse
+from reenact.format.json_path import lookup, parse
 from reenact.policy.matching import Comparer
 from reenact.policy.redaction.redactor import Screen
 from reenact.policy.redaction.streams import payload
@@ -531,7 +531,10 @@ def same_result(comparer: Comparer, call: Call, fields: Data, recorded: Data) ->
     differ in every run do not count."""
     then = {name: recorded.get(name) for name in fields}
     if call.volatile:
-        fields, then = settled(fields, call.volatile), settled(then, call.volatile)
+        fields, then = (
+            without_volatile(fields, call.volatile),
+            without_volatile(then, call.volatile),
+        )
     return comparer.key(fields) == comparer.key(then)
 
 

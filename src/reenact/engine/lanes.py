@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
-from reenact.format import lane as lane_names
+from reenact.format.event import ROOT_LANE
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -121,7 +121,7 @@ class Lanes:
     """The lanes of one session. Every task and thread that was spawned in it is known."""
 
     def __init__(self) -> None:
-        self.root = Lane(lane_names.ROOT)
+        self.root = Lane(ROOT_LANE)
         self._tasks: WeakKeyDictionary[Task[Any], Lane] = WeakKeyDictionary()
         self._threads: dict[int, Lane] = {}
         self._strangers: Lane | None = None

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.audit.keys import SIGNATURE_SIZE, Key, Signer
-from reenact.audit.spelling import strict_base64
+from reenact.audit.keys import SIGNATURE_SIZE, Key, Signer, strict_base64
 from reenact.errors import ValueRefused
 from reenact.exchange.model import Command
 from reenact.format.canonical import jcs

@@ -15,7 +15,7 @@ from reenact.exchange.payload import body_bytes, from_document, to_document
 from reenact.exchange.snapshot import encode_bytes as encoded
 from reenact.exchange.snapshot import snapshot
 from reenact.format.canonical import exact, quickly
-from reenact.format.paths import parse
+from reenact.format.json_path import parse
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 __all__ = ["ExchangeRedactor", "RedactedPayload", "fill_values", "placeholder_pointers"]

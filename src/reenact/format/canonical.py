@@ -30,7 +30,7 @@ import msgspec
 import orjson
 
 from reenact.errors import ValueRefused
-from reenact.format.paths import Path, join
+from reenact.format.json_path import Path, join
 
 __all__ = [
     "MAX_DEPTH",

@@ -1,11 +1,13 @@
-"""The event envelope, version 1, and the line it is written as.
+"""The event envelope, version 1, the line it is written as, and lane names.
 
-The order of the fields is fixed and ``data`` comes last, so that a writer encodes the payload once
-and splices it in, and a reader can skip it.
+The order of the fields is fixed and ``data`` is last, so that a writer encodes the payload once and
+inserts it, and a reader can skip it. A lane (``0``, ``0.1``, ``0.1.2``) is the causal identity of a
+task, thread or job.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -13,11 +15,11 @@ import msgspec
 import orjson
 
 from reenact.errors import RecordingDamaged, ValueRefused
-from reenact.format import lane as lanes
-from reenact.format.building import build
 from reenact.format.canonical import MAX_DEPTH, decode, has_marks, plain, stored
+from reenact.format.decoders import build_decoders
 
 __all__ = [
+    "ROOT_LANE",
     "TYPES",
     "VERSION",
     "Draft",
@@ -25,10 +27,32 @@ __all__ = [
     "Event",
     "Prefix",
     "TapePrefix",
+    "check_lane",
     "decode_line",
+    "lane_order",
     "parse",
     "unknown_fields",
 ]
+
+ROOT_LANE = "0"
+
+_LONGEST_LANE = 4_000  # characters; Python reads no integer of more than 4,300
+_LANE = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*))*")
+
+
+def check_lane(lane: str) -> str:
+    """``lane`` itself, or :class:`ValueRefused`."""
+    if len(lane) > _LONGEST_LANE or _LANE.fullmatch(lane) is None:
+        raise ValueRefused(
+            f"{lane[:80]!r} is not a lane", "$.lane", hint="numbers joined by dots, such as 0.1.2"
+        )
+    return lane
+
+
+def lane_order(lane: str) -> tuple[int, ...]:
+    """Sort key: parents before children, siblings by number."""
+    return tuple(map(int, lane.split(".")))
+
 
 VERSION: Final = 1
 
@@ -59,7 +83,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     data: Data
     ts: int
-    lane: str = lanes.ROOT
+    lane: str = ROOT_LANE
     parent: int | None = None
     op: str = ""
     extra: dict[str, Any] = {}
@@ -74,7 +98,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     seq: int
     ts: int
     type: str
-    lane: str = lanes.ROOT
+    lane: str = ROOT_LANE
     parent: int | None = None
 
 
@@ -84,7 +108,7 @@ class Envelope(Head, frozen=True, kw_only=True, rename="camel", gc=False):
     data: msgspec.Raw
 
 
-build(Envelope)
+build_decoders(Envelope)
 _FIELDS = frozenset(Envelope.__struct_encode_fields__)
 _REQUEST = b',"request":'
 
@@ -199,7 +223,7 @@ class Event(msgspec.Struct, eq=False, gc=False):
             "ts": self.ts,
             "type": self.type,
         }
-        if self.lane != lanes.ROOT:
+        if self.lane != ROOT_LANE:
             whole["lane"] = self.lane
         if self.parent is not None:
             whole["parent"] = self.parent
@@ -254,8 +278,8 @@ class Prefix:
         """What comes before the payload. Raises :class:`ValueRefused` for a bad envelope."""
         kind = self._known.get(draft.type) or _encoded_type(draft.type)
         middle = b""
-        if draft.lane != lanes.ROOT:
-            middle = b',"lane":"%b"' % lanes.check(draft.lane).encode()
+        if draft.lane != ROOT_LANE:
+            middle = b',"lane":"%b"' % check_lane(draft.lane).encode()
         if draft.parent is not None:
             if not 0 < draft.parent < seq:
                 raise ValueRefused(f"event {draft.parent} cannot enclose event {seq}", "$.parent")

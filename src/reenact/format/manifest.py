@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, Self
 import msgspec
 
 from reenact.errors import RecordingDamaged, RecordingOutdated, RecordingTooNew, ValueRefused
-from reenact.format.building import build
 from reenact.format.canonical import decode, digest, digest_bytes, quickly
+from reenact.format.decoders import build_decoders
 
 __all__ = [
     "FORMAT",
@@ -95,7 +95,7 @@ class Checkpoints(msgspec.Struct, frozen=True):
 class Integrity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """``events_hash``: sha256 of the log as it lies there (``sha256sum`` gives the same).
 
-    ``content_hash`` compares runs: see :mod:`reenact.format.content`. ``manifest_hash`` covers
+    ``content_hash`` compares runs: see :mod:`reenact.format.content_hash`. ``manifest_hash`` covers
     every other field of the manifest.
     """
 
@@ -199,7 +199,7 @@ class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
         return manifest
 
 
-build(Seed, Manifest)
+build_decoders(Seed, Manifest)
 
 
 def _own_hash(raw: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 import msgspec
 
 from reenact.errors import ValueRefused
-from reenact.format.building import build
+from reenact.format.decoders import build_decoders
 from reenact.format.event import Data, Event
 
 __all__ = [
@@ -166,7 +166,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         Nondeterministic,
     )
 }
-build(*PAYLOADS.values())
+build_decoders(*PAYLOADS.values())
 
 ON_EVERY_LINE: Final[dict[str, tuple[str, ...]]] = {
     "llm_request": ("provider", "model", "inputHash", "toolSchemaHash"),

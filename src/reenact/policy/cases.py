@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from reenact.errors import PathRefused, ValueRefused
-from reenact.format.building import build
 from reenact.format.canonical import decode
+from reenact.format.decoders import build_decoders
 from reenact.policy.files import Finding, content_of, lines_of, problems, read
 from reenact.policy.model import (
     CasePath,
@@ -78,7 +78,7 @@ class Cases(
     tests: Annotated[tuple[Case, ...], Meta(description="in the order in which they are run")]
 
 
-build(Cases)
+build_decoders(Cases)
 
 
 def is_ours(path: Path, *folders: Path) -> bool:

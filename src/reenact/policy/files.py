@@ -16,8 +16,8 @@ from msgspec import inspect as types
 
 from reenact.errors import PolicyInvalid, ValueRefused
 from reenact.format.canonical import decode, digest
-from reenact.format.paths import Path as JsonPath
-from reenact.format.paths import join
+from reenact.format.json_path import Path as JsonPath
+from reenact.format.json_path import join
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.paths import FOLDER, unsafe
 from reenact.policy.patterns import late

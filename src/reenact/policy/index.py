@@ -15,8 +15,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from reenact.errors import PolicyInvalid
-from reenact.format.building import build
 from reenact.format.canonical import digest
+from reenact.format.decoders import build_decoders
 from reenact.policy.files import Finding, Loaded, load_file, raise_first
 from reenact.policy.model import (
     DEFAULT,
@@ -113,7 +113,7 @@ class Index(_Part, frozen=True, kw_only=True):
     defaults: Annotated[Defaults, Meta(description="for entries that do not say")] = Defaults()
 
 
-build(Index)
+build_decoders(Index)
 
 
 def load_index(root: Path) -> Index | None:

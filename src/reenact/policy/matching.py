@@ -20,7 +20,7 @@ import msgspec
 
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical, digest_bytes
-from reenact.format.paths import Path
+from reenact.format.json_path import Path
 from reenact.policy.patterns import late
 from reenact.policy.redaction.placeholder import blind
 from reenact.policy.redaction.redactor import Redactor, embedded

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 from msgspec import Meta
 
-from reenact.format.building import build
 from reenact.format.canonical import digest
+from reenact.format.decoders import build_decoders
 from reenact.policy.paths import FOLDER, INDEX
 
 __all__ = [
@@ -417,7 +417,7 @@ class Sanitizer(_Part, frozen=True, kw_only=True):
         }
 
 
-build(Policy, Sanitizer)
+build_decoders(Policy, Sanitizer)
 
 
 class Pinned(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from reenact.errors import PolicyInvalid
-from reenact.format.paths import join
+from reenact.format.json_path import join
 from reenact.policy.access import BUILT_IN
 from reenact.policy.files import Finding
 from reenact.policy.matching import Paths

@@ -19,7 +19,7 @@ import msgspec
 
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical
-from reenact.format.paths import Path
+from reenact.format.json_path import Path
 from reenact.policy.patterns import late
 from reenact.policy.redaction.structure import like
 

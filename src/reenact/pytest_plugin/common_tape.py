@@ -20,8 +20,7 @@ from zlib import crc32
 import msgspec
 
 from reenact._system import start_clock
-from reenact.format import lane as lanes
-from reenact.format.event import Data, Draft, Event
+from reenact.format.event import ROOT_LANE, Data, Draft, Event, lane_order
 from reenact.format.manifest import Manifest, Seed
 from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.copy_sink import Copier
@@ -42,7 +41,7 @@ class Part:
         self.path = path
         self.name = name
         number = crc32(name.encode("utf-8", "surrogatepass")) + 1
-        self.lane = f"{lanes.ROOT}.{number}"
+        self.lane = f"{ROOT_LANE}.{number}"
 
     def _has(self, event: Event) -> bool:
         return event.lane == self.lane or event.lane.startswith(f"{self.lane}.")
@@ -95,7 +94,7 @@ class _Piece(msgspec.Struct, frozen=True):
 
 def _sorted(pieces: list[_Piece]) -> list[_Piece]:
     """Part after part; inside of a part the order stays."""
-    return sorted(pieces, key=lambda piece: lanes.order(piece.event.lane)[:2])
+    return sorted(pieces, key=lambda piece: lane_order(piece.event.lane)[:2])
 
 
 def _write(target: Path, pieces: list[_Piece], like: Manifest) -> None:

@@ -21,8 +21,7 @@ from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.session.settings import MODES
 from reenact.errors import RecordingError, ReenactError, RrError, SessionClosed, UsageError
 from reenact.format.canonical import canonical, digest, digest_bytes
-from reenact.format.event import Data, Draft, Event, parse
-from reenact.format.lane import ROOT
+from reenact.format.event import ROOT_LANE, Data, Draft, Event, parse
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.model import Budgets
 from reenact.policy.redaction.redactor import PLACEHOLDER, blind
@@ -260,7 +259,7 @@ class Serving:
         return entry
 
     def _find(self, asked: _Identity, key: bytes) -> Recorded:
-        found = self._matcher.at_cursor(_call(asked), asked.digest, ROOT)
+        found = self._matcher.at_cursor(_call(asked), asked.digest, ROOT_LANE)
         if found is None:
             raise self._miss(asked, key)
         if found.kind != asked.kind:

@@ -22,10 +22,9 @@ from reenact.engine.session.factory import open_resources
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, ReenactError, UsageError
-from reenact.format import lane as lanes
-from reenact.format.event import Data, Draft, Event
+from reenact.format.deliveries import SCHEDULE
+from reenact.format.event import ROOT_LANE, Data, Draft, Event
 from reenact.format.manifest import Flag
-from reenact.format.schedule import SCHEDULE
 from reenact.policy.paths import find_root
 from reenact.runs.arguments import other_arguments
 from reenact.runs.command import check_command
@@ -258,7 +257,7 @@ class Forking:
         said: Data = {"status": "ok" if code == 0 else "error", "exitCode": code}
         if not self._net:
             parts.sink.append(
-                Draft(type="run_end", data=said, ts=parts.clock(), lane=lanes.ROOT, op="run_end")
+                Draft(type="run_end", data=said, ts=parts.clock(), lane=ROOT_LANE, op="run_end")
             )
         parts.sink.finalize("ok")
         parts.close()

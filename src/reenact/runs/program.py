@@ -23,9 +23,8 @@ from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageError
-from reenact.format import lane as lanes
-from reenact.format.event import Data
-from reenact.format.paths import Path as JsonPath
+from reenact.format.event import ROOT_LANE, Data
+from reenact.format.json_path import Path as JsonPath
 from reenact.policy.model import SessionMode
 from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
 from reenact.runs.modules import EXPLAIN, note_modules
@@ -56,7 +55,7 @@ def _begin(folder: Path, plan: Plan, wish: str | None, pool: str | None = None) 
     for module in plan.boundaries:
         _import_boundary(module)
     lane = claim(folder, wish)
-    if plan.owner and lane != lanes.ROOT:
+    if plan.owner and lane != ROOT_LANE:
         print_warning(
             "only the first process can add to a recording: what this one does is not recorded "
             "(--overwrite and --mode rewrite record all of them)"

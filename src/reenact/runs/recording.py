@@ -16,8 +16,7 @@ from reenact.engine.session.factory import open_resources
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, Settings, resolve_settings
 from reenact.errors import RecordingExists, ReenactError
-from reenact.format import lane as lanes
-from reenact.format.event import Data, Draft
+from reenact.format.event import ROOT_LANE, Data, Draft
 from reenact.format.manifest import Flag
 from reenact.policy.model import SessionMode
 from reenact.runs.leftovers import counted
@@ -140,7 +139,7 @@ class Recording:
     def _note(self, kind: str, data: Data) -> None:
         assert self._parts is not None
         clock = self._parts.clock
-        self._sink.append(Draft(type=kind, data=data, ts=clock(), lane=lanes.ROOT, op=kind))
+        self._sink.append(Draft(type=kind, data=data, ts=clock(), lane=ROOT_LANE, op=kind))
 
     # The end
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from reenact._system import entropy
-from reenact.format.building import build
+from reenact.format.decoders import build_decoders
 from reenact.format.event import Data, Event
 from reenact.runs.seeds import HASH_SEED, is_seed, new_seed
 from reenact.runs.zone import ZONE, Zone, find_zone
@@ -92,7 +92,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return dict(zip(_SIZE, map(str, self.terminal or _USUAL), strict=True))
 
 
-build(Surroundings)
+build_decoders(Surroundings)
 
 
 def find_surroundings(environ: Mapping[str, str]) -> Surroundings:

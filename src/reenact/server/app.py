@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from reenact.audit.record import Record
-from reenact.format.building import build_structs
+from reenact.format.decoders import build_all_decoders
 from reenact.server.audit.log import actor_of
 from reenact.server.auth.authentication import authenticate, check_origin
 from reenact.server.auth.permissions import Permission, has_anywhere
@@ -48,7 +48,7 @@ def make_app(
 ) -> Starlette:
     """The app of ``server``. ``background`` runs from start to stop; its event is
     ``server.stopping``."""
-    build_structs()
+    build_all_decoders()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -11,8 +11,8 @@ import msgspec
 
 from reenact.errors import ReenactError, SinkError, SinkUnwritable, UsageError
 from reenact.format.event import Data, Draft, Event
+from reenact.format.json_path import lookup, parse
 from reenact.format.manifest import Flag, Manifest, Seed
-from reenact.format.paths import lookup, parse
 from reenact.policy.redaction.redactor import Mark
 from reenact.store.log.journal import Note
 from reenact.store.seal import Restored, Seal

@@ -13,8 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from reenact.errors import SinkError, UsageError
-from reenact.format import lane as lanes
-from reenact.format.event import VERSION, Data, Draft, Event, Head, Prefix
+from reenact.format.event import ROOT_LANE, VERSION, Data, Draft, Event, Head, Prefix
 from reenact.format.manifest import FORMAT, BlobTotals, Flag, Manifest, Model, RedactionInfo, Seed
 from reenact.policy.redaction.redactor import Mark, Profile, Redactor
 from reenact.store.directory.layout import EVENTS
@@ -59,7 +58,7 @@ def memory_source(*events: Draft | tuple[str, Data] | tuple[str, Data, str]) -> 
     return sink.source()
 
 
-def _draft(ts: int, kind: str, data: Data, lane: str = lanes.ROOT) -> Draft:
+def _draft(ts: int, kind: str, data: Data, lane: str = ROOT_LANE) -> Draft:
     return Draft(type=kind, data=data, ts=ts, lane=lane)
 
 

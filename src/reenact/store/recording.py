@@ -15,9 +15,8 @@ import msgspec
 from reenact._system import Clock, id_bytes, start_clock
 from reenact._version import __version__
 from reenact.errors import ReenactError, UsageError
-from reenact.format import lane as lanes
 from reenact.format.canonical import digest
-from reenact.format.event import TYPES, Data, Draft
+from reenact.format.event import ROOT_LANE, TYPES, Data, Draft
 from reenact.format.manifest import FORMAT, Manifest, Model, Origin, PolicyRef, RedactionInfo, Seed
 from reenact.format.payloads import PAYLOADS, Payload
 from reenact.policy.redaction.redactor import Profile, Redactor
@@ -46,7 +45,7 @@ class Recording:
         event: Payload | str,
         data: Data | None = None,
         *,
-        lane: str = lanes.ROOT,
+        lane: str = ROOT_LANE,
         parent: int | None = None,
         op: str = "",
     ) -> int:

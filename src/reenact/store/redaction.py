@@ -8,7 +8,7 @@ import msgspec
 
 from reenact.errors import ValueRefused
 from reenact.format.canonical import digest, digest_bytes, exact
-from reenact.format.content import varies
+from reenact.format.content_hash import has_volatile_parts
 from reenact.format.event import Data, Draft
 from reenact.policy.redaction.redactor import Mark, Redactor
 
@@ -45,7 +45,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     except ValueRefused as error:  # the path names keys, and a key can be anything
         raise ValueRefused(error.reason, redactor.text(error.path), hint=error.hint) from None
     if redactor.profile == "none" or not redactor.suspects(payload):
-        return Prepared(payload, varies(event.data))
+        return Prepared(payload, has_volatile_parts(event.data))
     redacted = redactor.redact(event.data)
     received = tuple(mark for mark in redacted.marks if _is_received(event.type, mark.path))
     data: Data = redacted.value
@@ -61,7 +61,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     survivors = redactor.survivors(payload)
     if survivors:
         return _withhold(event, payload, survivors)
-    return Prepared(payload, varies(data), received)
+    return Prepared(payload, has_volatile_parts(data), received)
 
 
 def _hashed_anew(data: Data, marks: tuple[Mark, ...]) -> Data:

@@ -20,11 +20,10 @@ from reenact.errors import (
     UsageError,
     ValueRefused,
 )
-from reenact.format import lane as lanes
 from reenact.format.canonical import plain
-from reenact.format.event import Draft, decode_line, unknown_fields
+from reenact.format.event import ROOT_LANE, Draft, decode_line, unknown_fields
 from reenact.format.manifest import MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
-from reenact.format.migrate import major_of, migrate_events, migrate_manifest
+from reenact.format.migration import major_of, migrate_events, migrate_manifest
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.layout import EVENTS, MANIFEST
 from reenact.store.directory.sink import DirectorySink, swap
@@ -228,7 +227,7 @@ def _old_draft(event: dict[str, Any]) -> Draft:
             type=str(event["type"]),
             data=plain(event["data"]),
             ts=int(event["ts"]),
-            lane=str(event.get("lane", lanes.ROOT)),
+            lane=str(event.get("lane", ROOT_LANE)),
             parent=event.get("parent"),
             op=str(event["type"]),
         )

@@ -25,7 +25,7 @@ from reenact._system import entropy
 from reenact.errors import ExtraMissing, RecordingDamaged, SinkUnwritable, UsageError, ValueRefused
 from reenact.format.canonical import decode, digest_bytes, exact, plain
 from reenact.format.event import Data, Draft, Event
-from reenact.format.paths import lookup, parse
+from reenact.format.json_path import lookup, parse
 from reenact.store.files import close_descriptor, hold_descriptor
 from reenact.store.log.writer import whole_lines, write_whole
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reenact.errors import ExtraMissing, SignatureInvalid, SinkError, UsageError
-from reenact.format.building import build
 from reenact.format.canonical import canonical
+from reenact.format.decoders import build_decoders
 from reenact.format.manifest import Manifest
 from reenact.store.directory.layout import SIGNATURE
 from reenact.store.files import read_regular, replace_file
@@ -37,7 +37,7 @@ class _Signature(msgspec.Struct, frozen=True, rename="camel"):
     signature: str
 
 
-build(_Signature)
+build_decoders(_Signature)
 
 
 def signature_path(recording: Path) -> Path:

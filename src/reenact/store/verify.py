@@ -14,7 +14,7 @@ import msgspec
 
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.canonical import decode
-from reenact.format.content import ContentHash
+from reenact.format.content_hash import ContentHash
 from reenact.format.event import Data, Event, decode_line, parse
 from reenact.format.manifest import Manifest, Seed
 from reenact.format.payloads import PAYLOADS

@@ -19,8 +19,7 @@ import msgspec
 from reenact.engine.call import CAPABILITIES, DRAWS, Call
 from reenact.engine.session.explicit_api import make_explicit_call
 from reenact.errors import UsageError, ValueRefused
-from reenact.format import lane as lanes
-from reenact.format.event import Data
+from reenact.format.event import Data, check_lane
 
 __all__ = ["Line", "call_of", "lines_of", "parse_line"]
 
@@ -52,7 +51,7 @@ def parse_line(text: str) -> Line:
     rest = text[found.end() :]
     request: Any = None
     try:
-        lanes.check(found["lane"])
+        check_lane(found["lane"])
         if rest.startswith("{"):
             request, end = _read(rest)
             rest = rest[end:]

@@ -17,7 +17,7 @@ from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import UsageError
 from reenact.format.event import Data
-from reenact.format.paths import parse
+from reenact.format.json_path import parse
 from reenact.tools.signature import CallKind, Form
 from reenact.tools.values import Answers, Items, Kind, to_plain
 

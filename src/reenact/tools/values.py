@@ -23,7 +23,7 @@ from reenact.engine.session.current import current
 from reenact.errors import ValueRefused
 from reenact.format.canonical import MAX_DEPTH, canonical, exact
 from reenact.format.event import Data
-from reenact.format.paths import Path, join
+from reenact.format.json_path import Path, join
 from reenact.policy.redaction.redactor import Screen
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from reenact.engine.request import BOOKKEEPING
-from reenact.format.content import settled
+from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data
 from reenact.lenses.meaning import Answered, Choice
 from reenact.lenses.reading import read_event
@@ -64,7 +64,7 @@ class Speaker:
     def _plain(self, data: Data) -> Data:
         listed = data.get("volatile")
         if isinstance(listed, list):
-            data = settled(data, listed)
+            data = without_volatile(data, listed)
         return {name: item for name, item in data.items() if name not in NOT_SAID}
 
     def _note(self, choice: Choice) -> None:

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 import reenact
 from reenact import Session
 from reenact.exchange import Agent
-from reenact.format.building import build, build_structs
+from reenact.format.decoders import build_all_decoders, build_decoders
 from tests.integration.exchange.protocol_server import KEY, ProtocolServer
 
 _FILE_EVENTS = frozenset(
@@ -117,7 +117,7 @@ def test_a_recorded_request_leaves_no_session_for_the_garbage_collector(tmp_path
 def test_a_recorded_request_does_not_build_message_classes_again(tmp_path):
     app = FastAPI()
     calls: list[str] = []
-    building = {build.__code__, build_structs.__code__}
+    building = {build_decoders.__code__, build_all_decoders.__code__}
 
     def profile(frame: FrameType, event: str, _arg: Any) -> None:
         if event == "call":

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.audit.bundle import FILES, open_bundle
-from reenact.audit.exporting import export_folder, export_tar
+from reenact.audit.bundle import FILES, export_folder, export_tar, open_bundle
 from reenact.audit.verify import verify_export
 from reenact.errors import AuditInvalid, SinkError
 from tests.unit.audit.samples import ONE, ORIGIN, a_log

@@ -11,11 +11,10 @@ import pytest
 
 from reenact.audit.bundle import open_bundle
 from reenact.audit.checkpoint import origin_of
-from reenact.audit.extracting import last_head, prove_growth
-from reenact.audit.heads import Heads
 from reenact.audit.log import Log
-from reenact.audit.merkle import Nodes, hash_leaf
-from reenact.audit.proving import prove_consistency
+from reenact.audit.merkle import Nodes, hash_leaf, prove_consistency
+from reenact.audit.proof import last_head, prove_growth
+from reenact.audit.seen_heads import SeenHeads
 from reenact.audit.verify import verify_export
 from reenact.errors import AuditInvalid, SinkError
 from tests.unit.audit.samples import ONE, ORIGIN, THIEF, Kept, a_log, a_record, edited, resigned
@@ -33,11 +32,11 @@ def growth(old: int, new: int, kept: Kept = KEPT) -> list[bytes]:
 
 
 @pytest.fixture
-def heads(tmp_path: Path) -> Heads:
-    return Heads(tmp_path / "seen" / "heads.json")
+def heads(tmp_path: Path) -> SeenHeads:
+    return SeenHeads(tmp_path / "seen" / "heads.json")
 
 
-def test_the_first_head_is_believed_and_the_next_must_grow_from_it(heads: Heads) -> None:
+def test_the_first_head_is_believed_and_the_next_must_grow_from_it(heads: SeenHeads) -> None:
     assert heads.last(ORIGIN) is None
     assert heads.see(note(3), KEYS) == "first"
     assert heads.see(note(3), KEYS) == "same"
@@ -48,7 +47,7 @@ def test_the_first_head_is_believed_and_the_next_must_grow_from_it(heads: Heads)
     assert last.size == 7
 
 
-def test_the_file_is_private_and_has_one_head_per_log(heads: Heads) -> None:
+def test_the_file_is_private_and_has_one_head_per_log(heads: SeenHeads) -> None:
     other = origin_of("acme.example", "t-2")
     _, empty = Log(other).sign([ONE.named(other)])
     heads.see(note(3), KEYS)
@@ -90,7 +89,7 @@ FORGED = resigned(KEPT, [edited(KEPT.lines[0], env="z"), *KEPT.lines[1:]])
     ],
 )
 def test_what_does_not_follow_is_refused_and_not_kept(
-    data: bytes, proof: list[bytes], reason: str, heads: Heads
+    data: bytes, proof: list[bytes], reason: str, heads: SeenHeads
 ) -> None:
     heads.see(note(5), KEYS)
     before = heads.path.read_bytes()
@@ -100,7 +99,7 @@ def test_what_does_not_follow_is_refused_and_not_kept(
     assert heads.path.read_bytes() == before
 
 
-def test_the_head_of_an_empty_log_binds_to_nothing(heads: Heads) -> None:
+def test_the_head_of_an_empty_log_binds_to_nothing(heads: SeenHeads) -> None:
     _, empty = Log(ORIGIN).sign([ONE])
     assert heads.see(empty.to_text().encode(), KEYS) == "first"
     assert heads.see(note(3), KEYS) == "first"
@@ -111,7 +110,7 @@ def test_the_head_of_an_empty_log_binds_to_nothing(heads: Heads) -> None:
     [b"", b"{}", b"\xff", b'{"format":"reenact-audit-heads/2","heads":{}}'],
     ids=["empty", "other", "not text", "later"],
 )
-def test_a_damaged_file_is_not_the_same_as_none(content: bytes, heads: Heads) -> None:
+def test_a_damaged_file_is_not_the_same_as_none(content: bytes, heads: SeenHeads) -> None:
     heads.see(note(3), KEYS)
     heads.path.write_bytes(content)
     with pytest.raises(AuditInvalid, match="cannot be read") as caught:
@@ -120,7 +119,7 @@ def test_a_damaged_file_is_not_the_same_as_none(content: bytes, heads: Heads) ->
     assert heads.path.read_bytes() == content
 
 
-def test_a_client_that_comes_back_with_every_export(heads: Heads, tmp_path: Path) -> None:
+def test_a_client_that_comes_back_with_every_export(heads: SeenHeads, tmp_path: Path) -> None:
     kept = a_log(4)
     seen = []
     for number in range(3):
@@ -138,12 +137,12 @@ def test_a_client_that_comes_back_with_every_export(heads: Heads, tmp_path: Path
     assert seen == ["first", "grown", "grown"]
 
 
-def test_heads_of_many_logs_at_once_are_all_kept(heads: Heads) -> None:
+def test_heads_of_many_logs_at_once_are_all_kept(heads: SeenHeads) -> None:
     origins = [origin_of("acme.example", f"t-{number}") for number in range(12)]
 
     def see(origin: str) -> str:
         _, head = Log(origin).sign([ONE.named(origin)])
-        return Heads(heads.path).see(head.to_text().encode(), [ONE.named(origin).key])
+        return SeenHeads(heads.path).see(head.to_text().encode(), [ONE.named(origin).key])
 
     with ThreadPoolExecutor(6) as pool:
         assert set(pool.map(see, origins)) == {"first"}
@@ -153,7 +152,7 @@ def test_heads_of_many_logs_at_once_are_all_kept(heads: Heads) -> None:
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises((SinkError, AuditInvalid), match="file"):
-        Heads(tmp_path / "file" / "heads.json").see(note(3), KEYS)
+        SeenHeads(tmp_path / "file" / "heads.json").see(note(3), KEYS)
     (tmp_path / "folder").mkdir()
     with pytest.raises(AuditInvalid, match="cannot be read"):
-        Heads(tmp_path / "folder").last(ORIGIN)
+        SeenHeads(tmp_path / "folder").last(ORIGIN)

@@ -6,12 +6,17 @@ import hashlib
 
 import pytest
 
-from reenact.audit.merkle import EMPTY_ROOT, Frontier, Nodes, hash_leaf, range_root, root_of
-from reenact.audit.proving import (
+from reenact.audit.merkle import (
+    EMPTY_ROOT,
+    Frontier,
+    Nodes,
     check_consistency,
     check_inclusion,
+    hash_leaf,
     prove_consistency,
     prove_inclusion,
+    range_root,
+    root_of,
     roots_of_ranges,
 )
 from reenact.errors import AuditInvalid

@@ -19,8 +19,7 @@ from reenact.audit.checkpoint import (
 )
 from reenact.audit.keys import Key, Signer
 from reenact.audit.merkle import EMPTY_ROOT
-from reenact.audit.note import NoteSignature, parse_note, sign_note
-from reenact.audit.rotation import check_rotation, rotation_note
+from reenact.audit.note import NoteSignature, check_rotation, parse_note, rotation_note, sign_note
 from reenact.errors import AuditInvalid, ExtraMissing, UsageError
 from tests.unit.audit.samples import ONE, ORIGIN, THIEF, TWO, a_log
 

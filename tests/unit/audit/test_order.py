@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.audit.order import Oddity, Order
+from reenact.audit.verify_records import Oddity, Order
 
 
 def oddities(seqs: list[int]) -> list[Oddity]:

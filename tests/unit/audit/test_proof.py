@@ -9,10 +9,21 @@ import pytest
 
 from reenact.audit.bundle import open_bundle
 from reenact.audit.checkpoint import Checkpoint, origin_of, sign_head
-from reenact.audit.extracting import last_head, prove_growth, prove_record
-from reenact.audit.merkle import Nodes, hash_leaf
-from reenact.audit.proof import Proof, check_proof, parse_proof
-from reenact.audit.proving import check_consistency, prove_consistency, prove_inclusion
+from reenact.audit.merkle import (
+    Nodes,
+    check_consistency,
+    hash_leaf,
+    prove_consistency,
+    prove_inclusion,
+)
+from reenact.audit.proof import (
+    Proof,
+    check_proof,
+    last_head,
+    parse_proof,
+    prove_growth,
+    prove_record,
+)
 from reenact.audit.record import read_record
 from reenact.errors import AuditInvalid
 from tests.unit.audit.samples import ONE, ORIGIN, TWO, a_log, edited

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 import rfc8785
 
-from reenact.audit.actions import ACTIONS, OUTCOMES
 from reenact.audit.log import Log
 from reenact.audit.merkle import hash_leaf
 from reenact.audit.record import (
+    ACTIONS,
     MAX_RECORD,
+    OUTCOMES,
     Actor,
     Change,
     DiffSummary,
@@ -26,7 +27,7 @@ from reenact.audit.record import (
     open_envelope,
     read_record,
 )
-from reenact.audit.salted import opens, salted
+from reenact.audit.replay_proof import matches_salted_digest, salted_digest
 from reenact.errors import AuditInvalid, UsageError, ValueRefused
 from tests.unit.audit.samples import ONE, ORIGIN, START, TENANT, a_log, a_record, edited
 
@@ -193,22 +194,22 @@ def test_a_salted_digest_is_an_hmac_over_canonical_json() -> None:
     value = {"b": 1.0, "a": ["é", None, b"\x00"]}
     text = b'reenact audit value 1\n{"a":["\xc3\xa9",null,{"$bytes":"AA=="}],"b":1}'
     digest = "hmac-sha256:" + hmac.new(salt, text, hashlib.sha256).hexdigest()
-    assert salted(value, salt) == digest
-    assert opens(digest, value, salt)
-    assert not opens(digest, value, bytes(32))
-    assert not opens(digest, {**value, "b": 2}, salt)
+    assert salted_digest(value, salt) == digest
+    assert matches_salted_digest(digest, value, salt)
+    assert not matches_salted_digest(digest, value, bytes(32))
+    assert not matches_salted_digest(digest, {**value, "b": 2}, salt)
 
 
 def test_the_same_value_under_two_salts_is_two_digests() -> None:
-    assert salted(5, bytes(32)) != salted(5, b"\x01" * 32)
+    assert salted_digest(5, bytes(32)) != salted_digest(5, b"\x01" * 32)
 
 
 @pytest.mark.parametrize("salt", [b"", b"x" * 31, b"x" * 33])
 def test_a_salt_of_another_size_is_refused(salt: bytes) -> None:
     with pytest.raises(UsageError, match="a salt has 32 bytes"):
-        salted(1, salt)
+        salted_digest(1, salt)
 
 
 def test_a_value_that_is_no_json_has_no_digest() -> None:
     with pytest.raises(ValueRefused):
-        salted(float("nan"), bytes(32))
+        salted_digest(float("nan"), bytes(32))

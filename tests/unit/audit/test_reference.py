@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reenact.audit.actions import ACTIONS, OUTCOMES
 from reenact.audit.bundle import FILES
 from reenact.audit.findings import CODES
-from reenact.audit.record import Record
+from reenact.audit.record import ACTIONS, OUTCOMES, Record
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 PAGE = (ROOT / "docs" / "reference" / "audit-log.md").read_text(encoding="utf-8")

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from reenact.audit.keys import Key
-from reenact.audit.merkle import Nodes, hash_leaf
+from reenact.audit.merkle import Nodes, hash_leaf, prove_inclusion
 from reenact.audit.proof import Proof
-from reenact.audit.proving import prove_inclusion
 from reenact.audit.record import Actor, Record, Source
 from reenact.audit.replay_proof import (
     Opening,
@@ -21,15 +20,17 @@ from reenact.audit.replay_proof import (
     dump_replay_proof,
     is_replay_proof,
     parse_replay_proof,
+    salted_digest,
 )
-from reenact.audit.salted import salted
 from reenact.errors import AuditInvalid
 from tests.unit.audit.samples import ONE, TENANT, TWO, Kept, a_log, a_record, resigned
 
 BEFORE, AFTER = {"body": {"amount": 1}}, {"body": {"amount": 5}, "raw": b"\x00\xff"}
 OUTPUT = {"status": "completed", "result": {"total": 50}}
 SALTS = [bytes([n]) * 32 for n in (1, 2, 3)]
-DIGESTS = [salted(value, salt) for value, salt in zip((BEFORE, AFTER, OUTPUT), SALTS, strict=True)]
+DIGESTS = [
+    salted_digest(value, salt) for value, salt in zip((BEFORE, AFTER, OUTPUT), SALTS, strict=True)
+]
 
 
 def _requested(**more: Any) -> Record:

@@ -20,7 +20,7 @@ from reenact.audit.findings import CODES, KEPT, Report
 from reenact.audit.keys import Signer
 from reenact.audit.log import Log
 from reenact.audit.merkle import hash_leaf, root_of
-from reenact.audit.rotation import rotation_note
+from reenact.audit.note import rotation_note
 from reenact.audit.verify import verify_export
 from reenact.errors import AuditInvalid
 from tests.unit.audit.samples import (

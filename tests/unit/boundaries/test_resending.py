@@ -13,7 +13,7 @@ from reenact.boundaries.altering import alter_answer
 from reenact.boundaries.packed import served_body
 from reenact.boundaries.resending import request_bytes, with_model
 from reenact.boundaries.wire import Request
-from reenact.format.paths import parse
+from reenact.format.json_path import parse
 
 
 def _request(url: str, body: Any, *headers: tuple[str, str]) -> Request:

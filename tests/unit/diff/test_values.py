@@ -8,7 +8,7 @@ import pytest
 
 from reenact.diff.values import Difference, differences, normalised_path
 from reenact.errors import ValueRefused
-from reenact.format.paths import Path, join
+from reenact.format.json_path import Path, join
 
 
 def found(expected: Any, observed: Any) -> list[tuple[str, str, Any, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from reenact import UsageError
 from reenact.engine.fork.plan import replace_at_path
-from reenact.format.paths import parse
+from reenact.format.json_path import parse
 
 DATA: dict[str, Any] = {"a": [{"b": 1}, {"b": 2}], "text": '{"c": {"d": 1}}', "empty": {}}
 

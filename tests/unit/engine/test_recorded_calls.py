@@ -7,8 +7,8 @@ import pytest
 from reenact.engine.decision.passthrough import pass_through_rules
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.errors import RecordingDamaged
+from reenact.format.deliveries import chunk_delivery
 from reenact.format.event import Data, Draft, Event
-from reenact.format.schedule import chunk_run
 from reenact.policy.model import DEFAULT, BoundaryRule, Policy
 from reenact.testing import memory_source, recording
 from tests.unit.engine.recorded import event
@@ -286,7 +286,7 @@ def test_a_stream_that_was_cut_off_is_no_delivery(ended: str) -> None:
 
 
 def test_a_run_of_pieces_is_a_delivery_for_each() -> None:
-    run = ("nondeterministic", chunk_run(0, 2, 3))
+    run = ("nondeterministic", chunk_delivery(0, 2, 3))
     made = RecordedCalls(memory_source(run, network(ended="done")))
     tokens = []
     while (head := made.order.head()) is not None:

@@ -12,7 +12,7 @@ from reenact.engine.call import Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.recording.recorder import InFlightCall, Recorder
-from reenact.format.schedule import LONGEST_RUN
+from reenact.format.deliveries import LONGEST_RUN
 from reenact.policy.model import Budgets
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.copy_sink import LateSink

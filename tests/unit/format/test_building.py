@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import reenact
-from reenact.format.building import build_structs
+from reenact.format.decoders import build_all_decoders
 
 SOURCE = """
 import msgspec
@@ -33,14 +33,14 @@ def made(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> Any:
 
 def test_ours_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = made(monkeypatch, "reenact.trial", "Ours")
-    build_structs()
+    build_all_decoders()
     del vars(sys.modules["reenact.trial"])["Kind"]
     assert msgspec.json.decode(b'{"x":1}', type=ours).x == 1
 
 
 def test_those_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = made(monkeypatch, "elsewhere", "Theirs")
-    build_structs()
+    build_all_decoders()
     del vars(sys.modules["elsewhere"])["Kind"]
     with pytest.raises(NameError):
         msgspec.json.decode(b'{"x":1}', type=theirs)
@@ -50,7 +50,7 @@ def test_what_cannot_be_built_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     first = made(monkeypatch, "reenact.first", "First")
     del vars(sys.modules["reenact.first"])["Kind"]
     last = made(monkeypatch, "reenact.last", "Last")
-    build_structs()
+    build_all_decoders()
     assert msgspec.json.decode(b'{"x":2}', type=last).x == 2
     with pytest.raises(NameError):
         msgspec.json.decode(b'{"x":1}', type=first)
@@ -60,7 +60,7 @@ RACE = """
 import sys, threading
 import reenact
 from reenact.exchange.model import Exchange
-from reenact.format.building import build_structs
+from reenact.format.decoders import build_all_decoders
 import msgspec
 
 def exchange():
@@ -78,7 +78,7 @@ def work():
     exchange() if sys.argv[1] == "exchange" else recording()
 
 if sys.argv[1] == "exchange":
-    build_structs()
+    build_all_decoders()
 sys.setswitchinterval(1e-6)
 at_once, done = threading.Barrier(8), []
 threads = [threading.Thread(target=work) for _ in range(8)]

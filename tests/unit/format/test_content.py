@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reenact.format.canonical import exact
-from reenact.format.content import ContentHash
+from reenact.format.content_hash import ContentHash
 
 Step = tuple[str, str, dict[str, Any]]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reenact.errors import UsageError
-from reenact.format.paths import Path, join, lookup, parse
+from reenact.format.json_path import Path, join, lookup, parse
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.errors import ValueRefused
 from reenact.format.canonical import exact
-from reenact.format.printed import printed, unprinted
+from reenact.format.readable_body import from_readable, to_readable
 
 
 def _payload(body: Any, **more: Any) -> bytes:
@@ -35,11 +35,11 @@ PRINTERS: dict[str, str] = {
 @pytest.mark.parametrize("name", PRINTERS)
 def test_what_a_known_printer_made_is_shown_as_json(name: str) -> None:
     payload = _payload(PRINTERS[name])
-    shown = printed(payload)
+    shown = to_readable(payload)
     body = json.loads(shown)["response"]["body"]
     assert body == {"$json": json.loads(PRINTERS[name]), "printed": name}
     assert list(body["$json"]) == list(json.loads(PRINTERS[name]))
-    assert unprinted(shown) == payload
+    assert from_readable(shown) == payload
 
 
 @pytest.mark.parametrize(
@@ -63,29 +63,29 @@ def test_what_a_known_printer_made_is_shown_as_json(name: str) -> None:
     ids=lambda body: str(body)[:20],
 )
 def test_any_other_body_stays_as_it_is(body: Any) -> None:
-    assert printed(_payload(body)) == _payload(body)
+    assert to_readable(_payload(body)) == _payload(body)
 
 
 def test_only_the_body_of_the_answer_is_looked_at() -> None:
     inside = {"response": {"body": '{"a":1}'}}
     for payload in (exact({"request": inside}), exact({"data": [inside], "x": {"body": "{}"}})):
-        assert printed(payload) == payload
+        assert to_readable(payload) == payload
     both = _payload('{"b":2}', request=inside)
-    assert json.loads(printed(both))["request"] == inside
-    assert unprinted(printed(both)) == both
+    assert json.loads(to_readable(both))["request"] == inside
+    assert from_readable(to_readable(both)) == both
 
 
 def test_an_answer_that_looks_as_if_it_had_been_shown_survives() -> None:
     for body in ({"$json": 1, "printed": "compact"}, {"$json": {}, "printed": "value"}):
         payload = exact({"response": {"body": body}})
-        assert unprinted(printed(payload)) == payload
+        assert from_readable(to_readable(payload)) == payload
 
 
 @pytest.mark.parametrize("name", ["cursive", "compact loud", ""])
 def test_a_printer_that_is_not_known_is_refused(name: str) -> None:
     shown = exact({"response": {"body": {"$json": 1, "printed": name}}})
     with pytest.raises(ValueRefused, match="no printer"):
-        unprinted(shown)
+        from_readable(shown)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_printer_that_is_not_known_is_refused(name: str) -> None:
 )
 def test_a_number_that_others_write_differently_comes_back_as_it_was(number: str) -> None:
     payload = _payload(f'{{"a":[{number}]}}')
-    assert unprinted(printed(payload)) == payload
+    assert from_readable(to_readable(payload)) == payload
 
 
 json_values = st.recursive(
@@ -113,7 +113,7 @@ def test_every_body_comes_back_to_the_byte(
         payload = _payload(text)
     except ValueRefused:
         return  # a lone surrogate is in no recording
-    assert unprinted(printed(payload)) == payload
+    assert from_readable(to_readable(payload)) == payload
 
 
 @given(json_values)
@@ -122,4 +122,4 @@ def test_what_another_printer_wrote_comes_back_to_the_byte(value: Any) -> None:
         payload = _payload(orjson.dumps([value]).decode())
     except (ValueRefused, TypeError):
         return  # a lone surrogate, or an integer that is too large for that printer
-    assert unprinted(printed(payload)) == payload
+    assert from_readable(to_readable(payload)) == payload

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.boundaries.growth import as_text
 from reenact.errors import RecordingDamaged
-from reenact.format.building import build
+from reenact.format.decoders import build_decoders
 from reenact.format.event import Data
 from reenact.policy.redaction.redactor import Screen
 
@@ -32,7 +32,7 @@ class Turn(msgspec.Struct, array_like=True, frozen=True):
     signals: int
 
 
-build(Turn)
+build_decoders(Turn)
 
 
 class Account(msgspec.Struct):

@@ -18,8 +18,7 @@ from reenact.cli._parser import DEFAULT_WIDTH, columns
 from reenact.cli._recordings import divergences_in
 from reenact.diff.terminal_text import cell_width
 from reenact.engine.divergence.model import Divergence
-from reenact.format import lane as lane_names
-from reenact.format.event import Event
+from reenact.format.event import Event, lane_order
 from reenact.store.source import LogSource
 from reenact.views.calls import (
     MARKS,
@@ -148,7 +147,7 @@ def _as_json(
 
 def _lanes(bars: list[Span]) -> dict[str, int]:
     numbers = Counter(bar.lane for bar in bars)
-    return {lane: numbers[lane] for lane in sorted(numbers, key=lane_names.order)}
+    return {lane: numbers[lane] for lane in sorted(numbers, key=lane_order)}
 
 
 def _lane(lane: str, calls: int) -> dict[str, Any]:

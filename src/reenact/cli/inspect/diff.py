@@ -25,7 +25,7 @@ from reenact.cli._parser import RECORDING, Command, Parser, columns, json_flag, 
 from reenact.cli._recordings import recording_at
 from reenact.diff.values import Difference
 from reenact.format.canonical import digest
-from reenact.format.paths import join
+from reenact.format.json_path import join
 from reenact.policy.index import load_policy
 from reenact.policy.matching import Rules
 from reenact.policy.paths import find_root

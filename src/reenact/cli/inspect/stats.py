@@ -13,7 +13,7 @@ from typing import Any
 from reenact.cli._output import count, escape_controls, json_line, rows, share, size, span
 from reenact.cli._parser import Command, Parser, json_flag, recording
 from reenact.cli._recordings import parent_json, parent_line, recording_at
-from reenact.format import lane as lanes
+from reenact.format.event import lane_order
 from reenact.format.manifest import Manifest
 from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SEALED, SIGNATURE, TORN
 from reenact.store.payloads.decoder import is_delta
@@ -135,7 +135,7 @@ def _as_json(path: Path, manifest: Manifest, numbers: _Numbers) -> dict[str, Any
 
 
 def _lanes(numbers: _Numbers) -> dict[str, int]:
-    return {lane: numbers.lanes[lane] for lane in sorted(numbers.lanes, key=lanes.order)}
+    return {lane: numbers.lanes[lane] for lane in sorted(numbers.lanes, key=lane_order)}
 
 
 def _span(numbers: _Numbers) -> int:

@@ -16,7 +16,7 @@ from reenact.errors import UsageError
 from reenact.exchange.comparison.calls import name_operation, request_in
 from reenact.exchange.comparison.result import ANSWERS
 from reenact.exchange.patch import format_pointer
-from reenact.format.paths import parse
+from reenact.format.json_path import parse
 from reenact.search.moments import moment
 
 __all__ = [

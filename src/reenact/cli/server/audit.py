@@ -14,12 +14,18 @@ import msgspec
 
 from reenact.audit.bundle import open_bundle
 from reenact.audit.checkpoint import parse_head
-from reenact.audit.extracting import last_head, prove_growth, prove_record
 from reenact.audit.findings import Report
-from reenact.audit.heads import Heads, Seen
 from reenact.audit.keys import Key
-from reenact.audit.proof import SUFFIX, check_proof, parse_proof
+from reenact.audit.proof import (
+    SUFFIX,
+    check_proof,
+    last_head,
+    parse_proof,
+    prove_growth,
+    prove_record,
+)
 from reenact.audit.replay_proof import check_replay_proof, is_replay_proof
+from reenact.audit.seen_heads import Seen, SeenHeads
 from reenact.audit.verify import verify_export
 from reenact.cli._client import heads_path, signed_in_client
 from reenact.cli._exchange_filters import since_and_until
@@ -271,7 +277,7 @@ def _needed(keys: list[Key]) -> list[Key]:
 
 
 def _export(args: argparse.Namespace, path: Path, keys: list[Key], *, fetched: bool) -> int:
-    heads = Heads(heads_path(os.environ))
+    heads = SeenHeads(heads_path(os.environ))
     origin = open_bundle(path).manifest.origin
     known = None if args.head else heads.last(origin)
     pinned = Path(args.head).read_bytes() if args.head else None
@@ -288,7 +294,7 @@ def _export(args: argparse.Namespace, path: Path, keys: list[Key], *, fetched: b
     return 0 if report.ok else AuditInvalid.exit_code
 
 
-def _keep(heads: Heads, path: Path, keys: list[Key], before: int) -> Seen:
+def _keep(heads: SeenHeads, path: Path, keys: list[Key], before: int) -> Seen:
     """Store the last head. At the next verification the log has to be an extension of it."""
     bundle = open_bundle(path)
     last = last_head(bundle)

@@ -38,7 +38,7 @@ from reenact.engine.request import ObservedRequest, request_of
 from reenact.engine.update.changes import NO_CHANGES, UpdateChanges, UpdateOutcome
 from reenact.errors import PolicyRefused
 from reenact.format.canonical import exact, quickly
-from reenact.format.content import settled
+from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data, Event
 from reenact.policy.access import Access, over_key, over_request
 from reenact.policy.matching import Comparer
@@ -120,12 +120,14 @@ class DivergenceLog:
         """A call that was made again gave another result than the recorded one. Not noted."""
         closing = entry.closing or entry.opening
         if call.volatile:
-            closing = msgspec.structs.replace(closing, _data=settled(closing.data, call.volatile))
+            closing = msgspec.structs.replace(
+                closing, _data=without_volatile(closing.data, call.volatile)
+            )
         ask = ObservedRequest(
             type=closing.type,
             operation=call.operation,
             lane=lane,
-            request=request_of(closing.type, settled(result, call.volatile)),
+            request=request_of(closing.type, without_volatile(result, call.volatile)),
             key=key,
         )
         return self._diagnosis.payload_mismatch(closing, ask, ())

@@ -20,10 +20,9 @@ from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.decision.passthrough import PassThroughRules
 from reenact.engine.scheduling.delivery_order import Delivery, DeliveryOrder
 from reenact.errors import RecordingError, ValueRefused
-from reenact.format import lane as lanes
+from reenact.format.deliveries import DROPPED, STOPPED, delivery_names
 from reenact.format.draws import LONGEST_RUN, load_aside, load_run
-from reenact.format.event import Data, Event
-from reenact.format.schedule import DROPPED, STOPPED, run_names
+from reenact.format.event import ROOT_LANE, Data, Event
 
 __all__ = [
     "EventReader",
@@ -305,7 +304,7 @@ class RecordedCalls:
     def lane(self, name: str) -> LaneCalls:
         """The script of lane ``name``; an empty one when nothing of it has been read."""
         if not self._by_lane:
-            name = lanes.ROOT
+            name = ROOT_LANE
         found = self._lanes.get(name)
         if found is None:
             found = self._lanes[name] = LaneCalls()
@@ -392,7 +391,7 @@ class RecordedCalls:
 
     def mark(self, kind: str, lane: str) -> Entry | None:
         """The next ``run_start`` or ``run_end`` of ``lane``, or None."""
-        waiting = self._marks[kind, lane if self._by_lane else lanes.ROOT]
+        waiting = self._marks[kind, lane if self._by_lane else ROOT_LANE]
         while not waiting:
             if not self.read_on():
                 return None
@@ -457,7 +456,7 @@ class RecordedCalls:
             if kind not in _MARKS:
                 self._add(entry)
             elif not _is_the_commands(event):
-                lane = event.lane if self._by_lane else lanes.ROOT
+                lane = event.lane if self._by_lane else ROOT_LANE
                 self._marks[kind, lane].append(entry)
 
     def _add_single(self, event: Event) -> None:
@@ -486,7 +485,7 @@ class RecordedCalls:
         if brief.key == STOPPED:
             self.stopped.add(lane)
             return
-        for name in run_names(text_or_empty(brief.key), brief.count):
+        for name in delivery_names(text_or_empty(brief.key), brief.count):
             self.order.add((lane, name), lane, event.seq)
 
     def _add_aside(self, event: Event) -> None:

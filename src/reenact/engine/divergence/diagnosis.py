@@ -21,7 +21,7 @@ from reenact.engine.divergence.model import SESSION_REMEDIES, Code, Divergence, 
 from reenact.engine.divergence.nearest_calls import SimilarCall, find_nearest_calls
 from reenact.engine.request import ObservedRequest, kind_of, operation_of, request_of
 from reenact.format.event import Data, Event
-from reenact.format.paths import Path, lookup
+from reenact.format.json_path import Path, lookup
 from reenact.policy.matching import Comparer
 from reenact.policy.redaction.redactor import Redactor
 from reenact.policy.redaction.structure import is_pair, pair_name

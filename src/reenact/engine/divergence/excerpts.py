@@ -32,9 +32,8 @@ from reenact.engine.divergence.model import (
 from reenact.engine.divergence.nearest_calls import SimilarCall
 from reenact.engine.request import ObservedRequest, operation_of, request_of
 from reenact.format.canonical import RESERVED, canonical, digest
-from reenact.format.event import Data, Event
-from reenact.format.lane import ROOT
-from reenact.format.paths import Path, join
+from reenact.format.event import ROOT_LANE, Data, Event
+from reenact.format.json_path import Path, join
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 __all__ = [
@@ -268,7 +267,7 @@ class ExcerptBuilder:
         """Of ``differing`` the first fifty are shown; of a ``stack`` its end, where it stands."""
         line = self._bounds.line
         differing = list(differing)
-        lane = ask.lane if ask else event.lane if event else ROOT
+        lane = ask.lane if ask else event.lane if event else ROOT_LANE
         marks = [*flags, *(_data_flags(event.data) if event else ())]
         return self._checked(
             Divergence(

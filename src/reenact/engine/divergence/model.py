@@ -21,7 +21,7 @@ import msgspec
 
 from reenact.engine.request import request_of
 from reenact.errors import UsageError
-from reenact.format.building import build
+from reenact.format.decoders import build_decoders
 
 __all__ = [
     "CODES",
@@ -191,7 +191,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             ) from None
 
 
-build(Divergence)
+build_decoders(Divergence)
 
 
 def divergence_schema() -> dict[str, Any]:

@@ -19,9 +19,9 @@ from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, SLEEP, Entry
 from reenact.engine.decision.recorded_calls import RecordedCalls, summarise_event
 from reenact.engine.request import operation_of
 from reenact.errors import UsageError
+from reenact.format.deliveries import parse_chunk_delivery
 from reenact.format.event import Data
-from reenact.format.paths import Path, join, parse
-from reenact.format.schedule import read_run
+from reenact.format.json_path import Path, join, parse
 from reenact.policy.patterns import late
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _by_seq(source: SeekableSource, calls: list[Entry], seq: int) -> Entry:
         if seq in (one.seq, None if one.closing is None else one.closing.seq):
             return one
     event = source.at(seq)
-    piece = read_run(event.data.get("key"), event.data.get("count"))
+    piece = parse_chunk_delivery(event.data.get("key"), event.data.get("count"))
     if event.data.get("source") == SCHEDULE and piece is not None:
         for one in calls:
             if one.lane == event.lane and one.position == piece[0]:
@@ -230,7 +230,7 @@ def _first_piece(source: SeekableSource, call: Entry, before: int) -> int | None
         if event.lane != call.lane or event.type != "nondeterministic":
             continue
         said = summarise_event(event)
-        piece = read_run(said.key, said.count) if said.source == SCHEDULE else None
+        piece = parse_chunk_delivery(said.key, said.count) if said.source == SCHEDULE else None
         if piece is not None and piece[0] == call.position:
             return seq
     return None
@@ -280,7 +280,7 @@ def survey_prefix(events: Iterable[Any], cut: int) -> ForkPrefix:
             continue
         said = summarise_event(event)
         if said.source == SCHEDULE:
-            piece = read_run(said.key, said.count)
+            piece = parse_chunk_delivery(said.key, said.count)
             if piece is not None:
                 begun.add((event.lane, piece[0]))
         elif said.aside is not True:

@@ -19,9 +19,9 @@ from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.context import current_attempt
 from reenact.format.canonical import canonical, digest, digest_bytes
+from reenact.format.deliveries import LONGEST_RUN, NO_VALUE, chunk_delivery, parse_chunk_delivery
 from reenact.format.draws import Run, dump_aside, dump_reads, dump_run, values_of
 from reenact.format.event import Data, Draft, Event
-from reenact.format.schedule import LONGEST_RUN, NO_VALUE, chunk_run, read_run
 from reenact.policy.redaction.redactor import Redactor, Screen
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Recorder:
         """
         if self.budget.full is not None:
             return
-        piece = read_run(name, None)
+        piece = parse_chunk_delivery(name, None)
         run = self._run
         if piece is None:
             data = {"source": SCHEDULE, "key": name, "valueHash": NO_VALUE}
@@ -293,7 +293,7 @@ class Recorder:
         """Write what has been handed over and is not in the log yet."""
         run, self._run = self._run, None
         if run is not None:
-            data = chunk_run(run.position, run.first, run.count)
+            data = chunk_delivery(run.position, run.first, run.count)
             self._append("nondeterministic", data, run.lane, None, SCHEDULE)
 
     def event(self, kind: str, data: Data, lane: str, *, recorded: Event | None = None) -> int:

@@ -20,8 +20,7 @@ from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, Settings
 from reenact.errors import SinkError
-from reenact.format import lane as lanes
-from reenact.format.event import Event
+from reenact.format.event import ROOT_LANE, Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.access import KNOWN
 from reenact.policy.redaction.redactor import Redactor
@@ -57,12 +56,12 @@ def resumed_root_lane(events: Iterable[Event]) -> Lane:
 
     What left no trace (a timer that never fired, a task without calls) is not counted.
     """
-    root = Lane(lanes.ROOT)
+    root = Lane(ROOT_LANE)
     for event in events:
-        name = event.lane if event.lane != lanes.ROOT else str(event.data.get("inner") or "")
-        if name.startswith(f"{lanes.ROOT}."):
+        name = event.lane if event.lane != ROOT_LANE else str(event.data.get("inner") or "")
+        if name.startswith(f"{ROOT_LANE}."):
             root.spawned = max(root.spawned, _first_child(name))
-        if event.lane == lanes.ROOT:
+        if event.lane == ROOT_LANE:
             _count(root, event)
     return root
 

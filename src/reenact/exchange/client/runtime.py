@@ -35,7 +35,7 @@ from reenact.exchange.model import (
     Registration,
     StateReport,
 )
-from reenact.format.building import build_structs
+from reenact.format.decoders import build_all_decoders
 from reenact.store.buffered_sink import Contents
 from reenact.store.warning import Warn, print_warning
 
@@ -352,7 +352,7 @@ class ServerExporter:
         """Begin to carry. Twice is once."""
         if self._at_work is not None:
             return
-        build_structs()
+        build_all_decoders()
         with self._lock:
             self._starts = True
         run_outside_sessions(self._opened)

@@ -24,7 +24,7 @@ from reenact.exchange.comparison.noise import Noise
 from reenact.exchange.model import Processor, ReplayOf
 from reenact.exchange.patch import Op, Verb, apply_patch, format_pointer
 from reenact.format.canonical import digest
-from reenact.format.paths import parse
+from reenact.format.json_path import parse
 from reenact.store.source import SeekableSource
 from reenact.views.calls import MARKS, Step
 from reenact.views.compare.call_digests import Seen, Skimmer

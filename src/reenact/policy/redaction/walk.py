@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reenact.errors import ValueRefused
-from reenact.format.paths import Path, join
+from reenact.format.json_path import Path, join
 from reenact.policy.redaction.command_lines import argument_credentials
 from reenact.policy.redaction.grammar import Finding, cookies
 from reenact.policy.redaction.known_values import Known

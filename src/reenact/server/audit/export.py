@@ -14,9 +14,8 @@ from typing import IO, Any, Final, TypeVar
 import msgspec
 from starlette.responses import StreamingResponse
 
-from reenact.audit.bundle import KeySpan
+from reenact.audit.bundle import KeySpan, export_tar
 from reenact.audit.checkpoint import Head, parse_head
-from reenact.audit.exporting import export_tar
 from reenact.audit.merkle import hash_leaf
 from reenact.server.audit.log import Auditor
 from reenact.server.runtime import Server

@@ -16,13 +16,11 @@ from reenact.audit.bundle import KeySpan
 from reenact.audit.checkpoint import origin_of, parse_head
 from reenact.audit.keys import Key, Signer
 from reenact.audit.log import Log
-from reenact.audit.merkle import NodeAt
-from reenact.audit.note import parse_note
+from reenact.audit.merkle import NodeAt, prove_consistency, prove_inclusion
+from reenact.audit.note import parse_note, rotation_note
 from reenact.audit.proof import Proof
-from reenact.audit.proving import prove_consistency, prove_inclusion
 from reenact.audit.record import Actor, Envelope, Record, Subject
-from reenact.audit.rotation import rotation_note
-from reenact.audit.salted import SALT_SIZE, salted
+from reenact.audit.replay_proof import SALT_SIZE, salted_digest
 from reenact.format.canonical import canonical, decode, plain
 from reenact.server.problems import Problem
 from reenact.server.runtime import Principal
@@ -138,7 +136,7 @@ class Auditor:
         """The salted digest of ``value``, for a record. Salt and value are kept beside the log, and
         can be erased there."""
         salt = self._secret(SALT_SIZE)
-        digest = salted(value, salt)
+        digest = salted_digest(value, salt)
         await audit.add_value(scope, digest, salt, canonical(value), self._now())
         return digest
 

@@ -24,9 +24,8 @@ import orjson
 
 from reenact._system import Clock
 from reenact.errors import SinkError
-from reenact.format import lane as lanes
-from reenact.format.building import build
-from reenact.format.event import Draft, Envelope, Prefix
+from reenact.format.decoders import build_decoders
+from reenact.format.event import Draft, Envelope, Prefix, lane_order
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark
 from reenact.store.directory.layout import (
@@ -78,7 +77,7 @@ class Open(msgspec.Struct, frozen=True, rename="camel"):
     clock: Clock
 
 
-build(Open)
+build_decoders(Open)
 
 
 def new_writer(log: Path, folder: Path, seed: Seed, options: Options) -> Writer:
@@ -274,7 +273,7 @@ def _items(lines: Lines, index: int) -> Iterator[_Item]:
     seq = 1
     while (line := lines.line(seq)) is not None:
         found = lines.parse(line, seq)
-        yield found.ts, lanes.order(found.lane), index, line, found
+        yield found.ts, lane_order(found.lane), index, line, found
         seq += 1
 
 

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from reenact.errors import RecordingDamaged, ValueRefused
-from reenact.format.content import ContentHash
+from reenact.format.content_hash import ContentHash
 from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Model, Seed
 from reenact.store.directory.layout import BLOBS, EVENTS, TORN
 from reenact.store.files import create_private, make_private_folder, open_regular

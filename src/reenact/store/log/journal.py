@@ -20,9 +20,9 @@ import msgspec
 
 from reenact.errors import ReenactError
 from reenact.format.canonical import canonical, decode, digest_bytes, plain, stored
+from reenact.format.deliveries import LONGEST_RUN, SCHEDULE, chunk_delivery, parse_chunk_delivery
 from reenact.format.event import Data, Draft, Prefix
 from reenact.format.manifest import Seed
-from reenact.format.schedule import LONGEST_RUN, SCHEDULE, chunk_run, read_run
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.directory.layout import BLOBS
 from reenact.store.files import (
@@ -350,7 +350,7 @@ def _read_log(lines: Lines) -> _Told:
 
 def _hear(told: _Told, lane: str, data: Data) -> None:
     position = data.get("position")
-    run = read_run(data.get("key"), data.get("count"))
+    run = parse_chunk_delivery(data.get("key"), data.get("count"))
     if run is not None and data.get("source") == SCHEDULE:
         told.pieces[lane, run[0]] = run[1] + run[2]
     elif type(position) is int and (data.get("unfinished") or data.get("ended") == "unfinished"):
@@ -369,5 +369,5 @@ def _deliveries(calls: list[_Call], told: _Told) -> Iterator[Draft]:
         call, numbers = calls[index], [number for _, _, number in group]
         for start in range(0, len(numbers), LONGEST_RUN):
             run = numbers[start : start + LONGEST_RUN]
-            data = chunk_run(call.position, run[0], len(run))
+            data = chunk_delivery(call.position, run[0], len(run))
             yield Draft(type="nondeterministic", data=data, ts=call.ts, lane=call.lane)

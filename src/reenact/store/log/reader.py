@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.errors import RecordingDamaged, ValueRefused
-from reenact.format import lane as lanes
-from reenact.format.event import VERSION, Envelope, Event, Head
+from reenact.format.event import ROOT_LANE, VERSION, Envelope, Event, Head, check_lane
 from reenact.store.files import forget_descriptor, hold_descriptor, open_regular
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import ReadLimits, Resolver, limits_from
@@ -27,7 +26,7 @@ class _TapeHead(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     seq: int | None = None
     """Older tapes say it; else the place of the line does."""
-    lane: str = lanes.ROOT
+    lane: str = ROOT_LANE
     parent: int | None = None
     """Less than nothing: so many lines before this one."""
 
@@ -175,7 +174,7 @@ class Lines:
         """Read a line that must hold event ``seq``."""
         try:
             found = self._decode(line, seq)
-            lanes.check(found.lane)
+            check_lane(found.lane)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueRefused) as error:
             place = self.place(seq)
             raise RecordingDamaged(f"{place} is not an event: {error}", place=place) from None
@@ -235,7 +234,7 @@ class Lines:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 pass  # parse() says what is wrong with it
             else:
-                if head.seq == seq and head.version == VERSION and head.lane == lanes.ROOT:
+                if head.seq == seq and head.version == VERSION and head.lane == ROOT_LANE:
                     return Event(head, data[:-2], self._whole)
         return self.event(self.parse(line, seq))
 

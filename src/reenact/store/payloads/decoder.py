@@ -17,7 +17,7 @@ import msgspec
 from reenact.errors import RecordingDamaged, UsageError, ValueRefused
 from reenact.format import delta
 from reenact.format.canonical import decode, stored
-from reenact.format.printed import unprinted
+from reenact.format.readable_body import from_readable
 from reenact.store.payloads.blobs import Blobs
 
 __all__ = [
@@ -367,7 +367,7 @@ class _Copies:
 
 def _as_text(seq: int, data: bytes) -> bytes:
     try:
-        return unprinted(data)
+        return from_readable(data)
     except ValueRefused as error:
         raise _damaged(seq, error.message) from None
 

@@ -16,7 +16,7 @@ import orjson
 from reenact.format import delta
 from reenact.format.event import Draft
 from reenact.format.payloads import ON_EVERY_LINE
-from reenact.format.printed import printed
+from reenact.format.readable_body import to_readable
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import BESIDE, body_text, short_digest
 
@@ -90,7 +90,7 @@ class Packer:
         if result is None:
             result = self._with_blobs(payload) if len(payload) > self._threshold else payload
         if self._shows and result is payload:
-            return printed(payload)
+            return to_readable(payload)
         return result
 
     def forget(self) -> None:

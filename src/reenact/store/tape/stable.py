@@ -16,7 +16,7 @@ import msgspec
 
 from reenact.errors import RecordingError, ValueRefused
 from reenact.format.canonical import decode, stored
-from reenact.format.content import settled
+from reenact.format.content_hash import without_volatile
 from reenact.format.event import Draft, Event, TapePrefix
 from reenact.format.manifest import Manifest, Seed
 from reenact.store.files import create_private
@@ -147,7 +147,7 @@ def _settled(data: Any) -> Any:
         return data
     listed = data.get("volatile")
     if isinstance(listed, list):
-        data = settled(data, (one for one in listed if isinstance(one, str)))
+        data = without_volatile(data, (one for one in listed if isinstance(one, str)))
     data = {name: item for name, item in data.items() if name not in _drawn_books(data)}
     for part in ("response", "sent"):
         said = data.get(part)

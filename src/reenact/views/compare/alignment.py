@@ -8,7 +8,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from reenact.diff.sequences import Pair, align, blocks
-from reenact.format import lane as lane_names
+from reenact.format.event import lane_order
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.views.calls import Step
@@ -62,7 +62,7 @@ class Side:
         self._skimmer = skimmer
         self._said = said
         self._children: dict[str, list[str]] = {}
-        for lane in sorted(skimmer.lanes, key=lane_names.order):
+        for lane in sorted(skimmer.lanes, key=lane_order):
             self._children.setdefault(self._above(lane), []).append(lane)
 
     def key(self, seen: Seen) -> str:

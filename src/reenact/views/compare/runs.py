@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.diff.sequences import blocks
 from reenact.diff.values import Difference, differences
-from reenact.format import lane as lane_names
+from reenact.format.event import ROOT_LANE
 from reenact.policy.matching import Rules
 from reenact.store.source import SeekableSource
 from reenact.views.calls import Step
@@ -131,7 +131,7 @@ class Comparison:
 
     def _watch(self, first: Callable[[Change], None], compared: int) -> int:
         """Compare what was read of the main lanes; returns how many steps have been so far."""
-        one, other, root = self.one, self.other, lane_names.ROOT
+        one, other, root = self.one, self.other, ROOT_LANE
         if root in one.jumped | other.jumped:
             self._first = None
         mine, theirs = one.lanes.get(root, [])[compared:], other.lanes.get(root, [])[compared:]

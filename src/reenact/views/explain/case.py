@@ -14,7 +14,7 @@ from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import ReenactError, UsageError
 from reenact.format.canonical import canonical
 from reenact.format.event import Data
-from reenact.format.paths import Path, join, parse
+from reenact.format.json_path import Path, join, parse
 from reenact.lenses.paths import may_ask
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from reenact.format.paths import Path, lookup
+from reenact.format.json_path import Path, lookup
 from reenact.policy.redaction.structure import is_pair, pair_name
 from reenact.views.explain.case import Case, Place
 

@@ -16,7 +16,7 @@ import msgspec
 
 from reenact.errors import ValueRefused
 from reenact.format.canonical import canonical
-from reenact.format.paths import Path, join, lookup
+from reenact.format.json_path import Path, join, lookup
 from reenact.policy.volatile import KINDS as VOLATILE
 from reenact.policy.volatile import Volatile, settles
 from reenact.views.explain.case import (

@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.diff.sequences import word_diff
 from reenact.diff.values import Difference
-from reenact.format.paths import join
+from reenact.format.json_path import join
 from reenact.store.source import SeekableSource
 from reenact.views.calls import Step
 from reenact.views.compare.call_digests import Seen, Skimmer

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from reenact.engine.divergence.model import Divergence
-from reenact.format import lane as lane_names
-from reenact.format.event import Data
+from reenact.format.event import Data, lane_order
 from reenact.format.manifest import Manifest
 from reenact.lenses.content import content_of
 from reenact.lenses.meaning import Answered, Asked
@@ -134,7 +133,7 @@ class _Writer:
                 break
             shown.append(self._step(one))
         after = len(found) - before - len(shown)
-        lanes = sorted({one["lane"] for one in shown}, key=lane_names.order)
+        lanes = sorted({one["lane"] for one in shown}, key=lane_order)
         shown.sort(key=lambda step: (step["start"], step["seq"]))
         start = min((step["start"] for step in shown), default=manifest.created_at)
         for step in shown:

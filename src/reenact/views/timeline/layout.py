@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.format import lane as lane_names
+from reenact.format.event import ROOT_LANE, lane_order
 from reenact.views.timeline.model import Span, State
 
 __all__ = [
@@ -264,7 +264,7 @@ def _by_lane(bars: Iterable[Span]) -> dict[str, list[Span]]:
     found: dict[str, list[Span]] = {}
     for bar in bars:
         found.setdefault(bar.lane, []).append(bar)
-    return {lane: found[lane] for lane in sorted(found, key=lane_names.order)}
+    return {lane: found[lane] for lane in sorted(found, key=lane_order)}
 
 
 def _rows(lanes: dict[str, list[Span]], axis: Axis, most: int) -> Iterator[Row]:
@@ -294,8 +294,8 @@ def _worth_a_row(lanes: dict[str, list[Span]], most: int) -> set[str]:
             sum(bar.end - bar.start for bar in bars),
         )
 
-    root = [lane for lane in lanes if lane == lane_names.ROOT]
-    rest = [lane for lane in lanes if lane != lane_names.ROOT]
+    root = [lane for lane in lanes if lane == ROOT_LANE]
+    rest = [lane for lane in lanes if lane != ROOT_LANE]
     return {*root, *sorted(rest, key=worth, reverse=True)[: most - len(root)]}
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from reenact.audit.actions import ACTIONS, OUTCOMES
 from reenact.audit.checkpoint import open_head
 from reenact.audit.proof import check_proof
+from reenact.audit.record import ACTIONS, OUTCOMES
 from reenact.errors import AuditInvalid
 from reenact.server.audit.api import list_records, names_by_id, show_head, show_proof
 from reenact.server.auth.permissions import has_anywhere

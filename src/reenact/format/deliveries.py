@@ -14,9 +14,9 @@ __all__ = [
     "NO_VALUE",
     "SCHEDULE",
     "STOPPED",
-    "chunk_run",
-    "read_run",
-    "run_names",
+    "chunk_delivery",
+    "delivery_names",
+    "parse_chunk_delivery",
 ]
 
 SCHEDULE: Final = "schedule"
@@ -42,7 +42,7 @@ _CHUNK_NAME = f"{CHUNK}:"
 _LONGEST_NUMBER = 15
 
 
-def chunk_run(position: int, first: int, count: int) -> Data:
+def chunk_delivery(position: int, first: int, count: int) -> Data:
     """The data that say: ``count`` pieces of a stream were handed over, one after the other."""
     data: Data = {"source": SCHEDULE, "key": f"{CHUNK}:{position}:{first}", "valueHash": NO_VALUE}
     if count > 1:
@@ -50,8 +50,8 @@ def chunk_run(position: int, first: int, count: int) -> Data:
     return data
 
 
-def read_run(key: Any, count: Any) -> tuple[int, int, int] | None:
-    """Position, first and count of what :func:`chunk_run` made; None for any other delivery."""
+def parse_chunk_delivery(key: Any, count: Any) -> tuple[int, int, int] | None:
+    """Position, first and count of what :func:`chunk_delivery` made; None for any other delivery."""
     if not isinstance(key, str) or not key.startswith(_CHUNK_NAME):
         return None
     position, _, first = key[len(_CHUNK_NAME) :].partition(":")
@@ -65,9 +65,9 @@ def _is_number(text: str) -> bool:
     return len(text) <= _LONGEST_NUMBER and text.isdecimal() and text.isascii()
 
 
-def run_names(key: str, count: Any) -> list[str]:
+def delivery_names(key: str, count: Any) -> list[str]:
     """The name of each delivery that an event with ``key`` and ``count`` stands for."""
-    run = read_run(key, count) if count is not None else None
+    run = parse_chunk_delivery(key, count) if count is not None else None
     if run is None:
         return [key]
     position, first, several = run

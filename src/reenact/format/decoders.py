@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["build", "build_structs"]
+__all__ = ["build_all_decoders", "build_decoders"]
 
 
-def build(*kinds: type) -> None:
+def build_decoders(*kinds: type) -> None:
     """These classes, and those that their fields have. In the module that defines them, as it is
     imported: nobody else decodes them yet."""
     for kind in kinds:
         msgspec.json.Decoder(kind)
 
 
-def build_structs() -> None:
+def build_all_decoders() -> None:
     """All of ours that have been imported. What is built already costs next to nothing."""
     waiting: list[type] = [msgspec.Struct]
     kind: type
@@ -27,6 +27,6 @@ def build_structs() -> None:
             waiting.append(kind)
             if kind.__module__.partition(".")[0] == "reenact":
                 try:
-                    build(kind)
+                    build_decoders(kind)
                 except (TypeError, NameError):
                     continue  # has fields that no JSON has, or names only for type checkers

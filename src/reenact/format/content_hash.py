@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from reenact.errors import UsageError
-from reenact.format import lane as lanes
 from reenact.format.canonical import decode, stored
-from reenact.format.paths import Path, parse
+from reenact.format.event import lane_order
+from reenact.format.json_path import Path, parse
 
-__all__ = ["ContentHash", "settled", "varies"]
+__all__ = ["ContentHash", "has_volatile_parts", "without_volatile"]
 
 _MARKS = (b'"timing":', b'"volatile":', b'"rawHash":')
 _LEFT_OUT = ("timing", "rawHash")
@@ -45,7 +45,7 @@ class ContentHash:
     ) -> None:
         """Count one event in. ``digest`` is the sha256 of its whole stored payload.
 
-        ``varies`` is what :func:`varies` says of the payload, for those who know: looking for it
+        ``varies`` is what :func:`has_volatile_parts` says of the payload, for those who know: looking for it
         costs more than hashing. An event that only says when something was handed to the program
         (its source is ``schedule``) does not count.
         """
@@ -69,17 +69,17 @@ class ContentHash:
 
     def digest(self) -> str:
         total = hashlib.sha256()
-        for lane in sorted(self._lanes, key=lanes.order):
+        for lane in sorted(self._lanes, key=lane_order):
             total.update(b"%b\0%b" % (lane.encode(), self._lanes[lane].digest()))
         return f"sha256:{total.hexdigest()}"
 
 
-def varies(data: dict[str, Any]) -> bool:
+def has_volatile_parts(data: dict[str, Any]) -> bool:
     """Does ``data`` have parts that are left out of the content hash?"""
     return "timing" in data or "volatile" in data or "rawHash" in data
 
 
-def settled(data: Any, volatile: Iterable[str]) -> Any:
+def without_volatile(data: Any, volatile: Iterable[str]) -> Any:
     """A copy of ``data`` with nothing at the paths ``volatile``."""
     found = copy.deepcopy(data)
     for text in volatile:

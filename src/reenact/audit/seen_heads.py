@@ -17,10 +17,10 @@ import msgspec
 
 from reenact.audit.checkpoint import Head, open_head, parse_head
 from reenact.audit.keys import Key
-from reenact.audit.proving import check_consistency
+from reenact.audit.merkle import check_consistency
 from reenact.errors import AuditInvalid, SinkError
 
-__all__ = ["Heads", "Seen"]
+__all__ = ["Seen", "SeenHeads"]
 
 Seen = Literal["first", "same", "grown", "older"]
 """How a head stands to the one that is kept. An ``older`` one is fine, and is not kept."""
@@ -31,7 +31,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     heads: dict[str, str]
 
 
-class Heads:
+class SeenHeads:
     """A file of heads. Several processes may use one; it is readable by its owner only."""
 
     def __init__(self, path: Path) -> None:

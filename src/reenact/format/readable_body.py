@@ -18,7 +18,7 @@ import orjson
 from reenact.errors import ValueRefused
 from reenact.format.canonical import has_plain_numbers
 
-__all__ = ["printed", "unprinted"]
+__all__ = ["from_readable", "to_readable"]
 
 _BODY, _SHOWN = b'"response":{"body":', b'"response":{"body":{"$json":'
 """Names are sorted, so that the body of an answer comes first."""
@@ -54,7 +54,7 @@ class _Whole(msgspec.Struct):
 _read_whole = msgspec.json.Decoder(_Whole)
 
 
-def printed(payload: bytes) -> bytes:
+def to_readable(payload: bytes) -> bytes:
     """``payload`` with the body of its answer as JSON, where that is JSON; else itself."""
     start = payload.find(_BODY)
     if start < 0 or payload[start + len(_BODY) : start + len(_BODY) + 2] not in _JSON_STARTS:
@@ -62,8 +62,8 @@ def printed(payload: bytes) -> bytes:
     return _with_body(payload, _show)
 
 
-def unprinted(data: bytes) -> bytes:
-    """What was given to :func:`printed`. Raises :class:`ValueRefused` for what it never gives."""
+def from_readable(data: bytes) -> bytes:
+    """What was given to :func:`to_readable`. Raises :class:`ValueRefused` for what it never gives."""
     return _with_body(data, _tell) if _SHOWN in data else data
 
 
