@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from reenact.engine.patches.patch import DeferredPatch, DeferredPatches, Patch, PatchSet, TypePatch
+from reenact.engine.patches.registry import PATCH_GROUPS
 
 
 class Base:
@@ -277,3 +278,12 @@ def test_setting_an_attribute_of_a_type_written_in_c_is_patched() -> None:
         made.isolation_level = None
         assert made.isolation_level is None
     made.close()
+
+
+def test_registry_lists_every_patch_of_the_interpreter() -> None:
+    places = {group.name: group.places() for group in PATCH_GROUPS}
+    assert all(places.values())
+    assert places["threads"] == ["Thread.start"]
+    assert "BaseEventLoop.call_at" in places["event loops"]
+    listed = [place for group in places.values() for place in group]
+    assert len(listed) == len(set(listed))

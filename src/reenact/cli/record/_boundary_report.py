@@ -11,6 +11,7 @@ import msgspec
 
 from reenact.boundaries.explaining import TIERS, Covered, Module, covered_places, plumbing
 from reenact.cli._output import count, escape_controls, json_line, rows
+from reenact.engine.patches.registry import PATCH_GROUPS
 from reenact.runs.explaining import imported_by
 
 __all__ = ["explain"]
@@ -36,11 +37,14 @@ def explain(command: Sequence[str], boundaries: Sequence[str], *, as_json: bool)
     covered = covered_places()
     if as_json:
         report: dict[str, Any] = {"boundaries": covered, "tiers": TIERS, "plumbing": plumbing()}
+        report["interpreter"] = [
+            {"name": one.name, "reason": one.reason, "places": one.places()} for one in PATCH_GROUPS
+        ]
         if command:
             report |= {"modules": modules, "exitCode": code}
         print(json_line(msgspec.to_builtins(report)))
     else:
-        print("\n".join([*_covered(covered), *_tiers(), *_modules(modules)]))
+        print("\n".join([*_covered(covered), *_interpreter(), *_tiers(), *_modules(modules)]))
     return code
 
 
@@ -52,6 +56,16 @@ def _covered(covered: Sequence[Covered]) -> list[str]:
         first, *more = textwrap.wrap(what, _WIDTH - wide) or [""]
         table += [(one.name, one.how, first), *(("", "", line) for line in more)]
     return [line.rstrip() for line in rows(table)]
+
+
+def _interpreter() -> list[str]:
+    """List the patches of the interpreter, which give every task and thread its lane."""
+    table = [("interpreter", "what is replaced")]
+    wide = max(len(one.name) for one in PATCH_GROUPS) + len("  ")
+    for one in PATCH_GROUPS:
+        first, *more = textwrap.wrap(", ".join(one.places()), _WIDTH - wide) or [""]
+        table += [(one.name, first), *(("", line) for line in more)]
+    return ["", *(line.rstrip() for line in rows(table))]
 
 
 def _tiers() -> list[str]:

@@ -1,6 +1,8 @@
 """Patches of ``os.close`` and ``os.closerange`` that protect Reenact's file descriptors.
 
 Some programs, such as daemons, close descriptors that they have not opened.
+
+Invariant: a descriptor of a recording looks closed to the program (``EBADF``) and stays open.
 """
 
 from __future__ import annotations

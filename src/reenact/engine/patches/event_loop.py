@@ -10,6 +10,22 @@ recording, a timer that fires waits until the loop is quiescent and is then reco
 it fires in its turn of the recorded order, not by the clock, and a timer that never fired in the
 recording never fires. After the end of the recording, timers follow the clock. Loaded together
 with ``asyncio``.
+
+Life of a timer::
+
+    call_at ──> armed ──recording: time is up──> wait for quiescence ──> recorded, runs
+                  ├─ replay: its turn in the order ──> the loop's clock skips ahead, runs
+                  ├─ cancel ──> skipped in the order
+                  └─ end of the recording ──> by the clock
+
+Invariants: a task has its lane before its first step. Reenact's own callbacks run outside every
+session, so they are neither timers nor posts.
+
+Relies on private details (CPython 3.11 to 3.14): ``BaseEventLoop._asyncgen_finalizer_hook``,
+``_asyncgens``, ``_check_closed`` and ``_thread_id``, ``Runner._context``, ``TimerHandle._when``, the
+name ``set`` in ``asyncio.tasks``, and the code objects of ``wait_for``, ``ensure_future`` and
+``shutdown_default_executor``. Python 3.12 has no task in ``wait_for`` and a timer at the end of a
+loop. ``tests/unit/engine/test_timers.py`` and ``test_tasks_and_threads.py`` notice a change.
 """
 
 from __future__ import annotations

@@ -3,6 +3,18 @@
 Covers ``asyncio.to_thread`` and ``run_in_executor`` as well.
 
 Loaded when the program imports ``concurrent.futures``, and not before.
+
+::
+
+    submit ──> job waits ──worker free──> turn ──> begun ──> result ──> callbacks in the job's lane
+                  └─ cancelled or shut down ──> dropped
+
+Invariant: a job is known to the scheduler from ``submit`` until it has ended or was dropped.
+
+Relies on private details (CPython 3.11 to 3.14): ``_work_queue``, ``_threads`` and ``_max_workers`` of
+``ThreadPoolExecutor``, ``_spawn_process`` of ``ProcessPoolExecutor``, and
+``_ExecutorManagerThread.process_result_item``. ``tests/unit/engine/test_thread_pools.py`` and
+``tests/integration/test_processes_pools.py`` notice a change.
 """
 
 from __future__ import annotations

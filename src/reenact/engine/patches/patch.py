@@ -4,6 +4,13 @@ Each wrapper is installed once per process and looks up the current session when
 When the last session closes, everything is restored. Patches of modules that are not imported yet
 are applied by an import hook. All of them share one finder, because each additional one would
 slow down every import of the program.
+
+::
+
+    PatchSet: acquire (first user) ──install──> in place ──release (last user)──> removed
+
+Invariants: patches are removed in the reverse order of their installation. A patch that
+a different tool has wrapped stays in place and calls the original.
 """
 
 from __future__ import annotations

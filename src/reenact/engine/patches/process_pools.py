@@ -2,6 +2,12 @@
 
 Loaded when the program imports ``multiprocessing.pool``. Thread pools are in
 :mod:`reenact.engine.patches.thread_pools`.
+
+Invariant: a result reaches the program at most once, in its turn of the recorded order.
+
+Relies on private details (CPython 3.11 to 3.14): ``Pool._map_async`` and ``_cache``, and ``_set`` of
+``ApplyResult``, ``MapResult`` and the iterators of ``imap``.
+``tests/integration/test_processes_pools.py`` notices a change.
 """
 
 from __future__ import annotations

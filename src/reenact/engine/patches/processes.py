@@ -12,6 +12,15 @@ do the same: in a replay each is served the recording of the worker that did mos
 A process that the program terminates or kills has progressed differently in every run. So its
 termination is recorded: in a replay it does not need to progress as far, and if it progresses
 further, it waits for its end.
+
+::
+
+    submit ──lane──> worker runs job ──pipe──> result ──its turn?──yes──> program
+                                                  └─ no ──> held by a thread ──turn──> program
+
+Relies on private details (CPython 3.11 to 3.14): ``BaseProcess._popen``, ``Popen._send_signal`` and
+``multiprocessing.connection._ConnectionBase``. ``tests/integration/test_processes_pools.py`` and
+``test_worker_processes.py`` notice a change.
 """
 
 from __future__ import annotations

@@ -3,6 +3,16 @@
 Covered are ``ThreadPoolExecutor`` (patched in :mod:`reenact.engine.patches.executors`), anyio's
 worker threads, and ``multiprocessing.pool.ThreadPool``. Worker threads are infrastructure and
 have no lane.
+
+::
+
+    spawned ──> begun ──> done
+       └─ dropped (recorded, so that a replay does not wait for it)
+
+Invariant: ``_settle`` succeeds once per job, so it is counted as begun or dropped, never both.
+
+Relies on private details: ``AsyncIOBackend.run_sync_in_worker_thread`` of anyio 4, and
+``ThreadPool._map_async``. ``tests/unit/engine/test_thread_pools.py`` notices a change.
 """
 
 from __future__ import annotations

@@ -9,6 +9,19 @@ in a replay. Covered are ``threading.Condition`` (and so events, queues, semapho
 results of executors) and ``Thread.join``. A lock that is passed from one thread to another is not
 covered. The thread's own clock counts only the time spent in timed waits, so a time-out expires
 exactly when a wait expired.
+
+::
+
+    runs ──wait──> quiescent ──notify──> turn ──> runs
+                       └─ time-out ──> delivery ("wait:N" of its lane) ──> runs
+
+Invariants: a waiting thread has reported that it waits before anything can notify it. A thread that
+holds the session's lock is Reenact itself, so its waits are not patched.
+
+Relies on private details (CPython 3.11 to 3.14): ``_waiters``, ``_release_save``,
+``_acquire_restore`` and ``_is_owned`` of ``Condition``, ``threading._time``, the module ``time`` in
+``queue`` and ``concurrent.futures._base``, and ``Thread._initialized`` and ``_target``.
+``tests/unit/engine/test_thread_waits.py`` notices a change.
 """
 
 from __future__ import annotations

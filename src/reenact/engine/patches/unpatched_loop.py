@@ -2,6 +2,8 @@
 
 Other loops, such as uvloop's, are not patched, and their delivery order is approximate. Must be
 imported before the patches of ``event_loop`` are installed.
+
+Invariant: the functions below never create a timer, a post or a lane of the program.
 """
 
 from __future__ import annotations

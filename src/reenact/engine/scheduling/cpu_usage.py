@@ -1,10 +1,14 @@
 """Processor use of threads and child processes, and the progress of a session.
 
-Used to detect quiescence and stalls.
+Used to detect quiescence and stalls. Reads ``/proc`` on Linux. On other systems no thread is known
+to be running.
 
-Reads ``/proc`` on Linux. On other systems no thread is known to be running. Relies on the private
-tables ``threading._active`` and ``multiprocessing.process._children``. The functions of ``os``
-are bound at import, before anything is patched.
+Invariants: nothing here takes the session's lock, and the functions of ``os`` are bound at import,
+before anything is patched.
+
+Relies on private details (CPython 3.11 to 3.14): the tables ``threading._active`` and
+``multiprocessing.process._children``, the attribute ``_popen`` of a process, and fields 3, 14 and
+15 of ``/proc/*/stat``. ``tests/unit/engine/test_cpu_usage.py`` notices a change.
 """
 
 from __future__ import annotations

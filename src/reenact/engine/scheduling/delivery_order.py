@@ -1,4 +1,12 @@
-"""Recorded order of deliveries, read from the log only as far as requested. Pure."""
+"""Recorded order of deliveries, read from the log only as far as requested. Pure.
+
+Invariants:
+
+- ``_queue`` holds the deliveries that were read and not passed, in the order of their events.
+- ``_ahead`` holds the tokens of ``_queue`` that are still to be delivered. A token leaves it once,
+  by ``drop`` (delivered) or ``skip`` (never requested).
+- Only ``head`` and ``is_to_come`` read the log, one event at a time.
+"""
 
 from __future__ import annotations
 

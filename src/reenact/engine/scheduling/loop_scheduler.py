@@ -7,6 +7,19 @@ that is not quiescent after ``MAX_TURNS`` turns gets its delivery anyway.
 Invariants: used in the loop's own thread only, except for ``put``, ``run_in_loop`` and
 ``post_from_anywhere``. Callbacks run in ``own_context``, outside every session. Loaded together
 with ``asyncio``.
+
+::
+
+    post ──next turn──> look ──busy──> look again (at most MAX_TURNS)
+                          │ quiescent
+                          ├─ recording: first submitted act that is still wanted
+                          ├─ replay: waiter of the head, if it belongs to this loop
+                          └─ nothing requests the head: release timers, watch, or stall
+
+Relies on private details (CPython 3.11 to 3.14): ``_ready``, ``_scheduled``, ``_selector``,
+``_stopping`` and ``_thread_id`` of ``BaseEventLoop``, and ``_cancelled`` and ``_context`` of a
+handle. Without ``_ready`` (uvloop) the order is flagged as approximate.
+``tests/unit/engine/test_loop_scheduler.py`` notices a change.
 """
 
 from __future__ import annotations

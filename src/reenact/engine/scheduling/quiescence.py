@@ -13,6 +13,12 @@ make a call and who can wake them, so that a deadlocked replay is recognised.
 Invariants: the caller of every method holds the session's lock, except for
 ``Quiescence.starting``: an executor starts threads under a lock of its own, which a fork takes
 after the session's lock.
+
+::
+
+    give ──> busy ──remove (next call, wait, end)──> quiescent ──next turn──> busy
+               │
+               └─ GRACE_SECONDS without processor use, in several looks ──> quiescent
 """
 
 from __future__ import annotations

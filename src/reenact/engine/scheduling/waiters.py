@@ -2,6 +2,16 @@
 
 A waiter is a thread that blocks at its gate (a lock), or a callback in a loop. The session's lock
 covers every change of a waiter and every use of the registry.
+
+Life of a waiter::
+
+    new ──expect──> by_token ──deliver──> delivered
+                    late     ──deliver──> delivered   (the order has passed its token)
+                    never    ──stall────> error       (the recorded call has no result)
+        any of them ──forget──> gone, and ──go_live──> live (a forked run continues live)
+
+Invariants: a waiter is in exactly one of the three tables of the registry. A gate is released at
+most once before it is acquired again, which ``nudged`` ensures.
 """
 
 from __future__ import annotations
