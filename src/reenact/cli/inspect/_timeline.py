@@ -20,20 +20,8 @@ from reenact.diff.terminal_text import cell_width
 from reenact.engine.divergence.model import Divergence
 from reenact.format.event import Event, lane_order
 from reenact.store.source import LogSource
-from reenact.views.calls import (
-    MARKS,
-    Step,
-    Steps,
-    read_steps,
-)
-from reenact.views.timeline.layout import (
-    MOST_LANES,
-    Axis,
-    Row,
-    Segment,
-    Timeline,
-    lay_out,
-)
+from reenact.views.calls import MARKS, Step, Steps, read_steps
+from reenact.views.timeline.layout import MOST_LANES, Axis, Row, Segment, Timeline, lay_out
 from reenact.views.timeline.model import Span, State, read_spans
 
 __all__ = [

@@ -15,15 +15,7 @@ import msgspec
 
 from reenact.cli._event_summary import summary
 from reenact.cli._output import clip, count, escape_controls, json_line, mark_words, preview
-from reenact.cli._parser import (
-    Command,
-    Parser,
-    columns,
-    json_flag,
-    positive,
-    width_flag,
-    wrap,
-)
+from reenact.cli._parser import Command, Parser, columns, json_flag, positive, width_flag, wrap
 from reenact.cli._recordings import recording_at
 from reenact.diff.terminal_text import cell_width
 from reenact.engine.divergence.model import Gap
@@ -33,19 +25,8 @@ from reenact.policy.paths import find_root
 from reenact.runs.kept import kept_about, last_kept
 from reenact.runs.options import LAST
 from reenact.store.reader import open_recording
-from reenact.views.explain.case import (
-    Case,
-    Cause,
-    Near,
-    Way,
-)
-from reenact.views.explain.explanation import (
-    VERSION,
-    Explanation,
-    Told,
-    explain,
-    told_in,
-)
+from reenact.views.explain.case import Case, Cause, Near, Way
+from reenact.views.explain.explanation import VERSION, Explanation, Told, explain, told_in
 
 __all__ = ["COMMANDS", "Printer"]
 

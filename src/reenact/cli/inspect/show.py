@@ -14,15 +14,7 @@ from typing import Any
 
 from reenact.cli._event_summary import summary
 from reenact.cli._output import clip, escape_controls, json_line, offset, pretty, size
-from reenact.cli._parser import (
-    Command,
-    Parser,
-    columns,
-    json_flag,
-    number,
-    positive,
-    recording,
-)
+from reenact.cli._parser import Command, Parser, columns, json_flag, number, positive, recording
 from reenact.cli._recordings import parent_line, recording_at
 from reenact.errors import RecordingDamaged, UsageError, ValueRefused
 from reenact.format.canonical import decode

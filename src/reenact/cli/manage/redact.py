@@ -10,12 +10,7 @@ from typing import Any
 
 from reenact._system import start_clock
 from reenact.cli._output import count, escape_controls, json_line, rows
-from reenact.cli._parser import (
-    RECORDING,
-    Command,
-    Parser,
-    json_flag,
-)
+from reenact.cli._parser import RECORDING, Command, Parser, json_flag
 from reenact.cli._recordings import manifest_json, recording_at
 from reenact.errors import UsageError
 from reenact.policy.redaction.redactor import Redactor

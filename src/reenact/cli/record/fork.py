@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reenact.cli._output import escape_controls, json_line
-from reenact.cli._parser import (
-    Command,
-    Parser,
-    json_flag,
-    positive,
-    rules,
-)
+from reenact.cli._parser import Command, Parser, json_flag, positive, rules
 from reenact.engine.fork.plan import At, ForkPoint
 from reenact.errors import UsageError
 from reenact.runs.forking import ForkOptions

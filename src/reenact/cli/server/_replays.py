@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -10,10 +12,21 @@ import msgspec
 from reenact._system import entropy, pause
 from reenact.cli._client import Client, part
 from reenact.cli._output import NOTHING, escape_controls
+from reenact.cli._parser import Parser
 from reenact.errors import ReenactError, ServerRefused, ServerUnusable
 from reenact.exchange.model import TERMINAL
 
-__all__ = ["WAYS_OUT", "ask_for_replay", "ending", "exit_code", "not_completed", "wait_for"]
+__all__ = [
+    "WAYS_OUT",
+    "add_replay_options",
+    "ask_for_replay",
+    "ending",
+    "exit_code",
+    "follow",
+    "not_completed",
+    "replay_options",
+    "wait_for",
+]
 
 _AGAIN = 1.0
 _TRIES = 5
@@ -23,6 +36,45 @@ _GOOD = ("identical", "equivalent", "fixed")
 def exit_code(verdict: str) -> int:
     """Return 0 for a good verdict, else 1."""
     return 0 if verdict in _GOOD else 1
+
+
+def add_replay_options(parser: Parser, what: str) -> None:
+    """Add the options of a replay; ``what`` is the word for it in the help of ``--strict``."""
+    add = parser.add_argument
+    add(
+        "--boundaries",
+        choices=("recorded", "recorded_then_live", "live"),
+        default="recorded",
+        help="where the answers of outbound calls come from",
+    )
+    add(
+        "--environment-variables",
+        choices=("current", "recorded"),
+        default="current",
+        help="read the current values of the app, or the recorded values",
+    )
+    add("--strict", action="store_true", help=f"end {what} at the first divergence")
+    add(
+        "--revision",
+        choices=("current", "same"),
+        default="current",
+        help="through the route as it is now, or only if it is as it was",
+    )
+    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
+
+
+def replay_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a replay as the API expects them."""
+    found: dict[str, Any] = {
+        "boundaries": args.boundaries,
+        "environmentVariables": args.environment_variables,
+        "revision": args.revision,
+    }
+    if args.strict:
+        found["strict"] = True
+    if args.reason:
+        found["reason"] = args.reason
+    return found
 
 
 def ending(item: dict[str, Any]) -> str:
@@ -48,45 +100,72 @@ def ask_for_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> 
     return _replay(found)
 
 
-def wait_for(client: Client, replay: dict[str, Any], *, quiet: bool = False) -> dict[str, Any]:
+def wait_for(client: Client, replay: dict[str, Any]) -> dict[str, Any]:
     """Wait for the end of a replay and return it. Each state is printed to stderr."""
-    path = f"/api/v1/replays/{part(replay['replayId'])}"
-    said = ""
-    failures = 0
+    name = escape_controls(replay["replayId"])
+    return follow(
+        client,
+        replay,
+        f"/api/v1/replays/{part(replay['replayId'])}",
+        "state",
+        describe=lambda found: f"replay {name} {found['state']}",
+        final=TERMINAL,
+        interrupted=f"the replay goes on; end it: reenact exchange cancel {name}",
+        check=_replay,
+    )
+
+
+def follow(
+    client: Client,
+    found: dict[str, Any],
+    path: str,
+    event: str,
+    *,
+    describe: Callable[[dict[str, Any]], str],
+    final: Collection[str],
+    interrupted: str,
+    check: Callable[[Any], dict[str, Any]],
+) -> dict[str, Any]:
+    """Wait until a replay or a batch is in a ``final`` state, and return it.
+
+    Each change of its description is printed to stderr. After Ctrl-C, ``interrupted`` is printed.
+    """
+    printed, failures = "", 0
     try:
         while True:
-            if not quiet and replay["state"] != said:
-                said = replay["state"]
-                print(
-                    f"reenact: replay {escape_controls(replay['replayId'])} {said}", file=sys.stderr
-                )
-            if replay["state"] in TERMINAL:
-                return replay
+            if describe(found) != printed:
+                printed = describe(found)
+                print(f"reenact: {printed}", file=sys.stderr)
+            if found["state"] in final:
+                return found
             try:
-                replay, failures = _next(client, path, replay), 0
+                found, failures = _next(client, path, event, printed, describe, check), 0
             except ServerUnusable:
                 failures += 1
                 if failures == _TRIES:
                     raise
                 pause(_AGAIN)
     except KeyboardInterrupt:
-        name = escape_controls(replay["replayId"])
-        print(
-            f"\nreenact: the replay goes on; end it: reenact exchange cancel {name}",
-            file=sys.stderr,
-        )
+        print(f"\nreenact: {interrupted}", file=sys.stderr)
         raise
 
 
-def _next(client: Client, path: str, replay: dict[str, Any]) -> dict[str, Any]:
-    """Return the replay in its next state. If the event stream ends early, the state is requested."""
+def _next(
+    client: Client,
+    path: str,
+    event: str,
+    printed: str,
+    describe: Callable[[dict[str, Any]], str],
+    check: Callable[[Any], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return the state after the next change. If the event stream ends early, it is requested."""
     for sent in client.events(f"{path}/events"):
-        if sent.name == "state":
-            found = _replay(_decoded(sent.data))
-            if found["state"] != replay["state"]:
+        if sent.name == event:
+            found = check(_decoded(sent.data))
+            if describe(found) != printed:
                 return found
-    found = _replay(client.get(path))
-    if found["state"] == replay["state"]:
+    found = check(client.get(path))
+    if describe(found) == printed:
         pause(_AGAIN)
     return found
 

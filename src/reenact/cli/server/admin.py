@@ -14,6 +14,7 @@ from reenact.cli._output import (
     escape_controls,
     field,
     json_line,
+    print_result,
     print_table,
     rows,
     time_field,
@@ -73,14 +74,6 @@ def _ls(args: argparse.Namespace, path: str, table: tuple[Column, ...], none: st
     return 0
 
 
-def _done(args: argparse.Namespace, found: Any, words: str) -> int:
-    if args.json:
-        print(json_line(found if found is not None else {"ok": True}))
-    else:
-        print(escape_controls(words))
-    return 0
-
-
 # Tenants
 
 
@@ -102,16 +95,11 @@ def _tenant_add_arguments(parser: Parser) -> None:
 
 
 def add_tenant(args: argparse.Namespace) -> int:
-    asked = {
-        "name": args.name,
-        "tier": args.tier,
-        "dedicated": args.dedicated,
-        "admin": args.admin,
-    }
+    asked = {name: getattr(args, name) for name in ("name", "tier", "dedicated", "admin")}
     found = signed_in_client().send("POST", "/api/v1/tenants", asked)
     if not args.json:
         print(f"tenant {escape_controls(str(found.get('id')))}", file=sys.stderr)
-    return _invited(args, found, found.get("admin") or {})
+    return _print_invitation(args, found, found.get("admin") or {})
 
 
 def _tenant_set_arguments(parser: Parser) -> None:
@@ -132,7 +120,7 @@ def set_tenant(args: argparse.Namespace) -> int:
         raise UsageError("nothing is to be set", hint="--tier TIER, --dedicated yes|no")
     client = signed_in_client()
     found = client.send("PATCH", f"/api/v1/tenants/{part(_tenant(client, args.tenant))}", wanted)
-    return _done(args, found, f"tenant {args.tenant} is changed")
+    return print_result(args, found, f"tenant {args.tenant} is changed")
 
 
 def _tenant(client: Client, text: str) -> str:
@@ -180,7 +168,7 @@ def _user_add_arguments(parser: Parser) -> None:
 def add_user(args: argparse.Namespace) -> int:
     asked = {"email": args.email, "grants": [{"role": role} for role in args.role]}
     found = signed_in_client().send("POST", "/api/v1/users", asked)
-    return _invited(args, found, found)
+    return _print_invitation(args, found, found)
 
 
 def _user_invite_arguments(parser: Parser) -> None:
@@ -191,10 +179,10 @@ def _user_invite_arguments(parser: Parser) -> None:
 def invite(args: argparse.Namespace) -> int:
     client = signed_in_client()
     found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/invite")
-    return _invited(args, found, found)
+    return _print_invitation(args, found, found)
 
 
-def _invited(args: argparse.Namespace, found: Any, user: dict[str, Any]) -> int:
+def _print_invitation(args: argparse.Namespace, found: Any, user: dict[str, Any]) -> int:
     if not args.json:
         who = escape_controls(str(user.get("email")))
         print(f"a link to set the password with, for {who} alone, once:", file=sys.stderr)
@@ -203,7 +191,7 @@ def _invited(args: argparse.Namespace, found: Any, user: dict[str, Any]) -> int:
                 "prefix it with the address of the server, or start reenact serve with --public-url",
                 file=sys.stderr,
             )
-    return _done(args, found, str(user.get("link")))
+    return print_result(args, found, str(user.get("link")))
 
 
 def _user_rm_arguments(parser: Parser) -> None:
@@ -215,7 +203,7 @@ def remove_user(args: argparse.Namespace) -> int:
     client = signed_in_client()
     user = _user(client, args.user)
     found = client.send("DELETE", f"/api/v1/users/{part(user)}")
-    return _done(args, found, f"user {args.user} is removed")
+    return print_result(args, found, f"user {args.user} is removed")
 
 
 def _limits(parser: Parser, what: str) -> None:
@@ -238,9 +226,9 @@ def _user_grant_arguments(parser: Parser) -> None:
 
 def grant(args: argparse.Namespace) -> int:
     client = signed_in_client()
-    asked = _one_grant(args.role, args.environment, args.app, args.expires)
+    asked = _grant_json(args.role, args.environment, args.app, args.expires)
     found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/grants", asked)
-    return _done(args, found, f"{args.user} has {_grant(found)}")
+    return print_result(args, found, f"{args.user} has {_grant(found)}")
 
 
 def _user_revoke_arguments(parser: Parser) -> None:
@@ -254,7 +242,7 @@ def revoke(args: argparse.Namespace) -> int:
     client = signed_in_client()
     user = _user(client, args.user)
     found = client.send("DELETE", f"/api/v1/users/{part(user)}/grants/{part(args.grant)}")
-    return _done(args, found, f"{args.user} has no {args.grant} any more")
+    return print_result(args, found, f"{args.user} has no {args.grant} any more")
 
 
 def _user(client: Client, text: str) -> str:
@@ -267,14 +255,14 @@ def _user(client: Client, text: str) -> str:
     raise UsageError(f"there is no user {text}", hint="see who there is: reenact user ls")
 
 
-def _one_grant(
+def _grant_json(
     role: str, environment: str | None, app: str | None, expires: str | None
 ) -> dict[str, Any]:
-    limits = {"environment": environment, "app": app, "expiresAt": _moment(expires)}
+    limits = {"environment": environment, "app": app, "expiresAt": _end_of(expires)}
     return {"role": role, **{name: value for name, value in limits.items() if value}}
 
 
-def _moment(text: str | None) -> int | None:
+def _end_of(text: str | None) -> int | None:
     return None if text is None else read_moment(text, datetime.now().astimezone(), end=True)
 
 
@@ -316,16 +304,18 @@ def add_key(args: argparse.Namespace) -> int:
     else:
         if not args.role:
             raise UsageError("a key of a program needs a role", hint="--role viewer")
-        asked["grants"] = [_one_grant(role, args.environment, args.app, None) for role in args.role]
+        asked["grants"] = [
+            _grant_json(role, args.environment, args.app, None) for role in args.role
+        ]
     if args.expires is not None:
-        asked["expiresAt"] = _moment(args.expires)
+        asked["expiresAt"] = _end_of(args.expires)
     found = signed_in_client().send("POST", "/api/v1/keys", asked)
     if not args.json:
         print(
             f"key {escape_controls(str(found.get('id')))}; it is shown now and never again:",
             file=sys.stderr,
         )
-    return _done(args, found, str(found.get("key")))
+    return print_result(args, found, str(found.get("key")))
 
 
 def _key_rm_arguments(parser: Parser) -> None:
@@ -335,7 +325,7 @@ def _key_rm_arguments(parser: Parser) -> None:
 
 def remove_key(args: argparse.Namespace) -> int:
     found = signed_in_client().send("DELETE", f"/api/v1/keys/{part(args.id)}")
-    return _done(args, found, f"key {args.id} is revoked")
+    return print_result(args, found, f"key {args.id} is revoked")
 
 
 # Environments
@@ -361,10 +351,12 @@ def _environment_set_arguments(parser: Parser) -> None:
 def set_environment(args: argparse.Namespace) -> int:
     path = f"/api/v1/environments/{part(args.name)}"
     found = signed_in_client().send("PUT", path, {"kind": args.kind})
-    return _done(args, found, f"environment {args.name} is {args.kind}")
+    return print_result(args, found, f"environment {args.name} is {args.kind}")
 
 
-_PATH = "/api/v1/retention"
+# Retention
+
+_RETENTION = "/api/v1/retention"
 _KINDS = ("exchanges", "recordings", "captures")
 
 
@@ -373,7 +365,7 @@ def _retention_show_arguments(parser: Parser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    return _print(args, signed_in_client().get(_PATH))
+    return _print_retention(args, signed_in_client().get(_RETENTION))
 
 
 def _retention_set_arguments(parser: Parser) -> None:
@@ -402,24 +394,23 @@ def set_days(args: argparse.Namespace) -> int:
             "nothing is to be set", hint="--exchanges DAYS, --recordings DAYS, --captures DAYS"
         )
     client = signed_in_client()
-    found = client.send("PUT", _PATH, {**client.get(_PATH), **changed})
+    found = client.send("PUT", _RETENTION, {**client.get(_RETENTION), **changed})
     if any(changed.values()):
         print(
             "reenact: what is older goes within the hour, and does not come back", file=sys.stderr
         )
-    return _print(args, found)
+    return _print_retention(args, found)
 
 
-def _print(args: argparse.Namespace, found: dict[str, Any]) -> int:
+def _print_retention(args: argparse.Namespace, found: dict[str, Any]) -> int:
     if args.json:
         print(json_line(found))
         return 0
-    for line in rows([(kind, _words(found.get(kind))) for kind in _KINDS]):
-        print(line)
+    print(*rows([(kind, _days(found.get(kind))) for kind in _KINDS]), sep="\n")
     return 0
 
 
-def _words(days: Any) -> str:
+def _days(days: Any) -> str:
     if not isinstance(days, int) or not days:
         return "for ever"
     return "1 day" if days == 1 else f"{days} days"

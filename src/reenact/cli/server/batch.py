@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
-from reenact._system import pause, start_clock
+from reenact._system import start_clock
 from reenact.cli._client import Client, part, signed_in_client
 from reenact.cli._exchange_filters import VERDICTS, add_filters, to_search
 from reenact.cli._output import (
@@ -23,14 +20,19 @@ from reenact.cli._output import (
     time_field,
 )
 from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, positive
-from reenact.cli.server._replays import ending, exit_code
+from reenact.cli.server._replays import (
+    add_replay_options,
+    ending,
+    exit_code,
+    follow,
+    replay_options,
+)
 from reenact.errors import ServerUnusable, UsageError
 
 __all__ = ["COMMANDS"]
 
 _PATH = "/api/v1/batches"
-_LAST = ("completed", "cancelled")
-_AGAIN, _TRIES = 1.0, 5
+_FINAL = ("completed", "cancelled")
 _ALL, _CAUSES = 10_000, 20
 
 _TABLE: tuple[Column, ...] = (
@@ -75,26 +77,7 @@ def _plan_arguments(parser: Parser) -> None:
         help="this exchange (repeatable)",
     )
     add("--target", metavar="NAME", help="replay in this environment; else where each came from")
-    add(
-        "--boundaries",
-        choices=("recorded", "recorded_then_live", "live"),
-        default="recorded",
-        help="where the answers of outbound calls come from",
-    )
-    add(
-        "--environment-variables",
-        choices=("current", "recorded"),
-        default="current",
-        help="read the current values of the app, or the recorded values",
-    )
-    add("--strict", action="store_true", help="end each replay at the first divergence")
-    add(
-        "--revision",
-        choices=("current", "same"),
-        default="current",
-        help="through the route as it is now, or only if it is as it was",
-    )
-    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
+    add_replay_options(parser, "each replay")
     add("--concurrency", type=positive, metavar="N", help="replays of an agent at a time")
     add("--per-minute", type=positive, metavar="N", help="replays of an agent in a minute")
     json_flag(parser, "the batch as JSON")
@@ -113,11 +96,7 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, Any]:
-    wanted: dict[str, Any] = {
-        "boundaries": args.boundaries,
-        "environmentVariables": args.environment_variables,
-        "revision": args.revision,
-    }
+    wanted = replay_options(args)
     search = to_search(args, start_clock()())
     if bool(search) + bool(args.saved) + bool(args.exchange) > 1:
         raise UsageError(
@@ -135,8 +114,6 @@ def _wanted(args: argparse.Namespace) -> dict[str, Any]:
         )
     more = {
         "environment": args.target,
-        "strict": args.strict or None,
-        "reason": args.reason,
         "concurrency": args.concurrency,
         "perMinute": args.per_minute,
     }
@@ -154,12 +131,27 @@ def run(args: argparse.Namespace) -> int:
     client = signed_in_client()
     found = client.send("POST", f"{_PATH}/{part(args.id)}/confirm")
     if not args.no_wait:
-        found = _wait(client, found)
+        found = follow(
+            client,
+            found,
+            f"{_PATH}/{part(args.id)}",
+            "progress",
+            describe=progress_line,
+            final=_FINAL,
+            interrupted=f"the batch goes on; end it: reenact batch cancel {escape_controls(args.id)}",
+            check=_batch,
+        )
     if args.json:
         print(json_line(found))
     else:
         _tell(client, found)
     return 0 if args.no_wait else _code(found)
+
+
+def _batch(found: Any) -> dict[str, Any]:
+    if isinstance(found, dict) and isinstance(found.get("batchId"), str):
+        return found
+    raise ServerUnusable("the server's answer is no batch", hint="is it of this version?")
 
 
 def _tell(client: Client, batch: dict[str, Any]) -> None:
@@ -175,44 +167,6 @@ def _code(batch: dict[str, Any]) -> int:
     good = progress["outcomes"].get("completed", 0) == progress["ended"]
     left = progress["refused"] + progress["cancelled"]
     return max([*map(exit_code, progress["verdicts"]), 0 if good and not left else 1])
-
-
-def _wait(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
-    """Wait for the end of a batch and return it. Progress is printed to stderr."""
-    said, failures = "", 0
-    try:
-        while True:
-            line = progress_line(batch)
-            if line != said:
-                said = line
-                print(f"reenact: {line}", file=sys.stderr)
-            if batch["state"] in _LAST:
-                return batch
-            try:
-                batch, failures = _next(client, batch), 0
-            except ServerUnusable:
-                failures += 1
-                if failures == _TRIES:
-                    raise
-                pause(_AGAIN)
-    except KeyboardInterrupt:
-        name = escape_controls(batch["batchId"])
-        print(f"\nreenact: the batch goes on; end it: reenact batch cancel {name}", file=sys.stderr)
-        raise
-
-
-def _next(client: Client, batch: dict[str, Any]) -> dict[str, Any]:
-    """Return the batch after its next change. If the event stream ends early, the state is requested."""
-    path = f"{_PATH}/{part(batch['batchId'])}"
-    for sent in client.events(f"{path}/events"):
-        if sent.name == "progress":
-            found: dict[str, Any] = msgspec.json.decode(sent.data)
-            if found != batch:
-                return found
-    now: dict[str, Any] = client.get(path)
-    if now == batch:
-        pause(_AGAIN)
-    return now
 
 
 def _show_arguments(parser: Parser) -> None:

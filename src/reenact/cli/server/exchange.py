@@ -19,6 +19,7 @@ from reenact.cli._output import (
     escape_controls,
     field,
     json_line,
+    print_result,
     print_table,
     time_field,
 )
@@ -33,7 +34,15 @@ from reenact.cli._parser import (
     width_flag,
 )
 from reenact.cli.server._exchange_text import ComparisonPrinter, ExchangePrinter
-from reenact.cli.server._replays import ask_for_replay, ending, exit_code, not_completed, wait_for
+from reenact.cli.server._replays import (
+    add_replay_options,
+    ask_for_replay,
+    ending,
+    exit_code,
+    not_completed,
+    replay_options,
+    wait_for,
+)
 from reenact.errors import UsageError
 from reenact.exchange.model import TERMINAL
 from reenact.exchange.patch import parse_settings, read_patch, to_patch
@@ -111,8 +120,8 @@ def ls(args: argparse.Namespace) -> int:
     if args.save is not None:
         search = to_search(args, start_clock()())
         client.send("PUT", f"/api/v1/searches/{part(args.save)}", search)
-        told_of = f"saved; replay it: reenact batch plan --saved {escape_controls(args.save)!r}"
-        print(f"reenact: {told_of}", file=sys.stderr)
+        name = escape_controls(args.save)
+        print(f"reenact: saved; replay it: reenact batch plan --saved {name!r}", file=sys.stderr)
     found = client.items("/api/v1/exchanges", query, args.limit)
     print_table(args, found, _TABLE, "no such exchange")
     return 0
@@ -227,13 +236,9 @@ def cancel(args: argparse.Namespace) -> int:
     client = signed_in_client()
     name = replay_id(client, args.id)
     found = client.send("POST", f"/api/v1/replays/{part(name)}/cancel")
-    if args.json:
-        print(json_line(found))
-    else:
-        state = str(found.get("state"))
-        told = "" if state in TERMINAL else ", and was told to end"
-        print(f"replay {escape_controls(name)} is {escape_controls(state)}{told}")
-    return 0
+    state = str(found.get("state"))
+    told = "" if state in TERMINAL else ", and was told to end"
+    return print_result(args, found, f"replay {name} is {state}{told}")
 
 
 def _learn_arguments(parser: Parser) -> None:
@@ -284,13 +289,8 @@ def prove(args: argparse.Namespace) -> int:
         return 0
     target = Path(args.output)
     write_private(target, data)
-    if args.json:
-        print(json_line({"path": str(target), "size": len(data)}))
-    else:
-        print(
-            f"wrote {escape_controls(str(target))}; verify it with: reenact audit verify {escape_controls(str(target))}"
-        )
-    return 0
+    text = f"wrote {target}; verify it with: reenact audit verify {target}"
+    return print_result(args, {"path": str(target), "size": len(data)}, text)
 
 
 def _replay_arguments(parser: Parser) -> None:
@@ -311,26 +311,7 @@ def _replay_arguments(parser: Parser) -> None:
     )
     add("--agent", metavar="ID", help="the agent that replays it")
     add("--environment", metavar="NAME", help="any agent of the app in this environment")
-    add(
-        "--boundaries",
-        choices=("recorded", "recorded_then_live", "live"),
-        default="recorded",
-        help="where the answers of outbound calls come from",
-    )
-    add(
-        "--environment-variables",
-        choices=("current", "recorded"),
-        default="current",
-        help="read the current values of the app, or the recorded values",
-    )
-    add("--strict", action="store_true", help="end it at the first divergence")
-    add(
-        "--revision",
-        choices=("current", "same"),
-        default="current",
-        help="through the route as it is now, or only if it is as it was",
-    )
-    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
+    add_replay_options(parser, "it")
     add("--no-wait", action="store_true", help="only ask for it, and print the id of the replay")
     width_flag(parser)
     json_flag(parser, "the comparison as JSON")
@@ -341,11 +322,7 @@ def replay(args: argparse.Namespace) -> int:
     client = signed_in_client()
     asked = ask_for_replay(client, exchange_id(client, args.id), wanted)
     if args.no_wait:
-        if args.json:
-            print(json_line(asked))
-        else:
-            print(escape_controls(asked["replayId"]))
-        return 0
+        return print_result(args, asked, asked["replayId"])
     done = wait_for(client, asked)
     if done["state"] != "completed":
         raise not_completed(done)
@@ -356,11 +333,7 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, Any]:
-    wanted: dict[str, Any] = {
-        "boundaries": args.boundaries,
-        "environmentVariables": args.environment_variables,
-        "revision": args.revision,
-    }
+    wanted = replay_options(args)
     patch = _patch(args)
     if args.payload is not None:
         if patch:
@@ -376,10 +349,6 @@ def _wanted(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("an agent has an environment already", hint="--agent or --environment")
     if any(target.values()):
         wanted["target"] = {name: value for name, value in target.items() if value}
-    if args.strict:
-        wanted["strict"] = True
-    if args.reason:
-        wanted["reason"] = args.reason
     return wanted
 
 
