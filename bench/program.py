@@ -12,7 +12,7 @@ from time import perf_counter
 import reenact
 from bench.measure import Row, Setting, at_most, fact, interleave, ratio
 from bench.startup import ENTRY, environment
-from reenact.runs.children import INJECT
+from reenact.runs.plan import INJECT
 
 TITLE = "a program under reenact run"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import reenact
 from bench import agent
 from bench.measure import Row, Setting, at_most, fact, interleave, ratio, wall
-from reenact.runs.regression.job import Job, Performer, performer
+from reenact.runs.regression.performers import Job, Performer, make_performer
 
 TITLE = "many recordings re-enacted"
 
@@ -40,7 +40,7 @@ def _record(setting: Setting, many: int, turns: int) -> list[Path]:
 def _functions(setting: Setting, recordings: list[Path], turns: int, limit: float) -> Iterator[Row]:
     """One process that does one after the other, so one core."""
     agent.use(agent.canned())
-    with closing(performer(Job(target="bench.agent:agent"))) as perform:
+    with closing(make_performer(Job(target="bench.agent:agent"))) as perform:
         times = interleave(
             {
                 "bare": lambda: wall(lambda _: agent.agent(turns), recordings),
@@ -56,7 +56,7 @@ def _functions(setting: Setting, recordings: list[Path], turns: int, limit: floa
 
 
 def _programs(setting: Setting, recordings: list[Path]) -> Iterator[Row]:
-    with closing(performer(Job(command=_PROGRAM))) as perform:
+    with closing(make_performer(Job(command=_PROGRAM))) as perform:
         times = interleave(
             {
                 "bare": lambda: wall(_bare, recordings),

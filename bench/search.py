@@ -19,9 +19,8 @@ from bench.measure import Row, Setting, at_most, fact, interleave, ratio, whole_
 from bench.traffic import chat_requests
 from reenact import open_recording
 from reenact.format.event import Draft
-from reenact.search.answering import Question
-from reenact.search.asking import read_terms
-from reenact.search.searching import Result, search
+from reenact.search.query import read_terms
+from reenact.search.search import Query, Result, search
 from reenact.store.recording import start_recording
 
 TITLE = "search: index, question, nothing new"
@@ -54,7 +53,7 @@ def _many_events(setting: Setting, count: int) -> Iterator[Row]:
 
 
 def _questions(setting: Setting, root: Path, runs: Path, name: str) -> Iterator[Row]:
-    found = _ask(root, _RARE).answer.total
+    found = _ask(root, _RARE).matches.total
     if not found:
         raise AssertionError("nothing was found")
     cases = {
@@ -123,7 +122,7 @@ def _index(root: Path) -> float:
 
 
 def _ask(root: Path, word: str) -> Result:
-    question = Question(terms=read_terms([word]), limit=50)
+    question = Query(terms=read_terms([word]), limit=50)
     return search(root, [root / ".reenact"], question, environ={}, say=_unexpected)
 
 

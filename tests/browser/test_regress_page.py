@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from reenact.engine.divergence.model import Divergence, Gap, Recorded, Seen
-from reenact.runs.regression.account import Account
-from reenact.runs.regression.job import Job
-from reenact.runs.regression.outcome import Outcome, diverged
-from reenact.runs.regression.page import page as document
-from reenact.runs.regression.tally import Tally
+from reenact.runs.regression.outcomes import Outcome, Tally, diverged
+from reenact.runs.regression.performers import Job
+from reenact.runs.regression.report import Header
+from reenact.runs.regression.report import html_page as document
 from tests.browser.conftest import Page
 from tests.browser.reading import SCREENS, Screen, violations_at
 
@@ -68,7 +67,7 @@ def _outcomes() -> Tally:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     job = Job(target=f"agent:{EVIL}")
-    account = Account(paths=["runs", EVIL], job=job, total=1_210, seconds=4.0, ended="interrupted")
+    account = Header(paths=["runs", EVIL], job=job, total=1_210, seconds=4.0, ended="interrupted")
     file = tmp_path_factory.mktemp("page") / "page.html"
     file.write_text(document(account, _outcomes()), encoding="utf-8")
     return file.as_uri()
@@ -156,7 +155,7 @@ def test_commands_that_can_be_copied(
 ) -> None:
     tally = Tally()
     tally.add(Outcome(recording=name, status="failed", cause="KeyError", detail="KeyError"))
-    account = Account(paths=[name], job=Job(), total=1)
+    account = Header(paths=[name], job=Job(), total=1)
     (tmp_path / "page.html").write_text(document(account, tally), encoding="utf-8")
     page.open((tmp_path / "page.html").as_uri())
     assert page.texts("#detail .copy code") == commands

@@ -14,7 +14,13 @@ import pytest
 
 import reenact
 from reenact.errors import DivergenceError
-from reenact.runs.kept import KEEP, forget, keep, kept_about, last_kept
+from reenact.runs.reports import (
+    REPORTS_VARIABLE,
+    delete_last_report,
+    load_last_report,
+    load_newest_report,
+    store_last_report,
+)
 from tests.cli.conftest import Run
 from tests.cli.samples import HOSTILE
 from tests.integration.running import Theatre
@@ -168,28 +174,28 @@ def test_a_recording_that_has_changed_since(run: Run, tmp_path: Path) -> None:
 
 def test_reports_are_kept_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
-    assert keep(tmp_path, one, {"divergences": [1]})
-    assert keep(tmp_path, other, {"divergences": [2]})
+    assert store_last_report(tmp_path, one, {"divergences": [1]})
+    assert store_last_report(tmp_path, other, {"divergences": [2]})
     folder = tmp_path / ".reenact" / "reports"
     assert (folder / ".gitignore").read_text() == "*\n"
-    assert kept_about(tmp_path, one)["divergences"] == [1]
-    forget(tmp_path, one)
-    assert kept_about(tmp_path, one) is None
-    assert last_kept(tmp_path)["recording"] == str(other)
-    monkeypatch.setenv(KEEP, "off")
-    assert not keep(tmp_path, one, {})
-    monkeypatch.delenv(KEEP)
+    assert load_last_report(tmp_path, one)["divergences"] == [1]
+    delete_last_report(tmp_path, one)
+    assert load_last_report(tmp_path, one) is None
+    assert load_newest_report(tmp_path)["recording"] == str(other)
+    monkeypatch.setenv(REPORTS_VARIABLE, "off")
+    assert not store_last_report(tmp_path, one, {})
+    monkeypatch.delenv(REPORTS_VARIABLE)
     for number in range(105):
-        assert keep(tmp_path, tmp_path / str(number), {})
+        assert store_last_report(tmp_path, tmp_path / str(number), {})
     assert len([*folder.glob("*.json")]) == 100
-    assert last_kept(tmp_path)["recording"] == str(tmp_path / "104")
+    assert load_newest_report(tmp_path)["recording"] == str(tmp_path / "104")
 
 
 def test_a_place_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / ".reenact").write_text("a file")
-    assert not keep(tmp_path, tmp_path / "one", {})
-    forget(tmp_path, tmp_path / "one")
-    assert last_kept(tmp_path) is None
+    assert not store_last_report(tmp_path, tmp_path / "one", {})
+    delete_last_report(tmp_path, tmp_path / "one")
+    assert load_newest_report(tmp_path) is None
 
 
 AGENT = """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact.engine.divergence.model import Divergence
-from reenact.search.moments import clock_time
+from reenact.search.query import clock_time
 from reenact.store.recording import Recording
 from tests.cli.conftest import Run
 from tests.cli.samples import HOSTILE

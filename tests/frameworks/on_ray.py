@@ -17,8 +17,8 @@ from typing import Any
 
 import reenact
 from reenact.cli.main import main
-from reenact.runs.regression.job import Job
-from reenact.runs.regression.on_ray import OnRay
+from reenact.runs.regression.engines import RayEngine
+from reenact.runs.regression.performers import Job
 
 AGENT = """
 import os
@@ -107,7 +107,7 @@ def _read(file: Path) -> bytes:
 
 def try_all() -> dict[str, Any]:
     program = (sys.executable, "-c", "from agentry import agent; agent('q0')")
-    lost = OnRay(Job(target="agentry:kills"), 1, None)
+    lost = RayEngine(Job(target="agentry:kills"), 1, None)
     return {
         "afar": try_afar(),
         "far": told(*WORDS, *FAR),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from reenact.runs.children import INJECT
+from reenact.runs.plan import INJECT
 from tests.integration.running import PATIENCE, Theatre
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from reenact import DivergenceError
 from reenact.engine.session.settings import resolve_settings
 from reenact.format.draws import load_aside
 from reenact.policy.model import Files, Policy
-from reenact.runs.arguments import other_arguments
+from reenact.runs.replay_checks import compare_arguments
 from tests.leak.planted import SHAPES, Plant, plant_shape
 
 pytestmark = pytest.mark.thinned(2)
@@ -52,7 +52,7 @@ def test_in_an_argument(tmp_path: Path, kind: str) -> None:
     with reenact.start_recording(tmp_path / "c") as recording:
         recording.add(reenact.RunStart(argv=["python", "p.py", f"--as={then.text}", "a"]))
     settings = resolve_settings(capture=tmp_path / "c", mode="replay", root=tmp_path)
-    other = other_arguments(settings, ["python", "p.py", f"--as={now.text}", "b"])
+    other = compare_arguments(settings, ["python", "p.py", f"--as={now.text}", "b"])
     assert other is not None
     said = f"{other.line()} {json.dumps(other.to_json())}"
     assert '"b"' in said

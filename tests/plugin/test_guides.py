@@ -43,12 +43,12 @@ def test_the_guide_to_tests_shows_what_happens(project: Project) -> None:
 
 
 def test_the_guide_names_every_option_and_every_argument() -> None:
-    from reenact.pytest_plugin.marking import _KINDS
-    from reenact.pytest_plugin.options import _SETTINGS, MODES
+    from reenact.pytest_plugin.cassette_request import MODES, argument_types
+    from reenact.pytest_plugin.options import SETTINGS
 
     text = (GUIDES / "pytest.md").read_text("utf-8")
     options = ("mode", "update", "rewrite", "policy", "strict", "lenient", "report")
-    wanted = [*_KINDS, *_SETTINGS, *MODES, *(f"--reenact-{name}" for name in options)]
+    wanted = [*argument_types(), *SETTINGS, *MODES, *(f"--reenact-{name}" for name in options)]
     assert [name for name in wanted if f"`{name}" not in text] == []
 
 

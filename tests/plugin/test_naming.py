@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reenact.policy.paths import unsafe
-from reenact.pytest_plugin.naming import default_name
+from reenact.pytest_plugin.cassette import default_name
 
 
 @pytest.mark.parametrize(

@@ -199,12 +199,12 @@ def test_cassettes_lie_where_the_settings_say(project: Project) -> None:
 ITEMS = """
 import pathlib
 import pytest
-from reenact.pytest_plugin.wanted import Wanted
+from reenact.pytest_plugin.cassette_request import CassetteRequest
 from world import get
 
 
 class Line(pytest.Item):
-    reenact_wanted = None
+    reenact_request = None
 
     def setup(self):
         get("/setup")
@@ -217,7 +217,7 @@ class Lines(pytest.File):
     def collect(self):
         for name in self.path.read_text().split():
             line = Line.from_parent(self, name=name)
-            line.reenact_wanted = Wanted(cassette=f"lines/{name}") if name != "live" else None
+            line.reenact_request = CassetteRequest(cassette=f"lines/{name}") if name != "live" else None
             yield line
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reenact.pytest_plugin.showing import _changed
+from reenact.pytest_plugin.failure_report import _changed
 from tests.plugin.project import Project
 
 pytest_plugins = ["pytester"]

@@ -11,13 +11,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.search.answering import texts_with
-from reenact.search.asking import Term
-from reenact.search.known import key_of
-from reenact.search.opening import Index
-from reenact.search.scanning import scan
-from reenact.search.schema import can_find_words
-from reenact.search.updating import Updater
+from reenact.search.index import Index, can_find_words
+from reenact.search.query import Term
+from reenact.search.search import texts_with
+from reenact.search.sources import scan
+from reenact.search.updater import Updater, key_of
 from reenact.store.recording import Recording
 from tests.unit.search.finding import Project, add, begin, contents, record, tool
 

@@ -64,7 +64,7 @@ def since_and_until(args: argparse.Namespace) -> dict[str, int | None]:
     """Return ``--since`` and ``--until`` in milliseconds."""
     from datetime import datetime
 
-    from reenact.search.moments import read_moment
+    from reenact.search.query import read_moment
 
     now = datetime.now().astimezone()
     return {

@@ -236,7 +236,7 @@ def time_field(name: str) -> Callable[[dict[str, Any]], str]:
     """Return a cell function for a time in milliseconds."""
 
     def cell(item: dict[str, Any]) -> str:
-        from reenact.search.moments import moment
+        from reenact.search.query import moment
 
         value = item.get(name)
         return moment(value) if isinstance(value, int) and value else NOTHING

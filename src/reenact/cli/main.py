@@ -63,9 +63,9 @@ def main(argv: list[str], *, alone: bool = False) -> int:
         print(overview(), end="")
         return 0
     if alone:
-        from reenact.runs.lightly import LIBRARIES, load_lightly
+        from reenact.runs.lazy_libraries import LIBRARIES, load_lazily
 
-        load_lightly("argparse", *LIBRARIES)
+        load_lazily("argparse", *LIBRARIES)
     from reenact.cli._output import report_misuse
     from reenact.cli._parser import Misuse, command_parser, make_parser
 

@@ -6,17 +6,18 @@ a look at the names of the tests. What does the work is imported when a marked t
 
 from __future__ import annotations
 
-from reenact.pytest_plugin.collected import pytest_collection_modifyitems, pytest_runtestloop
-from reenact.pytest_plugin.collecting import pytest_collect_file
-from reenact.pytest_plugin.options import pytest_addoption, pytest_configure, pytest_report_header
-from reenact.pytest_plugin.phases import (
+from reenact.pytest_plugin.hooks import (
+    pytest_collection_modifyitems,
     pytest_fixture_setup,
     pytest_runtest_makereport,
+    pytest_runtest_protocol,
     pytest_runtest_setup,
     pytest_runtest_teardown,
+    pytest_runtestloop,
     reenact_session,
 )
-from reenact.pytest_plugin.surroundings import pytest_runtest_protocol
+from reenact.pytest_plugin.json_tests import pytest_collect_file
+from reenact.pytest_plugin.options import pytest_addoption, pytest_configure, pytest_report_header
 from reenact.pytest_plugin.vcr import pytest_addhooks
 
 __all__ = [

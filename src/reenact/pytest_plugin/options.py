@@ -8,25 +8,23 @@ from typing import Any
 import pytest
 
 from reenact.pytest_plugin import vcr
+from reenact.pytest_plugin.cassette_request import MODES
 from reenact.pytest_plugin.tally import Tally
 
 __all__ = [
-    "MODES",
+    "SETTINGS",
+    "allow_option",
+    "mode_option",
+    "only_option",
+    "policy_option",
     "pytest_addoption",
     "pytest_configure",
     "pytest_report_header",
-    "said_allow",
-    "said_mode",
-    "said_only",
-    "said_policy",
-    "said_strict",
     "setting",
+    "strict_option",
 ]
 
-MODES = ("auto", "record", "replay", "record_missing", "update", "rewrite", "off")
-"""``auto``: what has a cassette is replayed; what has none is recorded, but not in CI."""
-
-_SETTINGS = {
+SETTINGS = {
     "reenact_mode": f"how cassettes are used: {', '.join(MODES)}",
     "reenact_policy": "the id of the policy of tests that name none",
     "reenact_strict": "false: a divergence is told and does not fail the test",
@@ -70,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="a divergence is told at the end and does not fail the test",
     )
     add("--reenact-report", metavar="FILE", help="write what became of each cassette, as JSON")
-    for name, what in _SETTINGS.items():
+    for name, what in SETTINGS.items():
         parser.addini(name, what, default="")
     vcr.add_options(parser, pluginmanager)
 
@@ -88,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Where something was said, or there are cassettes."""
-    mode, policy = said_mode(config, None), said_policy(config, None)
+    mode, policy = mode_option(config, None), policy_option(config, None)
     where = setting(config, "reenact_cassettes")
     if not (mode or policy or where or (config.rootpath / ".reenact").is_dir()):
         return None
@@ -109,30 +107,30 @@ def _first(*said: Any) -> Any:
     return next((one for one in said if one is not None and one != ""), None)
 
 
-def said_mode(config: pytest.Config, marked: str | None) -> str | None:
+def mode_option(config: pytest.Config, marked: str | None) -> str | None:
     """The command line before the marker before the settings; None where nobody says one."""
     found = _first(config.getoption("reenact_mode"), marked, setting(config, "reenact_mode"))
     return None if found is None else str(found)
 
 
-def said_policy(config: pytest.Config, marked: str | None) -> str | None:
+def policy_option(config: pytest.Config, marked: str | None) -> str | None:
     """The same for the policy."""
     found = _first(config.getoption("reenact_policy"), marked, setting(config, "reenact_policy"))
     return None if found is None else str(found)
 
 
-def said_only(config: pytest.Config, marked: str | None) -> str | None:
+def only_option(config: pytest.Config, marked: str | None) -> str | None:
     """The same for what is recorded."""
     found = _first(marked, setting(config, "reenact_only"))
     return None if found is None else str(found)
 
 
-def said_allow(config: pytest.Config, marked: Sequence[str]) -> list[str]:
+def allow_option(config: pytest.Config, marked: Sequence[str]) -> list[str]:
     """Return what the settings and the marker allow together."""
     return [*setting(config, "reenact_allow").replace(",", " ").split(), *marked]
 
 
-def said_strict(config: pytest.Config, marked: bool | None) -> bool | None:
+def strict_option(config: pytest.Config, marked: bool | None) -> bool | None:
     """The same for strictness."""
     said = setting(config, "reenact_strict").lower()
     if said not in ("", "true", "false"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reenact.pytest_plugin.asking import is_asked_for, wanted_of
+from reenact.pytest_plugin.cassette_request import request_of, requests_cassette
 
 __all__ = ["DEEDS", "Tally"]
 
@@ -45,7 +45,7 @@ class Tally:
         if not self._config.getoption("collectonly") or not self._place():
             return
         for item in session.items:
-            if is_asked_for(item):
+            if requests_cassette(item):
                 self._told[item.nodeid] = {"did": COLLECTED, "cassette": _asks_for(item)}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -115,9 +115,9 @@ class Tally:
 def _asks_for(item: pytest.Item) -> str | None:
     """The cassette, as seen from the root of the tests; None where there can be none."""
     from reenact.errors import ReenactError
-    from reenact.pytest_plugin.placing import place_of, seen_from_root
+    from reenact.pytest_plugin.cassette import cassette_path, path_from_root
 
     try:
-        return seen_from_root(item, place_of(item, wanted_of(item), writing=False))
+        return path_from_root(item, cassette_path(item, request_of(item), writing=False))
     except ReenactError:  # told when it runs
         return None

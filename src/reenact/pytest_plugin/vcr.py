@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from reenact.pytest_plugin.wanted import Wanted
+    from reenact.pytest_plugin.cassette_request import CassetteRequest
 
 __all__ = [
     "add_options",
-    "asks",
     "configure",
     "is_on",
     "pytest_addhooks",
-    "wanted",
+    "request_of",
+    "requests_cassette",
 ]
 
 RECORD_MODES = ("none", "once", "new_episodes", "all", "rewrite")
@@ -36,7 +36,7 @@ _OWNERS = {"recording": "pytest_recording", "cassetter": "cassetter"}
 """Plugins that have these options, and their modules."""
 _RIVALS = {"recording": "pytest-recording", "vcr": "pytest-vcr", "cassetter": "cassetter"}
 """Plugins that answer for the marker, and their packages."""
-_WANTED = pytest.StashKey["Wanted"]()
+_REQUEST = pytest.StashKey["CassetteRequest"]()
 
 
 class Hooks:
@@ -101,7 +101,7 @@ def configure(config: pytest.Config) -> None:
     config.pluginmanager.register(vcr_fixtures, _FIXTURES)
 
 
-def asks(item: pytest.Item) -> bool:
+def requests_cassette(item: pytest.Item) -> bool:
     """Has ``item`` a cassette because of its marker? Cheap: asked of every test there is."""
     config = item.config
     if not isinstance(item, pytest.Function) or not is_on(config):
@@ -116,7 +116,7 @@ def _is_blocked(item: pytest.Item) -> bool:
     return marked or bool(item.config.getoption("block_network", default=False))
 
 
-def wanted(item: pytest.Item) -> Wanted | None:
+def request_of(item: pytest.Item) -> CassetteRequest | None:
     """What ``item`` wants; None for a test that is not marked.
 
     Known while its fixtures are being set up, because fixtures say it; before that, where its
@@ -124,14 +124,14 @@ def wanted(item: pytest.Item) -> Wanted | None:
     imported here; it is never asked for live. Raises :class:`pytest.UsageError` for settings that make no sense, and what reading a
     cassette raises.
     """
-    if not asks(item):
+    if not requests_cassette(item):
         return None
-    from reenact.pytest_plugin import vcr_asking
+    from reenact.pytest_plugin import vcr_translation
 
     if item not in item.session._setupstate.stack:
-        return vcr_asking.expected(item)
-    if _WANTED not in item.stash:
+        return vcr_translation.expected_request(item)
+    if _REQUEST not in item.stash:
         is_marked = item.get_closest_marker("vcr") is not None
-        ask = vcr_asking.cassette_wanted if is_marked else vcr_asking.nothing_wanted
-        item.stash[_WANTED] = ask(item)
-    return item.stash[_WANTED]
+        ask = vcr_translation.cassette_request if is_marked else vcr_translation.empty_request
+        item.stash[_REQUEST] = ask(item)
+    return item.stash[_REQUEST]

@@ -6,14 +6,24 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from reenact.errors import UsageError
-from reenact.runs.launchers import LAUNCHERS, started
 
-__all__ = ["Kind", "arguments_of", "check_command", "kind_of"]
+__all__ = [
+    "LAUNCHERS",
+    "Kind",
+    "arguments_of",
+    "check_command",
+    "decode_argv",
+    "encode_argv",
+    "inject_through_env",
+    "kind_of",
+    "launched_command",
+    "printable_argument",
+]
 
 Kind = Literal["python", "launcher", "other"]
 
@@ -74,7 +84,7 @@ def _first_line(place: Path) -> list[str]:
 def check_command(argv: Sequence[str], *, replays: bool, isolated: bool) -> None:
     """Refuse what Reenact cannot be in. Raises :class:`UsageError`."""
     _found(argv[0])
-    inside = started(argv)
+    inside = launched_command(argv)
     if inside and not _is_python(inside[0]) and shutil.which(inside[0]) is None:
         inside = []  # a launcher may know where it is
     options = _options(inside) if inside else None
@@ -144,3 +154,127 @@ def _is_script(argv: Sequence[str]) -> bool:
         return kind_of(argv) == "python"
     except UsageError:  # of another machine
         return False
+
+
+_PLAIN = frozenset("env nice ionice nohup time timeout setsid stdbuf taskset chrt xvfb-run".split())
+"""They start the program that is written behind their options."""
+
+LAUNCHERS = _PLAIN | frozenset(
+    "uv poetry pdm hatch pipenv pipx rye pixi conda mamba micromamba tox nox coverage".split()
+)
+
+_CLEARS = ("-", "-i", "--ignore-environment")
+_UNSETS = ("-u", "--unset")
+_WITH_A_WORD = ("-C", "--chdir", "-a", "--argv0")
+_ALONE = ("-v", "--debug", "-0", "--null")
+_PYTHONPATH = "PYTHONPATH"
+
+
+def name_of(argv: Sequence[str]) -> str:
+    """What a command is called."""
+    return os.path.basename(argv[0]).removesuffix(".exe") if argv else ""
+
+
+def launched_command(argv: Sequence[str]) -> list[str]:
+    """The command that ``argv`` comes to, behind launchers that start what is written there; empty
+    where that cannot be seen."""
+    words = list(argv)
+    while name_of(words) in _PLAIN:
+        words = words[_next(words) :]
+    return words
+
+
+def _next(words: Sequence[str]) -> int:
+    """Where the command begins that the launcher ``words[0]`` starts; behind the end if nowhere."""
+    if name_of(words) == "env":
+        seen = _Env.read(words[1:])
+        return len(words) if seen is None else 1 + seen.end
+    return next((at for at, word in enumerate(words) if at and _is_program(word)), len(words))
+
+
+def _is_program(word: str) -> bool:
+    return not word.startswith("-") and shutil.which(word) is not None
+
+
+def inject_through_env(
+    argv: Sequence[str], path: str, inject: Callable[[dict[str, str]], dict[str, str]]
+) -> list[str]:
+    """``argv`` with what ``inject`` puts into an environment, where it goes through ``env``, which
+    may take it out. ``path`` is the ``PYTHONPATH`` that ``env`` finds."""
+    words, at = list(argv), 0
+    while name_of(words[at:]) in _PLAIN - {"env"}:
+        at += _next(words[at:])
+    seen = _Env.read(words[at + 1 :]) if name_of(words[at:]) == "env" else None
+    if seen is None:
+        return words
+    found = seen.set.get(_PYTHONPATH, "" if seen.clears(_PYTHONPATH) else path)
+    ours = [f"{name}={value}" for name, value in inject({_PYTHONPATH: found}).items()]
+    end = at + 1 + seen.end
+    return [*words[:end], *ours, *words[end:]]
+
+
+class _Env:
+    """What ``env`` does: ``end`` is where the command begins."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.set: dict[str, str] = {}
+        self._unset: set[str] = set()
+        self._all = False
+
+    def clears(self, name: str) -> bool:
+        return self._all or name in self._unset
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> _Env | None:
+        """None where it is told something that is not known here."""
+        made = cls()
+        waiting = list(words)
+        while waiting and waiting[0].startswith("-"):
+            if not made._take(waiting):
+                return None
+        while waiting and "=" in waiting[0][1:]:
+            name, _, value = waiting.pop(0).partition("=")
+            made.set[name] = value
+        made.end = len(words) - len(waiting)
+        return made
+
+    def _take(self, waiting: list[str]) -> bool:
+        word = waiting.pop(0)
+        name, equals, value = word.partition("=")
+        if word in _CLEARS:
+            self._all = True
+        elif name in _UNSETS and (equals or waiting):
+            self._unset.add(value if equals else waiting.pop(0))
+        elif name in _WITH_A_WORD and (equals or waiting):
+            del waiting[: 0 if equals else 1]
+        elif word.startswith("-u"):
+            self._unset.add(word[2:])
+        else:
+            return word in _ALONE
+        return True
+
+
+def encode_argv(words: Iterable[str]) -> list[str | bytes]:
+    """``words`` for an event: texts, and bytes where they are none, in whatever locale."""
+    return [_dumped(os.fsencode(word)) for word in words]
+
+
+def _dumped(word: bytes) -> str | bytes:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        return word
+
+
+def decode_argv(said: Any) -> list[str]:
+    """What :func:`encode_argv` has made, as a program gets it here; nothing where something else
+    stands."""
+    if not isinstance(said, list) or not all(isinstance(word, str | bytes) for word in said):
+        return []
+    return [os.fsdecode(word.encode() if isinstance(word, str) else word) for word in said]
+
+
+def printable_argument(word: str) -> str:
+    r"""``word`` for people and for JSON: what is no text in it is written as ``\xff``."""
+    return os.fsencode(word).decode("utf-8", "backslashreplace")

@@ -21,16 +21,19 @@ from reenact.errors import UsageError
 from reenact.policy.model import SessionMode
 
 __all__ = [
+    "INJECT",
     "LANE",
+    "MODULES",
     "RUN",
     "Match",
     "Plan",
-    "Told",
-    "claim",
+    "ProcessReport",
+    "claim_lane",
     "read_plan",
-    "reports",
-    "tell",
+    "read_process_reports",
+    "with_injection",
     "write_plan",
+    "write_process_report",
 ]
 
 RUN = "REENACT_RUN"
@@ -38,6 +41,12 @@ RUN = "REENACT_RUN"
 
 LANE = "REENACT_LANE"
 """The lane that the process was started in; a process that was started by a stranger has none."""
+
+INJECT = str(Path(__file__).with_name("inject"))
+"""The folder that makes every Python on whose path it is start Reenact."""
+
+MODULES = "modules"
+"""A folder of a run that only lists imported modules (``--explain-boundaries``)."""
 
 Match = Literal["lane", "transcript", "lookup"]
 
@@ -67,13 +76,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Modules of the user's own that cover further libraries."""
     verbose: bool = False
     seed: int | None = None
-    """See :class:`reenact.runs.surroundings.Surroundings`."""
+    """See :class:`reenact.runs.environment.Environment`."""
     fork: At | None = None
     """Where the recording is forked; ``into`` is the capture that processes join then."""
     into: str | None = None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What one process reports: at once when something is wrong, and at its end."""
 
     pid: int
@@ -118,7 +127,15 @@ def read_plan(folder: Path) -> Plan:
         ) from None
 
 
-def claim(folder: Path, wish: str | None) -> str:
+def with_injection(environ: dict[str, str], folder: str) -> dict[str, str]:
+    """Return ``environ`` with the variables that start Reenact in a process of the run."""
+    paths = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if INJECT not in paths:
+        paths.insert(0, INJECT)
+    return {**environ, RUN: folder, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def claim_lane(folder: Path, wish: str | None) -> str:
     """A lane that no other process of the run has: the one it was started in, if it is free.
 
     Processes that were started by a stranger (a shell, a build tool) get ``0``, ``1``, … in their
@@ -138,7 +155,7 @@ def _names(wish: str | None) -> Iterator[str]:
         yield str(number) if wish is None else f"{wish}.0.{number}"
 
 
-def tell(folder: Path, told: Told) -> None:
+def write_process_report(folder: Path, told: ProcessReport) -> None:
     """Write the report of this process, in place of an earlier one. Any thread may."""
     place = folder / _REPORTS / f"{told.lane}-{told.pid}.json"
     beside = place.with_name(f"{place.name}.{get_ident()}.new")
@@ -146,10 +163,10 @@ def tell(folder: Path, told: Told) -> None:
     beside.replace(place)
 
 
-def reports(folder: Path) -> list[Told]:
+def read_process_reports(folder: Path) -> list[ProcessReport]:
     """The reports of all processes, by lane. One that is torn is not there."""
-    found: list[Told] = []
+    found: list[ProcessReport] = []
     for place in sorted((folder / _REPORTS).glob("*.json")):
         with contextlib.suppress(OSError, msgspec.DecodeError):
-            found.append(msgspec.json.decode(place.read_bytes(), type=Told))
+            found.append(msgspec.json.decode(place.read_bytes(), type=ProcessReport))
     return sorted(found, key=lambda told: told.lane)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -14,10 +14,12 @@ from typing import Any
 
 import msgspec
 
+from reenact.boundaries.processes.injection import inject_with
 from reenact.boundaries.table import PATCHES, covered, uncovered
 from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.divergence.text_renderer import render_divergence
-from reenact.engine.patches.patch import Patch, PatchSet
+from reenact.engine.patches.patch import DeferredPatch, Patch, PatchSet
+from reenact.engine.session.current import current
 from reenact.engine.session.factory import open_resources
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.session import Session
@@ -26,21 +28,35 @@ from reenact.errors import DivergenceError, RecordingError, ReenactError, UsageE
 from reenact.format.event import ROOT_LANE, Data
 from reenact.format.json_path import Path as JsonPath
 from reenact.policy.model import SessionMode
-from reenact.runs.children import child_patches, is_multiprocessing, joining_patch
-from reenact.runs.modules import EXPLAIN, note_modules
-from reenact.runs.places import print_place
-from reenact.runs.plan import LANE, RUN, Plan, Told, claim, read_plan, tell
-from reenact.runs.telling import for_the_command
+from reenact.runs.plan import (
+    LANE,
+    MODULES,
+    RUN,
+    Plan,
+    ProcessReport,
+    claim_lane,
+    read_plan,
+    with_injection,
+    write_process_report,
+)
+from reenact.runs.reports import with_command_options
 from reenact.store.warning import print_warning
 
-__all__ = ["start"]
+__all__ = [
+    "child_patches",
+    "is_multiprocessing",
+    "joining_patch",
+    "list_modules_at_exit",
+    "print_location",
+    "start",
+]
 
 
 def start() -> None:
     """Begin, in a Python that has just been started below ``reenact run``."""
     folder = Path(os.environ[RUN])
-    if (folder / EXPLAIN).is_dir():
-        note_modules(folder)
+    if (folder / MODULES).is_dir():
+        list_modules_at_exit(folder)
         return
     plan = read_plan(folder)
     wish = os.environ.pop(LANE, None)
@@ -54,7 +70,7 @@ def start() -> None:
 def _begin(folder: Path, plan: Plan, wish: str | None, pool: str | None = None) -> None:
     for module in plan.boundaries:
         _import_boundary(module)
-    lane = claim(folder, wish)
+    lane = claim_lane(folder, wish)
     if plan.owner and lane != ROOT_LANE:
         print_warning(
             "only the first process can add to a recording: what this one does is not recorded "
@@ -123,7 +139,7 @@ class _Program:
         ) -> None:
             self._error = error
             if isinstance(error, DivergenceError):
-                print_place(trace)  # what differs is said at the end, once
+                print_location(trace)  # what differs is said at the end, once
             else:
                 before(kind, error, trace)
 
@@ -141,24 +157,24 @@ class _Program:
         try:
             # One thread at a time: the last report is the one that knows most.
             with self._session.lock:
-                tell(self._folder, self._report(ended=ended))
+                write_process_report(self._folder, self._report(ended=ended))
         except OSError as error:
             print_warning(f"the report of process {os.getpid()} cannot be written: {error}")
 
-    def _report(self, *, ended: bool) -> Told:
+    def _report(self, *, ended: bool) -> ProcessReport:
         session = self._session
         report = session.report()
         poison = session.failed_with
         # What comes after the one that ended a strict replay only follows from it.
         found = report.divergences if poison is None else [poison]
-        return Told(
+        return ProcessReport(
             pid=os.getpid(),
             lane=self._lane,
             served=report.served,
             live=report.live,
             passed=report.passed,
             divergences=[one.to_json() for one in found],
-            texts=[for_the_command(render_divergence(one)) for one in found],
+            texts=[with_command_options(render_divergence(one)) for one in found],
             problem=None if self._problem is None else self._problem.to_json(),
             approximate=session.approximate,
             update=report.outcome.to_json() if session.mode == "update" else None,
@@ -227,3 +243,120 @@ def _settings(
         into=None if plan.into is None else Path(plan.into),
         tell=told,
     )
+
+
+_KEY = "reenact_lane"
+_FORKSERVER = "ignore"
+"""What ``multiprocessing`` calls a process that only makes others."""
+
+
+def child_patches(folder: str) -> list[DeferredPatch]:
+    """The patches that tell children of this process, which is one of the run of ``folder``, who
+    they are."""
+    inject_with(lambda environ, lane: {**with_injection(dict(environ), folder), LANE: lane})
+    return [
+        DeferredPatch(
+            "multiprocessing.spawn", lambda module: module, "get_preparation_data", _preparing
+        ),
+        DeferredPatch(
+            "multiprocessing.process", lambda module: module.BaseProcess, "_bootstrap", _running
+        ),
+    ]
+
+
+def _running(original: Callable[..., int]) -> Callable[..., int]:
+    """A process of multiprocessing prints whatever ends it. What differs is said once, at the end
+    of the run: here only where that was."""
+
+    @wraps(original)
+    def bootstrap(self: Any, *args: Any, **kwargs: Any) -> int:
+        run = self.run
+
+        def run_quietly() -> None:
+            try:
+                run()
+            except DivergenceError as error:
+                print_location(error.__traceback__)
+                raise SystemExit(1) from None
+
+        self.run = run_quietly
+        return original(self, *args, **kwargs)
+
+    return bootstrap
+
+
+def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What a process of multiprocessing is told by its parent, when it is not forked."""
+
+    @wraps(original)
+    def get_preparation_data(*args: Any, **kwargs: Any) -> Any:
+        data = original(*args, **kwargs)
+        if args[:1] == (_FORKSERVER,):
+            # It is in no session, and must not do what is the program's: its children do.
+            for key in ("init_main_from_name", "init_main_from_path"):
+                data.pop(key, None)
+            return data
+        session = current()
+        if session is not None:
+            with session.lock:
+                lane = session.children.spawn()
+                session.children.was_forked(lane)
+            data[_KEY] = lane.name, lane.pool
+        return data
+
+    return get_preparation_data
+
+
+def is_multiprocessing(argv: Sequence[str]) -> bool:
+    """Is this a process that multiprocessing has started, and not forked?"""
+    return any("from multiprocessing." in word for word in argv)
+
+
+def joining_patch(begin: Callable[[str | None, str | None], None]) -> DeferredPatch:
+    """``begin(lane, pool)`` as soon as this process learns from its parent what it is to do."""
+
+    def preparing(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def prepare(data: Any) -> Any:
+            begin(*data.pop(_KEY, (None, None)))
+            return original(data)
+
+        return prepare
+
+    return DeferredPatch("multiprocessing.spawn", lambda module: module, "prepare", preparing)
+
+
+def print_location(trace: TracebackType | None) -> None:
+    """Where the program was: its own lines, without those of libraries."""
+    import traceback
+
+    whole = traceback.extract_tb(trace)
+    frames = [one for one in whole if not _is_librarys(one.filename)] or whole
+    shown = [(_short(one.filename), one.lineno or 0, one.name, one.line) for one in frames]
+    sys.stderr.write("Traceback (most recent call last):\n")
+    sys.stderr.writelines(traceback.format_list(shown))
+    sys.stderr.write("reenact.DivergenceError\n")
+
+
+def _short(file: str) -> str:
+    """As somebody in this folder would write it."""
+    return file.removeprefix(os.path.join(os.getcwd(), ""))
+
+
+def _is_librarys(file: str) -> bool:
+    places = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
+    return file.startswith((*places, "<frozen")) or "site-packages" in file
+
+
+def list_modules_at_exit(folder: Path) -> None:
+    """In a process of such a run: when it ends, say what it has imported."""
+    atexit.register(_write, folder / MODULES / f"{os.getpid()}.json")
+
+
+def _write(place: Path) -> None:
+    found: dict[str, Any] = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != "reenact":
+            file = getattr(module, "__file__", None)
+            found[name] = file if isinstance(file, str) else None
+    place.write_bytes(msgspec.json.encode(found))

@@ -19,18 +19,24 @@ from reenact.errors import RecordingExists, ReenactError
 from reenact.format.event import ROOT_LANE, Data, Draft
 from reenact.format.manifest import Flag
 from reenact.policy.model import SessionMode
-from reenact.runs.leftovers import counted
-from reenact.runs.options import Options
-from reenact.runs.plan import Plan, Told, reports
-from reenact.runs.seeds import HASH_SEED
-from reenact.runs.surroundings import (
+from reenact.runs.command import encode_argv
+from reenact.runs.environment import (
+    HASH_SEED,
     Changes,
-    Surroundings,
-    find_surroundings,
-    recorded_surroundings,
+    Environment,
+    current_environment,
+    recorded_environment,
 )
-from reenact.runs.telling import Summary, check_report, say, say_error, write_report
-from reenact.runs.words import dump_words
+from reenact.runs.options import Options
+from reenact.runs.plan import Plan, ProcessReport, read_process_reports
+from reenact.runs.replay_checks import count_calls
+from reenact.runs.reports import (
+    Summary,
+    check_report_path,
+    print_error,
+    print_message,
+    write_report,
+)
 from reenact.store.directory.layout import new_place
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.files import unwritable
@@ -38,16 +44,16 @@ from reenact.store.reader import open_recording
 from reenact.store.rewrite import drop_stage, stage, take_stage
 from reenact.store.tape.reader import part_path
 
-__all__ = ["Recording"]
+__all__ = ["RecordRun"]
 
 _WAYS_OUT = "choose another place, or say --overwrite, --append or --mode record_missing"
 
 
-class Recording:
-    """See :class:`reenact.runs.runner.Work`."""
+class RecordRun:
+    """See :class:`reenact.runs.runner.RunKind`."""
 
     def __init__(self, options: Options, root: Path) -> None:
-        check_report(options.report)
+        check_report_path(options.report)
         self._options = options
         self._root = root
         self._place = (options.path or new_place(root)).absolute()
@@ -59,7 +65,7 @@ class Recording:
         self._parts: SessionResources | None = None
         self._stage: Path | None = None
         """The copy that is updated: whether the program fails is known when it has ended."""
-        self._surroundings = find_surroundings(os.environ)
+        self._surroundings = current_environment(os.environ)
         if options.net:
             self._surroundings = self._surroundings.seed_only()
         self.environ: Changes = {HASH_SEED: self._surroundings.hash_seed}
@@ -80,7 +86,7 @@ class Recording:
             self._parts = open_resources(settings)
         except RecordingExists as error:
             raise RecordingExists(error.message, hint=_WAYS_OUT) from None
-        said: Data = {"argv": dump_words(self._options.command)}
+        said: Data = {"argv": encode_argv(self._options.command)}
         self._note("run_start", said | self._surroundings.data())
         return self._plan(settings, self._sink.folder, tape=False)
 
@@ -149,28 +155,30 @@ class Recording:
 
     def conclude(self, folder: Path, code: int) -> int:
         """Close the recording, say what it holds, and return the exit code."""
-        told = reports(folder)
+        told = read_process_reports(folder)
         if not told:
-            say(
+            print_message(
                 "reenact: warning: no Python process took part in this run, so nothing was recorded"
             )
         try:
             kept = self._close(told, code)
         except ReenactError as error:
-            say_error(error.message, error.hint)
+            print_error(error.message, error.hint)
             return code or error.exit_code
         summary = self._summary(told, code, kept=kept)
         if not self._options.quiet:
-            say(f"reenact: {summary.line()}")
+            print_message(f"reenact: {summary.line()}")
         write_report(self._options.report, summary)
         return code
 
-    def _close(self, told: list[Told], code: int) -> bool:
+    def _close(self, told: list[ProcessReport], code: int) -> bool:
         """Is there a recording of this run now?"""
         if self._owned:
             killed = bool(told) and not any(one.ended for one in told)
             if killed:
-                say(f"reenact: warning: {self._place} stays as it was: the program was killed")
+                print_message(
+                    f"reenact: warning: {self._place} stays as it was: the program was killed"
+                )
             if self._stage is not None:
                 self._take(self._stage, code, killed=killed)
             return True
@@ -178,7 +186,9 @@ class Recording:
             self._sink.flag(Flag.APPROXIMATE)
         if self._mode == "rewrite" and code != 0:
             self._sink.discard()
-            say(f"reenact: warning: {self._place} stays as it was, because the program failed")
+            print_message(
+                f"reenact: warning: {self._place} stays as it was, because the program failed"
+            )
             return False
         status = "ok" if code == 0 else "error"
         self._note("run_end", {"status": status, "exitCode": code})
@@ -194,7 +204,9 @@ class Recording:
             return
         drop_stage(copy)
         if not killed:
-            say(f"reenact: warning: {self._place} stays as it was, because the program failed")
+            print_message(
+                f"reenact: warning: {self._place} stays as it was, because the program failed"
+            )
 
     def _to_tape(self) -> None:
         from reenact.store.rewrite import to_tape
@@ -204,7 +216,7 @@ class Recording:
         to_tape(beside, self._place, self._parts.clock, replace=self._replaces)
         shutil.rmtree(beside)
 
-    def _summary(self, told: list[Told], code: int, *, kept: bool) -> Summary:
+    def _summary(self, told: list[ProcessReport], code: int, *, kept: bool) -> Summary:
         summary = Summary(mode=self._mode, recording=self._place, exit_code=code)
         summary.add(told)
         if kept and self._place.exists():
@@ -212,7 +224,7 @@ class Recording:
                 script = RecordedCalls(source)
                 entries = script.keep_all()
                 script.read_all()
-            summary.calls, summary.draws = counted(entries)
+            summary.calls, summary.draws = count_calls(entries)
             summary.lanes = len({entry.lane for entry in entries})
         return summary
 
@@ -232,6 +244,6 @@ def _is_recorded(place: Path) -> bool:
         raise unwritable(place, error) from None
 
 
-def _read_surroundings(place: Path) -> Surroundings:
+def _read_surroundings(place: Path) -> Environment:
     with open_recording(place) as source:
-        return recorded_surroundings(source)
+        return recorded_environment(source)

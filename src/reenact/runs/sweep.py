@@ -21,7 +21,7 @@ import msgspec
 from reenact.engine.fork.plan import ForkPoint, fork_points
 from reenact.errors import RecordingExists, UsageError
 from reenact.policy.paths import find_root
-from reenact.runs.forking import ForkOptions
+from reenact.runs.fork import ForkOptions
 from reenact.runs.options import LAST, last_run
 from reenact.store.directory.layout import new_place
 from reenact.store.files import unwritable

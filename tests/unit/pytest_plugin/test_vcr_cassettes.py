@@ -9,8 +9,13 @@ import pytest
 
 from reenact.errors import RecordingDamaged
 from reenact.interop.vcr import write
-from reenact.pytest_plugin.vcr_asking import mode_and_tape
-from reenact.pytest_plugin.vcr_cassettes import Places, empty_tape, replayed_tape, written_tape
+from reenact.pytest_plugin.vcr_translation import (
+    CassettePaths,
+    empty_tape,
+    mode_and_tape,
+    replayed_tape,
+    written_tape,
+)
 from tests.unit.interop.foreign_files import events_of, exchange, taken
 
 
@@ -50,7 +55,7 @@ def _config(root: Path, mode: str | None = None, **rest: Any) -> Any:
 
 
 def test_a_cassette_is_imported_once_and_beside_nothing(tmp_path: Path) -> None:
-    config, places = _config(tmp_path), Places(_cassette(tmp_path / "c.yaml", "a"))
+    config, places = _config(tmp_path), CassettePaths(_cassette(tmp_path / "c.yaml", "a"))
     tape = replayed_tape(config, places)
     assert _urls(tape) == ["https://a.example/a"]
     before = tape.stat().st_mtime_ns
@@ -61,7 +66,7 @@ def test_a_cassette_is_imported_once_and_beside_nothing(tmp_path: Path) -> None:
 
 
 def test_the_tape_beside_a_cassette_is_used(tmp_path: Path) -> None:
-    places = Places(_cassette(tmp_path / "c.yaml", "old"))
+    places = CassettePaths(_cassette(tmp_path / "c.yaml", "old"))
     taken([exchange(url="https://a.example/new")], tmp_path / "c.jsonl")
     assert replayed_tape(_config(tmp_path), places) == tmp_path / "c.jsonl"
 
@@ -69,12 +74,14 @@ def test_the_tape_beside_a_cassette_is_used(tmp_path: Path) -> None:
 def test_several_cassettes_are_played_together(tmp_path: Path) -> None:
     taken([exchange(url="https://a.example/tape")], tmp_path / "b.jsonl")
     more = (tmp_path / "b.yaml", _cassette(tmp_path / "c.yaml", "more"), tmp_path / "none.yaml")
-    tape = replayed_tape(_config(tmp_path), Places(_cassette(tmp_path / "a.yaml", "own"), more))
+    tape = replayed_tape(
+        _config(tmp_path), CassettePaths(_cassette(tmp_path / "a.yaml", "own"), more)
+    )
     assert [url.rpartition("/")[2] for url in _urls(tape)] == ["own", "tape", "more"]
 
 
 def test_one_that_is_added_to_is_imported_beside_it(tmp_path: Path) -> None:
-    places = Places(_cassette(tmp_path / "c.yaml", "a"))
+    places = CassettePaths(_cassette(tmp_path / "c.yaml", "a"))
     before = (tmp_path / "c.yaml").read_bytes()
     assert written_tape(_config(tmp_path), places) == tmp_path / "c.jsonl"
     assert _urls(tmp_path / "c.jsonl") == ["https://a.example/a"]
@@ -92,7 +99,7 @@ def test_without_pytests_cache_there_is_a_folder_of_the_run(tmp_path: Path) -> N
 def test_an_unreadable_cassette_is_never_taken_for_none(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("interactions: [\n", "utf-8")
     with pytest.raises(RecordingDamaged, match=r"c\.yaml"):
-        replayed_tape(_config(tmp_path), Places(tmp_path / "c.yaml"))
+        replayed_tape(_config(tmp_path), CassettePaths(tmp_path / "c.yaml"))
     assert list((tmp_path / "cache" / "reenact-vcr").iterdir()) == []
 
 
@@ -116,6 +123,6 @@ def test_modes(
 ) -> None:
     if there:
         _cassette(tmp_path / "c.yaml", "a")
-    places = Places(tmp_path / "c.yaml")
+    places = CassettePaths(tmp_path / "c.yaml")
     mode, tape = mode_and_tape(_config(tmp_path, said), record_mode, places)
     assert (mode, tape.relative_to(tmp_path).parts[0]) == expected

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.pytest_plugin.vcr_config import translated
+from reenact.pytest_plugin.vcr_translation import translate_settings
 
 BODY = ("$.request.body", "$.request.type")
 
@@ -30,8 +30,8 @@ class Item:
 
 def _translated(*, writes: bool = False, **config: Any) -> tuple[Any, list[str]]:
     item: Any = Item()
-    found = translated(item, config, writes=writes)
-    translated(item, config, writes=writes)  # what was said is not said again
+    found = translate_settings(item, config, writes=writes)
+    translate_settings(item, config, writes=writes)  # what was said is not said again
     return found, item.said
 
 

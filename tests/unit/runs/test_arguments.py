@@ -8,8 +8,8 @@ import pytest
 
 import reenact
 from reenact.engine.session.settings import resolve_settings
-from reenact.runs.arguments import OtherArguments, other_arguments
 from reenact.runs.command import arguments_of
+from reenact.runs.replay_checks import ArgumentChange, compare_arguments
 
 LINES = {
     "python x.py a b": ["a", "b"],
@@ -51,7 +51,7 @@ SAID = {
 @pytest.mark.parametrize("case", SAID)
 def test_what_is_said_of_other_arguments(case: str) -> None:
     recorded, given, line = SAID[case]
-    assert OtherArguments(recorded, given).line() == line
+    assert ArgumentChange(recorded, given).line() == line
 
 
 COMPARED: dict[str, tuple[list[str], list[str], bool]] = {
@@ -69,11 +69,11 @@ def test_which_arguments_are_other_ones(case: str, tmp_path: Path) -> None:
     with reenact.start_recording(tmp_path / "c") as recording:
         recording.add(reenact.RunStart(argv=recorded))
     settings = resolve_settings(capture=tmp_path / "c", mode="replay", root=tmp_path)
-    assert (other_arguments(settings, given) is not None) == differ
+    assert (compare_arguments(settings, given) is not None) == differ
 
 
 def test_a_recording_of_no_run_has_no_arguments(tmp_path: Path) -> None:
     with reenact.start_recording(tmp_path / "c") as recording:
         recording.add(reenact.ToolCall(name="weather", args={}, call_id="1"))
     settings = resolve_settings(capture=tmp_path / "c", mode="replay", root=tmp_path)
-    assert other_arguments(settings, ["python", "p.py", "a"]) is None
+    assert compare_arguments(settings, ["python", "p.py", "a"]) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.runs.launchers import started, through_env
+from reenact.runs.command import inject_through_env, launched_command
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from reenact.runs.launchers import started, through_env
     ],
 )
 def test_what_a_launcher_comes_to(words: str, command: str) -> None:
-    assert " ".join(started(words.split())) == command
+    assert " ".join(launched_command(words.split())) == command
 
 
 def _inject(environ: dict[str, str]) -> dict[str, str]:
@@ -47,4 +47,4 @@ def _inject(environ: dict[str, str]) -> dict[str, str]:
     ],
 )
 def test_what_env_takes_out_is_put_in_behind_it(words: str, command: str) -> None:
-    assert " ".join(through_env(words.split(), "found", _inject)) == command
+    assert " ".join(inject_through_env(words.split(), "found", _inject)) == command

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import UsageError
-from reenact.runs.plan import Plan, Told, claim, read_plan, reports, tell, write_plan
+from reenact.runs.plan import (
+    Plan,
+    ProcessReport,
+    claim_lane,
+    read_plan,
+    read_process_reports,
+    write_plan,
+    write_process_report,
+)
 
 PLAN = Plan(
     mode="replay",
@@ -44,28 +52,31 @@ def test_a_folder_without_a_plan(content: bytes | None, tmp_path: Path) -> None:
 
 
 def test_a_process_gets_the_lane_that_it_was_started_in(folder: Path) -> None:
-    assert [claim(folder, "0.1"), claim(folder, "0.2")] == ["0.1", "0.2"]
+    assert [claim_lane(folder, "0.1"), claim_lane(folder, "0.2")] == ["0.1", "0.2"]
 
 
 def test_strangers_are_numbered_by_their_arrival(folder: Path) -> None:
-    assert [claim(folder, None) for _ in range(3)] == ["0", "1", "2"]
+    assert [claim_lane(folder, None) for _ in range(3)] == ["0", "1", "2"]
 
 
 def test_a_lane_that_is_taken_leads_to_lanes_below_it(folder: Path) -> None:
     """A process that hands its environment on, and the lane with it."""
-    assert [claim(folder, "0.1") for _ in range(3)] == ["0.1", "0.1.0.0", "0.1.0.1"]
+    assert [claim_lane(folder, "0.1") for _ in range(3)] == ["0.1", "0.1.0.0", "0.1.0.1"]
 
 
 def test_no_two_processes_have_the_same_lane(folder: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        found = Counter(pool.map(lambda _: claim(folder, None), range(64)))
+        found = Counter(pool.map(lambda _: claim_lane(folder, None), range(64)))
     assert sorted(found.values()) == [1] * 64
 
 
 def test_the_last_report_of_a_process_counts(folder: Path) -> None:
-    tell(folder, Told(pid=7, lane="0", served=1))
-    tell(folder, Told(pid=8, lane="0.1", problem={"code": "recording.damaged", "message": "no"}))
-    last = Told(
+    write_process_report(folder, ProcessReport(pid=7, lane="0", served=1))
+    write_process_report(
+        folder,
+        ProcessReport(pid=8, lane="0.1", problem={"code": "recording.damaged", "message": "no"}),
+    )
+    last = ProcessReport(
         pid=7,
         lane="0",
         served=2,
@@ -74,25 +85,25 @@ def test_the_last_report_of_a_process_counts(folder: Path) -> None:
         texts=["divergence: event_missing"],
         ended=True,
     )
-    tell(folder, last)
-    assert [told.pid for told in reports(folder)] == [7, 8]
-    assert reports(folder)[0] == last
+    write_process_report(folder, last)
+    assert [told.pid for told in read_process_reports(folder)] == [7, 8]
+    assert read_process_reports(folder)[0] == last
 
 
 def test_threads_of_one_process_report_at_the_same_time(folder: Path) -> None:
     def report(number: int) -> None:
-        tell(folder, Told(pid=7, lane="0", served=number))
+        write_process_report(folder, ProcessReport(pid=7, lane="0", served=number))
 
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(report, number) for number in range(200)]:
             done.result()
-    (told,) = reports(folder)
+    (told,) = read_process_reports(folder)
     assert told.served in range(200)
     assert [place.name for place in (folder / "reports").iterdir()] == ["0-7.json"]
 
 
 def test_a_torn_report_is_not_there(folder: Path) -> None:
-    tell(folder, Told(pid=7, lane="0"))
+    write_process_report(folder, ProcessReport(pid=7, lane="0"))
     (folder / "reports" / "0.1-8.json").write_bytes(b'{"pid": 8, "la')
     (folder / "reports" / "0.2-9.json.new").write_bytes(b"")
-    assert [told.pid for told in reports(folder)] == [7]
+    assert [told.pid for told in read_process_reports(folder)] == [7]

@@ -16,17 +16,13 @@ import pytest
 from reenact.cli._output import Progress
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import RecordingDamaged, RecordingMissing, UsageError
-from reenact.runs.afar.place import Remote
-from reenact.runs.regression.account import Account, as_json
-from reenact.runs.regression.baseline import Baseline, Known, Written
-from reenact.runs.regression.finding import find_recordings, shard_of
-from reenact.runs.regression.job import Job
-from reenact.runs.regression.junit import junit
-from reenact.runs.regression.ledger import Journal
-from reenact.runs.regression.outcome import Outcome, as_line, diverged
-from reenact.runs.regression.page import contents
-from reenact.runs.regression.regressing import Regression
-from reenact.runs.regression.tally import Tally
+from reenact.runs.regression.baseline import Baseline, BaselineUpdate, KnownFailure
+from reenact.runs.regression.discovery import find_recordings, shard_of
+from reenact.runs.regression.outcomes import Outcome, Tally, as_line, diverged
+from reenact.runs.regression.performers import Job
+from reenact.runs.regression.regression import Journal, Regression
+from reenact.runs.regression.report import Header, junit_xml, page_contents, report_json
+from reenact.runs.remote.location import RemoteRecording
 
 
 def _gap(number: int, kind: Literal["changed", "removed"]) -> Gap:
@@ -59,13 +55,13 @@ def _tally(outcomes: list[Outcome]) -> Tally:
 
 
 def test_the_order_in_which_they_come_does_not_matter() -> None:
-    account = Account(paths=["runs"], job=Job(target="a:b"), total=24)
+    account = Header(paths=["runs"], job=Job(target="a:b"), total=24)
     mixed = _outcomes()
     random.Random(7).shuffle(mixed)
     one, other = _tally(_outcomes()), _tally(mixed)
-    assert as_json(account, one) == as_json(account, other)
-    assert contents(account, one) == contents(account, other)
-    assert junit(one) == junit(other)
+    assert report_json(account, one) == report_json(account, other)
+    assert page_contents(account, one) == page_contents(account, other)
+    assert junit_xml(one) == junit_xml(other)
 
 
 def test_many_with_one_cause_are_one_and_a_few_are_kept_in_full() -> None:
@@ -83,7 +79,7 @@ def test_many_with_one_cause_are_one_and_a_few_are_kept_in_full() -> None:
 
 
 def test_texts_of_a_page_are_compared_word_by_word() -> None:
-    found = contents(Account(paths=[], job=Job(), total=24), _tally(_outcomes()))
+    found = page_contents(Header(paths=[], job=Job(), total=24), _tally(_outcomes()))
     (gap,) = found["groups"][0]["full"][0]["divergence"]["paths"]
     assert gap["words"] == [("removed", "then"), ("added", "now"), ("same", " 0")]
     assert found["ok"] == [[f"fine/{number}", 0.0, 2] for number in range(3)]
@@ -112,10 +108,10 @@ def test_a_journal_that_cannot_be_gone_on_with(tmp_path: Path, content: bytes, s
 
 
 def test_a_baseline_forgets_recordings_that_are_gone(tmp_path: Path) -> None:
-    here, old = str(tmp_path), Known("old")
+    here, old = str(tmp_path), KnownFailure("old")
     before = Baseline({here: old, str(tmp_path / "gone"): old, "run": old, "s3://b/run": old})
     after = before.updated([Outcome(recording="run", status="failed", cause="new")])
-    assert after.write(tmp_path / "b.json", before) == Written(known=3, new=1, gone=1)
+    assert after.write(tmp_path / "b.json", before) == BaselineUpdate(known=3, new=1, gone=1)
     known = Baseline.load(tmp_path / "b.json")
     assert known.has(Outcome(recording="run", status="failed", cause="new"))
     for name in (here, "s3://b/run"):
@@ -171,20 +167,18 @@ def test_what_is_no_baseline(tmp_path: Path, content: bytes, says: str) -> None:
 
 def test_what_could_not_be_got_is_never_known_and_not_done(tmp_path: Path) -> None:
     away = Outcome(recording="s3://b/1", status="unreadable", cause="ServerUnusable", away=True)
-    before = Baseline({"s3://b/1": Known("KeyError")})
+    before = Baseline({"s3://b/1": KnownFailure("KeyError")})
     after = before.updated([away])
     assert not after.has(away)
-    assert not Baseline({"s3://b/1": Known("ServerUnusable")}).has(away)
+    assert not Baseline({"s3://b/1": KnownFailure("ServerUnusable")}).has(away)
     assert after.has(Outcome(recording="s3://b/1", status="failed", cause="KeyError"))
     job = Job(target="a:b")
     journal = Journal(tmp_path / "j", job)
     journal.add(as_line(away))
     journal.add(as_line(Outcome(recording="s3://b/2", status="ok")))
     journal.close()
-    run = Regression(
-        Account(paths=[], job=job, total=2), Baseline({}), Journal(tmp_path / "j", job)
-    )
-    both = [Remote(keeper="s3", name=f"s3://b/{number}") for number in (1, 2)]
+    run = Regression(Header(paths=[], job=job, total=2), Baseline({}), Journal(tmp_path / "j", job))
+    both = [RemoteRecording(keeper="s3", name=f"s3://b/{number}") for number in (1, 2)]
     assert run.resume(both) == both[:1]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.runs.zone import Zone, find_zone
+from reenact.runs.environment import Zone, find_zone
 
 BERLIN = b"TZif2" + b"\x00" * 40 + b"anything\nCET-1CEST,M3.5.0,M10.5.0/3\n"
 

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from reenact.format.event import Draft
-from reenact.search.answering import Question
-from reenact.search.asking import read_terms
-from reenact.search.searching import Result, search
-from reenact.search.wishes import Wishes
+from reenact.search.query import Filters, read_terms
+from reenact.search.search import Query, Result, search
 from reenact.store.recording import Recording, start_recording
 
 __all__ = ["Project", "add", "begin", "contents", "hits", "record", "tool"]
@@ -63,7 +61,7 @@ class Project:
     def ask(
         self, *words: str, anew: bool = False, words_known: bool | None = None, **wishes: Any
     ) -> Result:
-        question = Question(terms=read_terms(words), wishes=Wishes(**wishes))
+        question = Query(terms=read_terms(words), wishes=Filters(**wishes))
         return search(
             self.root,
             [self.root / ".reenact"],
@@ -80,7 +78,7 @@ class Project:
 
 
 def hits(result: Result) -> list[tuple[str, int]]:
-    return [(run.path.name, hit.seq) for run in result.answer.runs for hit in run.hits]
+    return [(run.path.name, hit.seq) for run in result.matches.runs for hit in run.hits]
 
 
 def contents(database: Any) -> dict[str, list[Any]]:

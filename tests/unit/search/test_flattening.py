@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from reenact.search.asking import Term
-from reenact.search.excerpts import excerpt
-from reenact.search.flattening import MOST, flat
+from reenact.search.extraction import MOST, flatten
+from reenact.search.query import Term, excerpt
 
 
 @pytest.mark.parametrize(
@@ -28,13 +27,13 @@ from reenact.search.flattening import MOST, flat
     ],
 )
 def test_what_stands_in_it(value: Any, expected: str) -> None:
-    assert flat(value) == expected
+    assert flatten(value) == expected
 
 
 def test_what_is_encoded_is_cut_and_so_is_what_is_endless() -> None:
-    assert len(flat({"data": "QUJD" * 5_000, "after": "end"})) < 300
-    assert flat({"data": "QUJD" * 5_000, "after": "end"}).endswith("after: end")
-    assert len(flat(["ab cd"] * (MOST // 4))) == MOST
+    assert len(flatten({"data": "QUJD" * 5_000, "after": "end"})) < 300
+    assert flatten({"data": "QUJD" * 5_000, "after": "end"}).endswith("after: end")
+    assert len(flatten(["ab cd"] * (MOST // 4))) == MOST
 
 
 @pytest.mark.parametrize("room", [1, 12, 13, 30, 200])

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from reenact.errors import UsageError
-from reenact.search.moments import clock_time, moment, read_moment
+from reenact.search.query import clock_time, moment, read_moment
 
 NOW = datetime(2026, 11, 16, 20, 5, 30, tzinfo=timezone(timedelta(hours=1)))
 

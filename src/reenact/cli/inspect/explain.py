@@ -22,8 +22,8 @@ from reenact.engine.divergence.model import Gap
 from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.errors import RecordingError, UsageError
 from reenact.policy.paths import find_root
-from reenact.runs.kept import kept_about, last_kept
 from reenact.runs.options import LAST
+from reenact.runs.reports import load_last_report, load_newest_report
 from reenact.store.reader import open_recording
 from reenact.views.explain.case import Case, Cause, Near, Way
 from reenact.views.explain.explanation import VERSION, Explanation, Told, explain, told_in
@@ -86,13 +86,13 @@ def _report(what: str) -> Any:
     if what == _STDIN:
         return _read(sys.stdin.buffer.read(), "what stands on stdin")
     if what == LAST:
-        return _found(last_kept(_root()), "no replay has diverged here lately")
+        return _found(load_newest_report(_root()), "no replay has diverged here lately")
     path = recording_at(what)
     if path.is_file() and not _is_tape(path):
         return _read(path.read_bytes(), what)
     with open_recording(path):  # says what is wrong with it, if it is none
         roots = (_root(), find_root(path.resolve().parent, os.environ))
-        kept = next(filter(None, (kept_about(root, path) for root in roots)), None)
+        kept = next(filter(None, (load_last_report(root, path) for root in roots)), None)
         return _found(kept, f"the last replay of {what} did not diverge")
 
 

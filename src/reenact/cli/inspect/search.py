@@ -15,14 +15,10 @@ from reenact.cli._output import cell_width, clip, count, escape_controls, json_l
 from reenact.cli._parser import Command, Parser, columns, json_flag, positive, width_flag
 from reenact.errors import UsageError
 from reenact.policy.paths import FOLDER, find_root
-from reenact.search.answering import Answer, Hit, Passage, Question, Run
-from reenact.search.asking import Term, read_terms
-from reenact.search.excerpts import excerpt
-from reenact.search.facts import CALL
-from reenact.search.moments import clock_time, moment, read_moment
-from reenact.search.searching import Result
-from reenact.search.searching import search as run_search
-from reenact.search.wishes import Wishes
+from reenact.search.extraction import CALL
+from reenact.search.query import Filters, Term, clock_time, excerpt, moment, read_moment, read_terms
+from reenact.search.search import Hit, Passage, Query, QueryResult, Result, Run
+from reenact.search.search import search as run_search
 
 __all__ = ["COMMANDS"]
 
@@ -88,15 +84,15 @@ def search(args: argparse.Namespace) -> int:
     root = find_root(Path.cwd(), os.environ)
     places = [Path(place).absolute() for place in args.places] or [_usual(root)]
     result = run_search(root, places, question, environ=os.environ, say=_say, anew=args.rebuild)
-    for trouble in result.troubles:
+    for trouble in result.unreadable:
         _say(f"not searched: {trouble.problem}")
     if args.json:
         print(json_line(as_json(result, question)))
     elif args.count:
-        print(result.answer.total)
+        print(result.matches.total)
     else:
         printer = Printer(columns() if args.width is None else args.width)
-        printer.runs(result.answer) if args.runs else printer.hits(result.answer, question.terms)
+        printer.runs(result.matches) if args.runs else printer.hits(result.matches, question.terms)
         sys.stdout.flush()
         _sum(result, places)
     return 0
@@ -111,11 +107,11 @@ def _usual(root: Path) -> Path:
     return ours if ours.is_dir() else Path.cwd()
 
 
-def _question(args: argparse.Namespace) -> Question:
+def _question(args: argparse.Namespace) -> Query:
     now = datetime.now().astimezone()
     if args.diverged:
         _check_code(args.diverged)
-    wishes = Wishes(
+    wishes = Filters(
         types=tuple(args.type),
         models=tuple(args.model),
         providers=tuple(args.provider),
@@ -134,7 +130,7 @@ def _question(args: argparse.Namespace) -> Question:
     )
     terms = read_terms(args.text, args.unwanted)
     limit = 0 if args.count or args.runs else args.limit
-    return Question(terms=terms, wishes=wishes, limit=limit)
+    return Query(terms=terms, wishes=wishes, limit=limit)
 
 
 def _check_code(code: str) -> None:
@@ -150,10 +146,10 @@ def _check_code(code: str) -> None:
 
 
 def _sum(result: Result, places: list[Path]) -> None:
-    answer = result.answer
+    answer = result.matches
     if not answer.total:
         where = ", ".join(str(place) for place in places)
-        _say(f"no hit in {count(result.searched, 'recording')} under {where}")
+        _say(f"no hit in {count(result.sources, 'recording')} under {where}")
         return
     shown = sum(len(run.hits) for run in answer.runs)
     line = f"{count(answer.total, 'hit')} in {count(len(answer.runs), 'recording')}"
@@ -184,7 +180,7 @@ class Printer:
         self._out = out or sys.stdout
         self._coloured = self._out.isatty() and "NO_COLOR" not in os.environ
 
-    def runs(self, answer: Answer) -> None:
+    def runs(self, answer: QueryResult) -> None:
         """Print one line for each recording."""
         table = [
             (f"{run.total:,}", moment(run.created), _status(run), _named(run))
@@ -193,7 +189,7 @@ class Printer:
         for line in rows(table, right=frozenset({0})):
             self._line(line)
 
-    def hits(self, answer: Answer, terms: Sequence[Term]) -> None:
+    def hits(self, answer: QueryResult, terms: Sequence[Term]) -> None:
         """Print all hits."""
         for run in answer.runs:
             if run.hits:
@@ -286,16 +282,16 @@ def page_for(run: Run) -> str:
     return f"reenact view {shlex.quote(_short(run.path))}{marked}"
 
 
-def as_json(result: Result, question: Question) -> dict[str, Any]:
+def as_json(result: Result, question: Query) -> dict[str, Any]:
     """Return the result as JSON, version 1."""
     return {
         "version": VERSION,
-        "total": result.answer.total,
-        "searched": result.searched,
-        "recordings": [_run(run, question.terms) for run in result.answer.runs],
+        "total": result.matches.total,
+        "searched": result.sources,
+        "recordings": [_run(run, question.terms) for run in result.matches.runs],
         "unreadable": [
             {"path": _short(one.path), "problem": one.problem, "hint": one.hint}
-            for one in result.troubles
+            for one in result.unreadable
         ],
         "index": {
             "path": None if result.index is None else str(result.index),

@@ -24,7 +24,7 @@ from reenact.errors import (
 from reenact.format.manifest import FORMAT, Flag, Manifest
 from reenact.policy.model import DEFAULT, Pinned
 from reenact.policy.paths import FOLDER, has_policies
-from reenact.runs.leftovers import counted
+from reenact.runs.replay_checks import count_calls
 from reenact.store.tape.reader import open_tape, part_path, tape_blobs
 
 __all__ = [
@@ -126,7 +126,7 @@ def look_at(path: Path, *, count: bool = False) -> Cassette:
                 script = RecordedCalls(source)
                 entries = script.keep_all()
                 script.read_all()
-                calls, _ = counted(entries)
+                calls, _ = count_calls(entries)
             manifest = source.manifest()
             size = path.stat().st_size + manifest.blobs.bytes
             return Cassette(path=path, status="ok", size=size, manifest=manifest, calls=calls)

@@ -12,7 +12,7 @@ import msgspec
 from reenact.boundaries.explaining import TIERS, Covered, Module, covered_places, plumbing
 from reenact.cli._output import count, escape_controls, json_line, rows
 from reenact.engine.patches.registry import PATCH_GROUPS
-from reenact.runs.explaining import imported_by
+from reenact.runs.runner import run_and_list_modules
 
 __all__ = ["explain"]
 
@@ -33,7 +33,7 @@ def explain(command: Sequence[str], boundaries: Sequence[str], *, as_json: bool)
     """Print the report and return the exit code of ``command``; 0 without a command."""
     for name in boundaries:
         import_module(name)
-    code, modules = imported_by(command) if command else (0, [])
+    code, modules = run_and_list_modules(command) if command else (0, [])
     covered = covered_places()
     if as_json:
         report: dict[str, Any] = {"boundaries": covered, "tiers": TIERS, "plumbing": plumbing()}

@@ -25,10 +25,16 @@ from reenact.errors import (
     UsageError,
 )
 from reenact.exchange.client.address import Secret, parse_address
-from reenact.runs.afar.bucket import Objects
-from reenact.runs.afar.objects import SETTINGS
-from reenact.runs.afar.place import GIVEN, RECORDING, Keeper, Library, Place, Remote
-from reenact.runs.afar.pulling import Means
+from reenact.runs.remote.fetching_performer import FetchOptions
+from reenact.runs.remote.location import (
+    GIVEN,
+    RECORDING,
+    Location,
+    RemoteRecording,
+    RemoteStore,
+    StoreKind,
+)
+from reenact.runs.remote.s3 import SETTINGS, BucketRecordings
 from reenact.store.pack import unpack
 
 __all__ = [
@@ -42,7 +48,7 @@ __all__ = [
 _MOST = 10_000
 
 
-def find_on_server(args: argparse.Namespace) -> list[Remote]:
+def find_on_server(args: argparse.Namespace) -> list[RemoteRecording]:
     """Return the recordings that ``--from-server`` and its filters select, newest first.
 
     Raises :class:`RecordingMissing` if there are none and :class:`UsageError` if there are too many.
@@ -55,7 +61,10 @@ def find_on_server(args: argparse.Namespace) -> list[Remote]:
         found = [_capture(one) for one in items]
     else:
         items = client.items("/api/v1/exchanges", _filters(client, args), most + 1)
-        found = [Remote(keeper="exchange", name=f"exchange:{one['exchangeId']}") for one in items]
+        found = [
+            RemoteRecording(keeper="exchange", name=f"exchange:{one['exchangeId']}")
+            for one in items
+        ]
     if not found:
         raise RecordingMissing(
             f"the server has no such {args.from_server}",
@@ -71,8 +80,10 @@ def find_on_server(args: argparse.Namespace) -> list[Remote]:
     return found[:most]
 
 
-def _capture(one: dict[str, Any]) -> Remote:
-    return Remote(keeper="capture", name=f"capture:{one['captureId']}", version=str(one["digest"]))
+def _capture(one: dict[str, Any]) -> RemoteRecording:
+    return RemoteRecording(
+        keeper="capture", name=f"capture:{one['captureId']}", version=str(one["digest"])
+    )
 
 
 def _filters(client: Client, args: argparse.Namespace) -> dict[str, Any]:
@@ -107,12 +118,12 @@ class _Access(msgspec.Struct, omit_defaults=True):
         return "_Access(…)"
 
 
-def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Means:
+def means_for(recordings: Iterable[Location], folder: str | None, most: int) -> FetchOptions:
     """Collect the credentials for these recordings from the environment and the login.
 
     Raises :class:`UsageError` if the user has to sign in first.
     """
-    keepers = {one.keeper for one in recordings if isinstance(one, Remote)}
+    keepers = {one.keeper for one in recordings if isinstance(one, RemoteRecording)}
     access = _Access()
     if keepers - {"s3"}:
         address, key = who_asks(os.environ)
@@ -120,7 +131,7 @@ def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Mea
     if "s3" in keepers:
         access.s3 = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
     secrets = (access.key, *(access.s3.get(name, "") for name in _SECRET))
-    return Means(
+    return FetchOptions(
         open_libraries,
         msgspec.json.encode(access),
         secrets=tuple(filter(None, secrets)),
@@ -129,10 +140,10 @@ def means_for(recordings: Iterable[Place], folder: str | None, most: int) -> Mea
     )
 
 
-def open_libraries(said: bytes) -> Mapping[Keeper, Library]:
+def open_libraries(said: bytes) -> Mapping[StoreKind, RemoteStore]:
     """Return the libraries that the credentials give access to."""
     access = msgspec.json.decode(said, type=_Access)
-    found: dict[Keeper, Library] = {"s3": Objects(access.s3)}
+    found: dict[StoreKind, RemoteStore] = {"s3": BucketRecordings(access.s3)}
     if access.server:
         client = Client(parse_address(access.server), Secret(access.key))
         found |= {"capture": Captures(client), "exchange": Exchanges(client)}
@@ -145,7 +156,7 @@ class Captures:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def fetch(self, remote: Remote, folder: Path) -> None:
+    def fetch(self, remote: RemoteRecording, folder: Path) -> None:
         path = f"/api/v1/captures/{part(remote.where)}"
         _fetch(self._client, path, remote, folder)
 
@@ -156,7 +167,7 @@ class Exchanges:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def fetch(self, remote: Remote, folder: Path) -> None:
+    def fetch(self, remote: RemoteRecording, folder: Path) -> None:
         path = f"/api/v1/exchanges/{part(remote.where)}"
         try:
             found = self._client.get(path)
@@ -172,7 +183,7 @@ class Exchanges:
         (folder / GIVEN).write_bytes(msgspec.json.encode(found["start"]))
 
 
-def _fetch(client: Client, path: str, remote: Remote, folder: Path) -> None:
+def _fetch(client: Client, path: str, remote: RemoteRecording, folder: Path) -> None:
     """Download and unpack a recording. Its version is the digest of the packed file."""
     packed = folder / "packed"
     try:
@@ -197,7 +208,7 @@ def _digest(file: Path) -> str:
     return f"sha256:{found.hexdigest()}"
 
 
-def _own(remote: Remote, error: ReenactError) -> ReenactError:
+def _own(remote: RemoteRecording, error: ReenactError) -> ReenactError:
     """Convert the server's error about one recording to an error of that recording."""
     problem = error.fields.get("problem")
     if problem in ("not_found", "gone"):

@@ -12,8 +12,8 @@ from reenact.cli._output import escape_controls, json_line
 from reenact.cli._parser import Command, Parser, json_flag, positive, rules
 from reenact.engine.fork.plan import At, ForkPoint
 from reenact.errors import UsageError
-from reenact.runs.forking import ForkOptions
-from reenact.runs.forking import fork as fork_run
+from reenact.runs.fork import ForkOptions
+from reenact.runs.fork import fork as fork_run
 
 if TYPE_CHECKING:
     from reenact.runs.sweep import Step

@@ -20,19 +20,15 @@ from reenact.cli._parser import Command, Parser, json_flag, positive, rules, sec
 from reenact.errors import UsageError
 from reenact.policy.index import load_policy
 from reenact.policy.paths import find_root
-from reenact.runs.afar.place import Place, Remote, is_afar
-from reenact.runs.afar.pulling import Means
-from reenact.runs.regression.account import Account, as_json
-from reenact.runs.regression.baseline import Baseline, Written
+from reenact.runs.regression.baseline import Baseline, BaselineUpdate
+from reenact.runs.regression.discovery import find_recordings, shard_of
 from reenact.runs.regression.engines import make_engine
-from reenact.runs.regression.finding import find_recordings, shard_of
-from reenact.runs.regression.grouping import Group
-from reenact.runs.regression.job import Job
-from reenact.runs.regression.ledger import Journal
-from reenact.runs.regression.outcome import BAD
-from reenact.runs.regression.regressing import Regression
-from reenact.runs.regression.reports import check_places, write_reports
-from reenact.runs.regression.tally import Tally
+from reenact.runs.regression.outcomes import BAD, Group, Tally
+from reenact.runs.regression.performers import Job
+from reenact.runs.regression.regression import Journal, Regression
+from reenact.runs.regression.report import Header, check_report_paths, report_json, write_reports
+from reenact.runs.remote.fetching_performer import FetchOptions
+from reenact.runs.remote.location import Location, RemoteRecording, is_remote
 
 __all__ = ["COMMANDS"]
 
@@ -137,7 +133,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--address is that of a Ray cluster", hint="--engine ray")
     if args.policy is not None:
         load_policy(find_root(Path.cwd(), os.environ), args.policy)
-    check_places(
+    check_report_paths(
         {
             "--junit": args.junit,
             "--report": args.report,
@@ -159,16 +155,16 @@ def _job(args: argparse.Namespace) -> Job:
     )
 
 
-def _means(recordings: list[Place], args: argparse.Namespace) -> Means | None:
-    if not any(isinstance(one, Remote) for one in recordings):
+def _means(recordings: list[Location], args: argparse.Namespace) -> FetchOptions | None:
+    if not any(isinstance(one, RemoteRecording) for one in recordings):
         return None
     from reenact.cli.record._remote_recordings import means_for
 
     return means_for(recordings, args.cache, args.cache_size << 30)
 
 
-def _account(args: argparse.Namespace, job: Job, total: int) -> Account:
-    return Account(
+def _account(args: argparse.Namespace, job: Job, total: int) -> Header:
+    return Header(
         paths=said(args),
         job=job,
         total=total,
@@ -195,7 +191,7 @@ def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
         written = known.updated(run.tally).write(Path(args.baseline), known)
         print(f"reenact: {args.baseline} written: {_told(written)}", file=sys.stderr)
     if args.json:
-        print(json_line(as_json(run.account, run.tally)))
+        print(json_line(report_json(run.account, run.tally)))
     else:
         for line in lines(run.tally):
             print(line)
@@ -206,7 +202,7 @@ def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
         raise failed[0]
 
 
-def _told(written: Written) -> str:
+def _told(written: BaselineUpdate) -> str:
     """Return ``3 recordings known to go wrong, 1 new, 2 gone``."""
     told = f"{count(written.known, 'recording')} known to go wrong"
     for number, what in ((written.new, "new"), (written.gone, "gone")):
@@ -252,11 +248,11 @@ def said(args: argparse.Namespace) -> list[str]:
     return [*args.path, *([] if args.from_server is None else [f"server:{args.from_server}"])]
 
 
-def chosen(args: argparse.Namespace) -> list[Place]:
+def chosen(args: argparse.Namespace) -> list[Location]:
     """Return each selected recording once, in the given order. Nothing is downloaded."""
-    found: dict[str, Place] = {}
+    found: dict[str, Location] = {}
     for one in _named(args.path):
-        found.setdefault(one.name if isinstance(one, Remote) else str(one), one)
+        found.setdefault(one.name if isinstance(one, RemoteRecording) else str(one), one)
     if args.from_server is not None:
         from reenact.cli.record._remote_recordings import find_on_server
 
@@ -266,16 +262,16 @@ def chosen(args: argparse.Namespace) -> list[Place]:
     return every if args.shard is None else shard_of(every, args.shard)
 
 
-def _named(places: list[str]) -> Iterator[Place]:
-    here = [Path(place) for place in places if not is_afar(place)]
+def _named(places: list[str]) -> Iterator[Location]:
+    here = [Path(place) for place in places if not is_remote(place)]
     yield from find_recordings(here)
-    for place in filter(is_afar, places):
+    for place in filter(is_remote, places):
         if place.startswith("s3://"):
-            from reenact.runs.afar.bucket import find_objects
+            from reenact.runs.remote.s3 import find_bucket_recordings
 
-            yield from find_objects(place, os.environ)
+            yield from find_bucket_recordings(place, os.environ)
         else:
-            yield Remote(keeper=_keeper(place), name=place)
+            yield RemoteRecording(keeper=_keeper(place), name=place)
 
 
 def _keeper(name: str) -> Any:
@@ -306,7 +302,7 @@ def _group(group: Group) -> Iterator[str]:
             yield f"    {escape_controls(line)}".rstrip()
 
 
-def summary(account: Account, tally: Tally) -> str:
+def summary(account: Header, tally: Tally) -> str:
     """Return one line with the counts, and a second one if some recordings were not replayed."""
     found = tally.counts
     told = ", ".join(f"{found[name]:,} {name}" for name in ("ok", *BAD, "known") if found[name])

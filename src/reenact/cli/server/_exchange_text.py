@@ -17,7 +17,7 @@ from reenact.exchange.comparison.calls import name_operation, request_in
 from reenact.exchange.comparison.result import ANSWERS
 from reenact.exchange.patch import format_pointer
 from reenact.format.json_path import parse
-from reenact.search.moments import moment
+from reenact.search.query import moment
 
 __all__ = [
     "ComparisonPrinter",

@@ -21,7 +21,7 @@ from reenact.cli._output import (
 )
 from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, number
 from reenact.errors import UsageError
-from reenact.search.moments import read_moment
+from reenact.search.query import read_moment
 
 __all__ = ["COMMANDS"]
 

@@ -44,7 +44,7 @@ from reenact.cli._output import (
 from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, number, times
 from reenact.cli.server._exchange_text import first_line
 from reenact.errors import AuditInvalid, UsageError
-from reenact.search.moments import moment
+from reenact.search.query import moment
 
 __all__ = ["COMMANDS"]
 

@@ -64,9 +64,9 @@ def _start(folder: str) -> None:
                 f"`reenact` is {version}, and this program's own is {reenact.__version__}\n"
                 "hint: run the `reenact` of the program's environment"
             )
-        from reenact.runs.lightly import LIBRARIES, load_lightly
+        from reenact.runs.lazy_libraries import LIBRARIES, load_lazily
 
-        load_lightly(*LIBRARIES)
+        load_lazily(*LIBRARIES)
         from reenact.runs.program import start
 
         start()

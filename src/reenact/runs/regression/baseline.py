@@ -9,36 +9,36 @@ from typing import Any, NamedTuple
 import msgspec
 
 from reenact.errors import UsageError
-from reenact.runs.afar.place import is_afar
-from reenact.runs.regression.outcome import BAD, Outcome
+from reenact.runs.regression.outcomes import BAD, Outcome
+from reenact.runs.remote.location import is_remote
 from reenact.store.files import replace_file
 
-__all__ = ["Baseline", "Known", "Written"]
+__all__ = ["Baseline", "BaselineUpdate", "KnownFailure"]
 
 _VERSION = 1
 
 
-class Known(msgspec.Struct, frozen=True, omit_defaults=True):
+class KnownFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a recording goes wrong. ``paths`` are those of its divergence, each with its kind."""
 
     cause: str
     paths: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Known:
+    def of(cls, outcome: Outcome) -> KnownFailure:
         return cls(outcome.cause, outcome.paths)
 
     def is_of(self, outcome: Outcome) -> bool:
         """Is this how it went wrong?"""
-        return self == Known.of(outcome)
+        return self == KnownFailure.of(outcome)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     version: int
-    known: dict[str, Known]
+    known: dict[str, KnownFailure]
 
 
-class Written(NamedTuple):
+class BaselineUpdate(NamedTuple):
     """How many a baseline knows, how many of them are new in it or another way to go wrong, and how
     many it knew before that are gone."""
 
@@ -50,7 +50,7 @@ class Written(NamedTuple):
 class Baseline:
     """Recordings that are known to go wrong, by name."""
 
-    def __init__(self, known: Mapping[str, Known]) -> None:
+    def __init__(self, known: Mapping[str, KnownFailure]) -> None:
         self._known = dict(known)
 
     @classmethod
@@ -81,17 +81,19 @@ class Baseline:
         stays = {
             name: known
             for name, known in self._known.items()
-            if name not in found and (is_afar(name) or Path(name).exists())
+            if name not in found and (is_remote(name) or Path(name).exists())
         }
-        wrong = {name: Known.of(one) for name, one in found.items() if one.status in BAD}
+        wrong = {name: KnownFailure.of(one) for name, one in found.items() if one.status in BAD}
         return Baseline({**stays, **wrong})
 
-    def write(self, path: Path, before: Baseline) -> Written:
+    def write(self, path: Path, before: Baseline) -> BaselineUpdate:
         """Says how it differs from the one ``before``."""
         content = msgspec.json.encode(_File(_VERSION, dict(sorted(self._known.items()))))
         replace_file(path, msgspec.json.format(content, indent=2) + b"\n", private=False)
         new = [name for name, known in self._known.items() if before._known.get(name) != known]
-        return Written(len(self._known), len(new), len(before._known.keys() - self._known.keys()))
+        return BaselineUpdate(
+            len(self._known), len(new), len(before._known.keys() - self._known.keys())
+        )
 
 
 def _check_version(found: Any, path: Path) -> None:

@@ -1,6 +1,6 @@
 """A process that re-enacts recordings in one function of the program, one after the other.
 
-Started by :class:`reenact.runs.regression.targets.Targets`: reads a path per line (as hexadecimal
+Started by :class:`reenact.runs.regression.performers.FunctionPerformer`: reads a path per line (as hexadecimal
 digits: it may have any name), and after it what the function is given, where the recording does not
 say it (JSON, in the same way); writes an outcome per line. The outcomes have a pipe of their own:
 what the function prints goes nowhere, and its errors to whoever wants to know why it died.
@@ -24,9 +24,9 @@ from reenact.engine.divergence.model import Divergence
 from reenact.engine.session.session import Session
 from reenact.errors import RecordingError, ReenactError, SessionClosed, UsageError
 from reenact.format.canonical import digest
-from reenact.runs.regression.child import LAST_WORDS
-from reenact.runs.regression.commands import read_marks
-from reenact.runs.regression.outcome import Outcome, as_line, diverged, name_of, unreadable
+from reenact.runs.regression.child_process import LAST_WORDS
+from reenact.runs.regression.outcomes import Outcome, as_line, diverged, name_of, unreadable
+from reenact.runs.regression.performers import read_run_marks
 from reenact.scope import keep_installed, session
 
 __all__ = ["load_target", "main", "perform"]
@@ -66,7 +66,7 @@ def perform(
     name = name_of(recording)
     place: dict[str, Any] = {"tape" if recording.is_file() else "capture": recording}
     try:
-        begun, ended = read_marks(recording)
+        begun, ended = read_run_marks(recording)
         if given is not None:
             begun = {"input": msgspec.json.decode(given), **begun}
         arguments = _arguments(target, begun)

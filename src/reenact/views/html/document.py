@@ -128,5 +128,5 @@ _BODY = """\
 
 
 def regress_page(title: str, contents: Any) -> str:
-    """The page; ``contents`` is what :mod:`reenact.runs.regression.page` has made of the outcomes."""
+    """The page; ``contents`` is what :mod:`reenact.runs.regression.report` has made of the outcomes."""
     return document("regress", title, contents, tools=_TOOLS, body=_BODY)

@@ -1,0 +1,368 @@
+"""Opening the session of a test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+
+from reenact.boundaries.table import PATCHES
+from reenact.engine.call import CAPABILITIES
+from reenact.engine.divergence.model import Remedies
+from reenact.engine.session.session import Session
+from reenact.engine.session.settings import Settings, resolve_settings
+from reenact.errors import PathRefused, RecordingExists, RecordingMissing, UsageError
+from reenact.policy.nearest import did_you_mean
+from reenact.policy.paths import FIXTURES, find_root, has_policies, unsafe
+from reenact.policy.paths import cassette_path as project_cassette_path
+from reenact.pytest_plugin.cassette_request import (
+    CASSETTE_TESTS,
+    MODES,
+    CassetteRequest,
+    request_of,
+    scope_of,
+)
+from reenact.pytest_plugin.options import (
+    allow_option,
+    mode_option,
+    only_option,
+    policy_option,
+    setting,
+    strict_option,
+)
+from reenact.pytest_plugin.shared_cassette import Part
+
+if TYPE_CHECKING:
+    from reenact.pytest_plugin.item_session import ItemSession
+
+__all__ = [
+    "Choice",
+    "cassette_path",
+    "check_not_shared",
+    "choose_for",
+    "choose_mode",
+    "command",
+    "default_name",
+    "key_of",
+    "open_session",
+    "path_from_root",
+    "project_root",
+    "tests_by_cassette",
+]
+
+_FOLDERS = frozenset({"tmp_path", "tmp_path_factory", "tmpdir", "tmpdir_factory"})
+"""Fixtures that make folders."""
+
+
+def choose_for(item: pytest.Item) -> Choice:
+    """How the session of ``item`` is opened. Raises why there can be none."""
+    choice = choose_mode(item, request_of(item))
+    if choice.writes:
+        check_not_shared(item, item.config.stash.get(CASSETTE_TESTS, {}))
+    return choice
+
+
+def open_session(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession) -> Session:
+    """The session, which is open and in force, of the cassette in the file ``tape``."""
+    session = Session(_settings(item, choice, tape, stage))
+    session.__enter__()
+    return session
+
+
+_WAYS = Remedies(
+    again="If the change is intended, --reenact-update makes again what differs, and nothing else.",
+    more="If the new call is intended, --reenact-update makes it, and whatever else differs.",
+    fewer="If the test is right, --reenact-update drops what it does not ask for, and keeps the rest.",
+)
+
+
+def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession) -> Settings:
+    config, wanted, part = item.config, request_of(item), choice.part
+    strict = strict_option(config, wanted.strict)
+    settings = resolve_settings(
+        tape=tape,
+        mode=choice.mode,
+        policy=policy_option(config, wanted.policy),
+        strict=strict,
+        match=wanted.match,
+        unused=wanted.unused,
+        pass_hosts=wanted.pass_hosts,
+        allow=allow_option(config, wanted.allow),
+        ignore=wanted.ignore,
+        root=project_root(config),
+        warn=stage.notes.append,
+        tell=stage.heard,
+        ways=_WAYS,
+        only=_only(only_option(config, wanted.only)),
+        own_servers=setting(config, "reenact_own_servers") != "record",
+        keeps_failed=False,
+        # What a run that was killed has left is no recording of the test.
+        overwrite=choice.mode == "record",
+        lane=None if part is None else part.lane,
+        redaction=None if part is None else part.profile(),
+        boundaries=PATCHES,
+    )
+    return _fit_for_a_test(item, settings, strict)
+
+
+def _fit_for_a_test(item: pytest.Item, settings: Settings, strict: bool | None) -> Settings:
+    """Strict, where nobody says otherwise; and the folders of pytest have other names each time."""
+    policy = settings.policy
+    if strict is None and policy.strictness is None:
+        settings = msgspec.structs.replace(
+            settings, strict=True, unused=request_of(item).unused or policy.unused or "error"
+        )
+    if _FOLDERS.isdisjoint(getattr(item, "fixturenames", ())):
+        return settings
+    volatile = tuple(dict.fromkeys((*policy.volatile, "tmp_paths")))
+    pinned = msgspec.structs.replace(
+        settings.pinned, policy=msgspec.structs.replace(policy, volatile=volatile)
+    )
+    return msgspec.structs.replace(settings, pinned=pinned)
+
+
+def _only(said: str | None) -> Any:
+    if said is not None and said not in CAPABILITIES:
+        raise UsageError(
+            f"there is no source {said[:64]!r} that could be recorded alone",
+            hint=did_you_mean(said, CAPABILITIES),
+        )
+    return said
+
+
+_WRITES = frozenset({"record", "record_missing", "update", "rewrite"})
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """How the session of a test is opened."""
+
+    mode: str
+    path: Path
+    part: Part | None = None
+    """What it has in a cassette of several tests."""
+
+    @property
+    def writes(self) -> bool:
+        return self.mode in _WRITES
+
+
+def choose_mode(item: pytest.Item, wanted: CassetteRequest) -> Choice:
+    """The mode and the file. Raises :class:`RecordingMissing` in CI where there is no cassette,
+    :class:`RecordingExists` where there is one and another one is to be recorded."""
+    mode = mode_option(item.config, wanted.mode) or _mode_of_policy(item.config, wanted) or "auto"
+    if mode not in MODES:
+        from reenact.policy.nearest import did_you_mean
+
+        raise pytest.UsageError(f"there is no mode {mode!r}: {did_you_mean(mode, MODES)}")
+    path = cassette_path(item, wanted, writing=False)
+    if mode == "off":
+        return Choice(mode, path)
+    part = _part(item, path)
+    if not (path.exists() if part is None else part.is_there()):
+        return _without(item, wanted, mode, path)
+    if mode == "record":
+        raise RecordingExists(
+            f"{item.nodeid} has a cassette already: {_shown(item, path)}",
+            hint=f"{command(item, 'update')} makes again what differs, --reenact-rewrite everything",
+        )
+    if mode == "rewrite":
+        path = cassette_path(item, wanted, writing=True)
+    return Choice("replay" if mode == "auto" else mode, path, part)
+
+
+def _part(item: pytest.Item, path: Path) -> Part | None:
+    """Named as seen from the class or the module whose cassette it is."""
+    scope = scope_of(item)
+    if scope == "function":
+        return None
+    _, _, name = item.nodeid.partition("::")
+    return Part(path, name)
+
+
+def _without(item: pytest.Item, wanted: CassetteRequest, mode: str, path: Path) -> Choice:
+    """There is no cassette."""
+    if mode == "replay" or (mode == "auto" and os.environ.get("CI")):
+        why = "and the mode is replay" if mode == "replay" else "and nothing is recorded in CI"
+        raise RecordingMissing(
+            f"{item.nodeid} has no cassette, {why}: {_shown(item, path)}",
+            hint=f"record it where the world can be reached, and check it in: "
+            f"{command(item, 'record')}",
+        )
+    path = cassette_path(item, wanted, writing=True)
+    return Choice("record", path, _part(item, path))
+
+
+def _mode_of_policy(config: pytest.Config, wanted: CassetteRequest) -> str | None:
+    root, policy = project_root(config), policy_option(config, wanted.policy)
+    if not has_policies(root):
+        return None
+    from reenact.policy.index import load_policy
+
+    pinned = load_policy(root) if policy is None else load_policy(root, policy)
+    return pinned.policy.mode
+
+
+def command(item: pytest.Item, mode: str = "") -> str:
+    """What to type, where pytest was started."""
+    _, colons, test = item.nodeid.partition("::")
+    file = os.path.relpath(item.path, item.config.invocation_params.dir)
+    how = f"--reenact-{mode}" if mode in ("update", "rewrite") else f"--reenact-mode={mode}"
+    words: list[Any] = ["pytest", f"{file}{colons}{test}", *([how] if mode else [])]
+    return shlex.join(words)
+
+
+def _shown(item: pytest.Item, path: Path) -> str:
+    root = item.config.rootpath
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+_BESIDE = "beside"
+_TAPE = ".jsonl"
+
+
+def project_root(config: pytest.Config) -> Path:
+    """The folder with ``.reenact``: the one above the root of the tests, else that itself."""
+    return find_root(config.rootpath, os.environ)
+
+
+def path_from_root(item: pytest.Item, path: Path) -> str:
+    """``path`` as somebody in the root of the tests would write it."""
+    root = item.config.rootpath
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
+def cassette_path(item: pytest.Item, wanted: CassetteRequest, *, writing: bool) -> Path:
+    """The file. Reading, one below the fixture root itself is found, too.
+
+    Raises :class:`PathRefused` with the reason.
+    """
+    if wanted.tape is not None:
+        return wanted.tape
+    config = item.config
+    name = wanted.cassette or default_name(_whose(item))
+    fixtures = (
+        wanted.fixture_root or os.environ.get(FIXTURES) or setting(config, "reenact_fixture_root")
+    )
+    if fixtures:
+        return project_cassette_path(
+            project_root(config), name, fixture_root=Path(fixtures), writing=writing
+        )
+    said = setting(config, "reenact_cassettes")
+    if not said:
+        return project_cassette_path(project_root(config), name, writing=writing)
+    if said == _BESIDE:
+        return _below(item.path.parent / "cassettes", _beside(item, wanted, name))
+    return _below(config.rootpath / said, name)
+
+
+def _whose(item: pytest.Item) -> str:
+    """The node that has the cassette: the test, its class, or its module."""
+    scope = scope_of(item)
+    if scope == "function":
+        return item.nodeid
+    node = item.getparent(pytest.Class) if scope == "class" else None
+    if node is not None:
+        return node.nodeid
+    return f"{item.nodeid.partition('::')[0]}::module"
+
+
+def _beside(item: pytest.Item, wanted: CassetteRequest, name: str) -> str:
+    """Beside the module its folders need not be repeated."""
+    if wanted.cassette is not None:
+        return name
+    *_, module, test = name.split("/")
+    return f"{module}/{test}"
+
+
+def _below(folder: Path, name: str) -> Path:
+    reason = unsafe(name)
+    if reason is not None:
+        raise PathRefused(
+            f"{name[:200]!r} cannot be a cassette: {reason}",
+            hint="a name such as weather or api/weather",
+            path=name[:200],
+            reason=reason,
+        )
+    return folder / (name if name.endswith(_TAPE) else f"{name}{_TAPE}")
+
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.=+-]+")
+_LONGEST: Final = 100
+_DIGITS: Final = 8
+
+
+def default_name(nodeid: str) -> str:
+    """The name of the cassette of the test ``nodeid``, under a folder for its module."""
+    file, _, rest = nodeid.partition("::")
+    base, bracket, brackets = rest.partition("[")
+    name = _segment(base.replace("::", "."))
+    if bracket:
+        name = _with_parameters(name, brackets.removesuffix("]"), rest)
+    return f"{_module(file)}/{_bounded(name, rest)}"
+
+
+def _module(file: str) -> str:
+    """The path of the module, without its ending; without where it is if that is above us."""
+    *folders, name = file.split("/")
+    stem = name.removesuffix(".py")
+    if ".." in folders or not all(folders):
+        return f"{_segment(stem)}-{_digest(file)}"
+    return "/".join(map(_segment, (*folders, stem)))
+
+
+def _segment(text: str) -> str:
+    safe = _UNSAFE.sub("-", text).strip(".")
+    return safe if safe == text and unsafe(text) is None else f"{safe}-{_digest(text)}"
+
+
+def _with_parameters(name: str, parameters: str, whole: str) -> str:
+    safe = _UNSAFE.sub("-", parameters).strip("-.").lower()
+    if safe == parameters and safe and "-" not in name and not safe.endswith(".jsonl"):
+        return f"{name}-{safe}"
+    return f"{name}-{safe}-{_digest(whole)}" if safe else f"{name}-{_digest(whole)}"
+
+
+def _bounded(name: str, whole: str) -> str:
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}-{_digest(whole)}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def key_of(item: pytest.Item) -> str:
+    """The same for two tests that would write one file, on any file system."""
+    return str(cassette_path(item, request_of(item), writing=True)).casefold()
+
+
+def tests_by_cassette(items: Iterable[pytest.Item]) -> dict[str, list[str]]:
+    """The tests by the cassette that they name. What has none that can be is told when it runs."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        if scope_of(item) == "function":
+            try:
+                found.setdefault(key_of(item), []).append(item.nodeid)
+            except UsageError:
+                continue
+    return found
+
+
+def check_not_shared(item: pytest.Item, sharers: dict[str, list[str]]) -> None:
+    """Nobody else writes this test's cassette. Any number of tests may replay it."""
+    others = [one for one in sharers.get(key_of(item), ()) if one != item.nodeid]
+    if scope_of(item) == "function" and others:
+        raise UsageError(
+            f"{item.nodeid} and {others[0]} name one cassette, and each would write its own "
+            "recording to it",
+            hint="leave cassette= out, so that each has its own; or say scope='class' or "
+            "scope='module', and each has its own part of one",
+        )

@@ -1,0 +1,185 @@
+"""What a test asks for: its cassette, and how it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pytest
+
+from reenact.pytest_plugin import vcr
+
+if TYPE_CHECKING:
+    from reenact.policy.model import Ignore
+
+__all__ = [
+    "CASSETTE_TESTS",
+    "FIXTURE",
+    "MODES",
+    "SCOPES",
+    "CassetteRequest",
+    "argument_types",
+    "has_fixtures",
+    "marker_request",
+    "request_of",
+    "requests_cassette",
+    "scope_of",
+]
+
+
+# A dataclass, because pytest has loaded that module already; msgspec would be loaded for every suite.
+@dataclass(frozen=True, kw_only=True)
+class CassetteRequest:
+    """As the test says it; ``None`` is what the command line, the settings or the policy say."""
+
+    cassette: str | None = None
+    """A name under the folder of cassettes; by default made from the name of the test."""
+    tape: Path | None = None
+    """Another place, anywhere: of a marker of another tool."""
+    policy: str | None = None
+    mode: str | None = None
+    strict: bool | None = None
+    match: Literal["lane", "transcript", "lookup"] | None = None
+    ignore: Ignore | None = None
+    unused: Literal["error", "warn", "allow"] | None = None
+    """When recorded calls are left over; otherwise as strict as the rest."""
+    pass_hosts: tuple[str, ...] = ()
+    """Hosts that are really asked, in every mode, and not recorded."""
+    allow: tuple[str, ...] = ()
+    """Boundaries and drivers whose calls are really made and not recorded."""
+    fixture_root: str | None = None
+    only: str | None = None
+    """``network``: nothing but HTTP and websockets is recorded."""
+
+
+CASSETTE_TESTS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
+"""The tests of each cassette that several tests name."""
+
+MODES: Final = ("auto", "record", "replay", "record_missing", "update", "rewrite", "off")
+"""``auto`` replays existing cassettes and records missing ones, except in CI."""
+
+MARKER: Final = "reenact"
+SCOPES: Final = ("function", "class", "module")
+_MATCHES: Final = ("lane", "transcript", "lookup")
+_IGNORED: Final = ("paths", "headers", "query")
+
+_CHOICES: Final = {"mode": MODES, "match": _MATCHES, "scope": SCOPES}
+
+
+def marker_request(item: pytest.Item) -> CassetteRequest | None:
+    """What the marker asks for; None where there is none. One that is nearer to the test has the
+    say about each argument that it names. Raises :class:`pytest.UsageError`."""
+    from reenact.policy.model import Ignore
+
+    said = _said(item)
+    if said is None:
+        return None
+    said.pop("scope", None)
+    if "fixture_root" in said:
+        said["fixture_root"] = str(said["fixture_root"])
+    if "allow" in said:
+        names = said["allow"]
+        said["allow"] = (names,) if isinstance(names, str) else tuple(map(str, names))
+    if isinstance(said.get("ignore"), dict):
+        said["ignore"] = Ignore(**said["ignore"])
+    return CassetteRequest(**said)
+
+
+def scope_of(item: pytest.Item) -> str:
+    """Whose tests have one cassette together: ``function``, ``class`` or ``module``."""
+    return str((_said(item) or {}).get("scope", "function"))
+
+
+def _said(item: pytest.Item) -> dict[str, Any] | None:
+    markers = list(item.iter_markers(MARKER))
+    if not markers:
+        return None
+    said: dict[str, Any] = {}
+    for marker in reversed(markers):
+        said.update(_checked(item, marker))
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _checked(item: pytest.Item, marker: pytest.Mark) -> Mapping[str, Any]:
+    given = dict(marker.kwargs)
+    if len(marker.args) > 1 or (marker.args and "cassette" in given):
+        raise _wrong(item, "takes one name without a keyword, that of the cassette")
+    if marker.args:
+        given["cassette"] = marker.args[0]
+    for name, value in given.items():
+        if name not in argument_types():
+            from reenact.policy.nearest import did_you_mean
+
+            raise _wrong(item, f"has no argument {name!r}: {did_you_mean(name, argument_types())}")
+        if value is not None:
+            _check(item, name, value)
+    return given
+
+
+def argument_types() -> Mapping[str, tuple[type, ...]]:
+    """Return the types allowed for each argument of the marker."""
+    from reenact.policy.model import Ignore
+
+    return {
+        "cassette": (str,),
+        "policy": (str,),
+        "mode": (str,),
+        "strict": (bool,),
+        "match": (str,),
+        "ignore": (Ignore, dict),
+        "fixture_root": (str, Path),
+        "only": (str,),
+        "allow": (str, list, tuple),
+        "scope": (str,),
+    }
+
+
+def _check(item: pytest.Item, name: str, value: Any) -> None:
+    from reenact.policy.nearest import did_you_mean
+
+    kinds = argument_types()[name]
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise _wrong(item, f"wants {wanted} for {name}, not {value!r}")
+    choices = _CHOICES.get(name)
+    if choices is not None and value not in choices:
+        raise _wrong(item, f"has no {name} {value!r}: {did_you_mean(str(value), choices)}")
+    if isinstance(value, dict) and (unknown := set(value).difference(_IGNORED)):
+        name = sorted(map(str, unknown))[0]
+        raise _wrong(item, f"has nothing {name!r} to ignore: {did_you_mean(name, _IGNORED)}")
+
+
+def _wrong(item: pytest.Item, why: str) -> pytest.UsageError:
+    return pytest.UsageError(f"{item.nodeid}: the marker reenact {why}")
+
+
+FIXTURE = "reenact_session"
+
+
+def has_fixtures(item: pytest.Item) -> bool:
+    """Does pytest set up fixtures for it? Not for the items of other kinds of files."""
+    return isinstance(item, pytest.Function)
+
+
+def requests_cassette(item: pytest.Item) -> bool:
+    """Has the test a cassette? Cheap: asked of every test there is."""
+    if getattr(item, "reenact_request", None) is not None:
+        return True
+    if not has_fixtures(item):
+        return False
+    if item.get_closest_marker("reenact") is not None or FIXTURE in _names(item):
+        return True
+    return vcr.requests_cassette(item)
+
+
+def _names(item: pytest.Item) -> list[str]:
+    names: list[str] = getattr(item, "fixturenames", [])
+    return names
+
+
+def request_of(item: pytest.Item) -> CassetteRequest:
+    """What the test wants. Raises :class:`pytest.UsageError` for a marker that makes no sense."""
+    carried: CassetteRequest | None = getattr(item, "reenact_request", None)
+    return carried or marker_request(item) or vcr.request_of(item) or CassetteRequest()

@@ -1,0 +1,205 @@
+"""What a test's report says of its cassette."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import traceback
+from types import FrameType
+from typing import Any
+
+import pytest
+from _pytest._code.code import ExceptionChainRepr, ReprEntry, ReprFileLocation, ReprTraceback
+
+from reenact.boundaries.callers import tier_of
+from reenact.errors import DivergenceError, RecordingError, RecordingMissing, ReenactError
+from reenact.pytest_plugin.cassette import Choice, command, project_root
+from reenact.pytest_plugin.item_session import ItemSession
+
+__all__ = [
+    "is_own",
+    "own_frames",
+    "own_stack",
+    "report_facts",
+    "show_divergence",
+]
+
+
+def show_divergence(
+    stage: ItemSession, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[Any]
+) -> None:
+    """A divergence is shown as what it is and where the test asked for it, without our frames."""
+    error = excinfo.value
+    found = _divergence_in(error)
+    if found is not None:
+        report.longrepr = _picture(stage, report, found)
+    elif isinstance(error, ReenactError) and stage.session is None:
+        report.longrepr = _picture(stage, report, error)
+    elif stage.session is not None and stage.session.failed_with is not None:
+        from reenact.engine.divergence.text_renderer import render_divergence
+
+        report.sections.append(
+            ("reenact: the test diverged", render_divergence(stage.session.failed_with))
+        )
+        _explain(stage, report, stage.session.failed_with)
+
+
+def _divergence_in(error: BaseException) -> DivergenceError | None:
+    if isinstance(error, DivergenceError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_divergence_in, error.exceptions)), None)
+    return None
+
+
+def _picture(stage: ItemSession, report: pytest.TestReport, error: BaseException) -> Any:
+    own = own_frames(error)
+    if isinstance(error, DivergenceError):
+        if stage.where and not own:
+            report.sections.append(("reenact: where it diverged", stage.where.rstrip()))
+        how = f"{command(stage.item, 'update')}\nmakes again what differs, and nothing else"
+        report.sections.append(("reenact: if the change is intended", how))
+        _explain(stage, report, error.divergence)
+    crash = _crash(stage, error, own)
+    if not isinstance(error, DivergenceError) or not own:
+        return _plain(_text(stage, error), crash)
+    shown: Any = pytest.ExceptionInfo.from_exception(error).getrepr(
+        style="short", chain=False, tbfilter=_only_own
+    )
+    return ExceptionChainRepr([(shown.reprtraceback, crash, None)])
+
+
+def _explain(stage: ItemSession, report: pytest.TestReport, found: Any) -> None:
+    """Keep what diverged for ``reenact explain``, and say what to type."""
+    from reenact.engine.divergence.model import Divergence
+    from reenact.runs.reports import platform_facts, store_last_report
+
+    if stage.choice is None or stage.choice.writes or not isinstance(found, Divergence):
+        return
+    kept = {
+        "version": 1,
+        "mode": "replay",
+        "status": "diverged",
+        "divergences": [found.to_json()],
+        "environment": platform_facts(),
+        "test": command(stage.item),
+    }
+    if store_last_report(project_root(stage.item.config), stage.choice.path, kept):
+        here = stage.item.config.invocation_params.dir
+        how = shlex.join(["reenact", "explain", os.path.relpath(stage.choice.path, here)])
+        report.sections.append(("reenact: why, and what would settle it", how))
+
+
+def _plain(text: str, crash: ReprFileLocation) -> ExceptionChainRepr:
+    """An error that comes from no line of the test."""
+    lines = [f"E   {line}".rstrip() for line in text.splitlines()]
+    entry = ReprEntry(lines, None, None, None, "short")
+    return ExceptionChainRepr([(ReprTraceback([entry], None, "short"), crash, None)])
+
+
+def _text(stage: ItemSession, error: BaseException) -> str:
+    lines = [f"{type(error).__name__}: {error}"]
+    if isinstance(error, ReenactError) and error.hint:
+        lines.append(f"hint: {error.hint}")
+    if isinstance(error, RecordingError) and not isinstance(error, RecordingMissing):
+        lines.append(f"The cassette is {stage.place()}. To record the test again:")
+        lines.append(f"  {command(stage.item, 'rewrite')}")
+    return "\n".join(lines)
+
+
+def _only_own(excinfo: pytest.ExceptionInfo[Any]) -> Any:
+    return excinfo.traceback.filter(lambda entry: is_own(entry.frame.raw))
+
+
+def _crash(
+    stage: ItemSession, error: BaseException, own: list[tuple[str, int]]
+) -> ReprFileLocation:
+    path, line = own[-1] if own else (str(stage.item.path), (stage.item.location[1] or 0) + 1)
+    return ReprFileLocation(path, line, f"{type(error).__name__}: {_line(error)}")
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, DivergenceError):
+        return error.message
+    return str(error)
+
+
+_OURS = frozenset({"version", "mode", "status"})
+_CHANGES = ("changed", "added", "dropped")
+_SHOWN = 5
+
+
+def report_facts(stage: ItemSession) -> dict[str, Any]:
+    """What the report says for machines, in values that any process can read."""
+    session, choice = stage.session, stage.choice
+    if session is None or choice is None:
+        return {"did": "refused", "mode": "", "cassette": stage.place(), "notes": stage.notes}
+    report = session.report().to_json()
+    did = _deed(stage, choice, report)
+    if did != "diverged":
+        from reenact.runs.reports import delete_last_report
+
+        delete_last_report(project_root(stage.item.config), choice.path)
+    return {
+        "did": did,
+        "mode": choice.mode,
+        "cassette": stage.place(),
+        **{name: value for name, value in report.items() if name not in _OURS},
+        "notes": [*stage.notes, *_changed(report)],
+    }
+
+
+def _changed(report: dict[str, Any]) -> list[str]:
+    """What an update has changed, in a few lines."""
+    found = {name: report.get(name, []) for name in _CHANGES}
+    if not any(found.values()):
+        return []
+    counts = ", ".join(f"{len(ones)} {name}" for name, ones in found.items())
+    lines = [f"{name}: {one['detail']}" for name in _CHANGES for one in found[name][:_SHOWN]]
+    return [f"{report['kept']} kept, {counts}", *lines]
+
+
+_DEEDS = {"replay": "replayed", "record": "recorded", "rewrite": "recorded", "off": "live"}
+
+
+def _deed(stage: ItemSession, choice: Choice, report: dict[str, Any]) -> str:
+    """One of the deeds that are counted at the end."""
+    if stage.was_skipped:
+        return "skipped"
+    if choice.writes and stage.session is not None and stage.session.manifest is None:
+        return "not kept"
+    if not choice.writes and report["divergences"]:
+        return "diverged"
+    if choice.mode == "update" and not _changed(report):
+        return "replayed"
+    return _DEEDS.get(choice.mode, "updated")
+
+
+_FRAMES = 5
+
+
+def is_own(frame: FrameType) -> bool:
+    """Does ``frame`` run code of the user's own?"""
+    return tier_of(frame.f_globals) == "user"
+
+
+def own_frames(error: BaseException) -> list[tuple[str, int]]:
+    """The files and lines of the user's own that ``error`` came through."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        if is_own(trace.tb_frame):
+            found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return found
+
+
+def own_stack() -> str:
+    """The last lines of the user's own code that have led to here, as a traceback shows them."""
+    frame: FrameType | None = sys._getframe(1)
+    found: list[tuple[FrameType, int]] = []
+    while frame is not None and len(found) < _FRAMES:
+        if is_own(frame):
+            found.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    return "".join(traceback.StackSummary.extract(reversed(found)).format())

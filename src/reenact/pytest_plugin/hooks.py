@@ -1,0 +1,229 @@
+"""A test's phases, seen from its session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from reenact.pytest_plugin.cassette_request import (
+    CASSETTE_TESTS,
+    FIXTURE,
+    has_fixtures,
+    request_of,
+    requests_cassette,
+)
+from reenact.pytest_plugin.item_session import (
+    ITEM_SESSION,
+    SEED,
+    ItemSession,
+    release_patches,
+    seed_fixture,
+    seed_of,
+)
+
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_fixture_setup",
+    "pytest_runtest_makereport",
+    "pytest_runtest_protocol",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+    "pytest_runtestloop",
+    "reenact_session",
+    "surroundings_of",
+]
+
+
+@pytest.fixture
+def reenact_session(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The open session of the test: what it exchanges with the world is recorded or replayed."""
+    stage = ItemSession(request.node)
+    request.node.stash[ITEM_SESSION] = stage
+    yield stage.open()
+    stage.close()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """The session is in force while fixtures of the test are set up, and not before the test runs."""
+    try:
+        done = yield
+        if not has_fixtures(item) and requests_cassette(item):
+            _open_without_fixture(item)
+        return done
+    except BaseException as error:
+        if (stage := item.stash.get(ITEM_SESSION, None)) is not None:
+            stage.fail(error)
+            if stage.is_open:
+                item.addfinalizer(stage.resume)
+        raise
+    finally:
+        if (stage := item.stash.get(ITEM_SESSION, None)) is not None and stage.is_open:
+            stage.suspend()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """What the test has left behind is put away before the next one."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or not requests_cassette(nextitem):
+            release_patches(item.config)
+
+
+def _open_without_fixture(item: pytest.Item) -> None:
+    """Of an item that is no function of Python."""
+    stage = item.stash[ITEM_SESSION] = ItemSession(item)
+    item.addfinalizer(stage.close)
+    stage.open()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """What is shared with other tests is set up outside of a test's session, whoever asks first."""
+    item: Any = getattr(request, "_pyfuncitem", None)
+    stage = None if item is None else item.stash.get(ITEM_SESSION, None)
+    if stage is None or not stage.is_open:
+        return (yield)
+    if fixturedef.scope == "function":
+        done = yield
+        if fixturedef.argname == SEED and seed_fixture(fixturedef, item):
+            return seed_of(item)
+        return done
+    from reenact.engine.session.context import OUTSIDE, VARIABLE
+
+    before = VARIABLE.get()
+    VARIABLE.set(OUTSIDE)
+    try:
+        return (yield)
+    finally:
+        VARIABLE.set(before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The report shows a divergence as people read it, and says what became of the cassette."""
+    report = yield
+    stage = item.stash.get(ITEM_SESSION, None)
+    if stage is not None:
+        from reenact.pytest_plugin.failure_report import report_facts, show_divergence
+
+        if call.excinfo is not None:
+            show_divergence(stage, report, call.excinfo)
+        if call.when == "teardown":
+            report.reenact = report_facts(stage)  # type: ignore[attr-defined]  # travels with the report
+            del item.stash[ITEM_SESSION]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those that have a cassette get the fixture of it, before their own."""
+    asking = [item for item in items if requests_cassette(item)]
+    if not asking:
+        return
+    from reenact.pytest_plugin.cassette import tests_by_cassette
+    from reenact.pytest_plugin.cassette_request import scope_of
+
+    config.stash[CASSETTE_TESTS] = tests_by_cassette(asking)
+    for item in asking:
+        request_of(item), scope_of(item)  # what makes no sense is told before anything runs
+        if has_fixtures(item):
+            _put_first(item)
+
+
+def _put_first(item: Any) -> None:
+    """The session opens before the test's own fixtures and closes after them. Those of a class, a
+    module or the whole run come before it."""
+    names: list[str] = item.fixturenames
+    if FIXTURE in names:
+        names.remove(FIXTURE)
+    names.insert(_first_of_the_test(item, names), FIXTURE)
+
+
+def _first_of_the_test(item: Any, names: list[str]) -> int:
+    known = item._fixtureinfo.name2fixturedefs
+    for index, name in enumerate(names):
+        found = known.get(name)
+        if not found or found[-1].scope == "function":
+            return index
+    return len(names)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Whoever has started a server is known while tests run."""
+    if CASSETTE_TESTS not in session.config.stash:
+        return (yield)
+    from reenact.pytest_plugin.patches import noticing_servers
+
+    with noticing_servers():
+        try:
+            return (yield)
+        finally:
+            release_patches(session.config)
+
+
+_SETTING = "reenact_fixture_root"
+_FIXTURES = "REENACT_FIXTURE_ROOT"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """They hold from before the set-up of a test to its end."""
+    with _in_force(surroundings_of(item)):
+        return (yield)
+
+
+@contextmanager
+def _in_force(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def surroundings_of(item: pytest.Item) -> Mapping[str, str]:
+    """What an item carries, and the fixture root: if it carries none, the one that its marker names,
+    or, where no variable does, the setting."""
+    carried: Mapping[str, str] = getattr(item, "reenact_surroundings", None) or {}
+    mark = item.get_closest_marker("reenact")
+    said = None if mark is None else mark.kwargs.get("fixture_root")
+    if said is None and _FIXTURES not in os.environ and _FIXTURES not in carried:
+        said = _setting(item.config)
+    return {**_fixtures(item.config, str(said)), **carried} if said else carried
+
+
+def _setting(config: pytest.Config) -> str:
+    try:
+        return str(config.getini(_SETTING) or "")
+    except ValueError:  # nobody has declared it
+        return ""
+
+
+def _fixtures(config: pytest.Config, said: str) -> dict[str, str]:
+    """Absolute: a test may go to another folder. What is refused is left to who opens a cassette."""
+    from reenact.errors import PathRefused
+    from reenact.policy.paths import find_root, fixture_folder
+
+    try:
+        return {_FIXTURES: str(fixture_folder(find_root(config.rootpath, os.environ), said))}
+    except PathRefused:
+        return {_FIXTURES: said}

@@ -1,0 +1,293 @@
+"""One test and its session: opened before its fixtures, closed after them, and in force only while
+code of the test runs. What pytest and its plugins do in between is not part of it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+import pytest
+
+from reenact.errors import DivergenceError, UsageError
+
+if TYPE_CHECKING:
+    from reenact.engine.session.session import Session
+    from reenact.pytest_plugin.cassette import Choice
+
+__all__ = [
+    "ITEM_SESSION",
+    "SEED",
+    "ItemSession",
+    "release_patches",
+    "seed_again",
+    "seed_fixture",
+    "seed_of",
+]
+
+
+class ItemSession:
+    """What pytest has to know of the session of one run of one test."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self.item = item
+        self.session: Session | None = None
+        self.choice: Choice | None = None
+        self.notes: list[str] = []
+        self.where = ""
+        """Where the program stood when a strict replay diverged."""
+        self.error: BaseException | None = None
+        """What the test, or the setting up of it, has raised."""
+        self.is_open = False
+        self._patches: list[Any] = []
+        self._apart: tuple[tempfile.TemporaryDirectory[str], Path] | None = None
+
+    # Opening and closing
+
+    def open(self) -> Session:
+        """Raises what opening a session raises, and why there can be none."""
+        from reenact.pytest_plugin.cassette import choose_for, open_session
+        from reenact.pytest_plugin.patches import make_patches
+
+        self.choice = choose_for(self.item)
+        seed_again(self.item)
+        self.session = open_session(self.item, self.choice, self._tape(self.choice), self)
+        for patch in make_patches():
+            patch.install()
+            self._patches.append(patch)
+        self.is_open = True
+        if HELD_PATCHES not in self.item.config.stash:
+            self.item.config.stash[HELD_PATCHES] = self.session.keep_patches()
+        vars(self.item)["runtest"] = self._run_with(self.item.runtest)
+        return self.session
+
+    def _tape(self, choice: Choice) -> Path:
+        """The file of the session. What is to be a part of another is written apart from it."""
+        part = choice.part
+        if part is None or not choice.writes:
+            return choice.path
+        folder = tempfile.TemporaryDirectory(prefix="reenact-", ignore_cleanup_errors=True)
+        self._apart = folder, Path(folder.name) / "part.jsonl"
+        if choice.mode in ("record_missing", "update"):
+            part.take_out(self._apart[1])
+        return self._apart[1]
+
+    def _put_back(self) -> None:
+        if self._apart is None or self.choice is None or self.choice.part is None:
+            return
+        folder, tape = self._apart
+        if self.session is not None and self.session.manifest is not None:
+            self.choice.part.put_back(tape)
+        folder.cleanup()
+
+    def close(self) -> None:
+        """Raises :class:`DivergenceError` for what the replay has to complain about, unless the
+        test has failed already."""
+        if not self.is_open or self.session is None:
+            return
+        self.is_open = False
+        vars(self.item).pop("runtest", None)
+        for patch in reversed(self._patches):
+            patch.remove()
+        error = None if self._is_expected() else self.error
+        said = len(self.notes)
+        try:
+            self.session.__exit__(
+                type(error) if error is not None else None,
+                error,
+                error.__traceback__ if error is not None else None,
+            )
+        except DivergenceError as complaint:
+            if self.error is None:
+                raise self._in_full(complaint) from None
+        self._put_back()
+        if self.was_skipped:
+            del self.notes[said:]  # that it left no recording is no news
+
+    def _in_full(self, complaint: DivergenceError) -> DivergenceError:
+        """What is left over is told as a list; where it is one thing, that can be told whole."""
+        from reenact.engine.divergence.model import Divergence
+        from reenact.engine.divergence.text_renderer import render_divergence
+
+        found = complaint.divergence
+        if self.session is None or not isinstance(found, Divergence):
+            return complaint
+        if self.session.report().unused != 1 or len(self.session.divergences()) != 1:
+            return complaint
+        return DivergenceError(found, render_divergence(found))
+
+    @property
+    def was_skipped(self) -> bool:
+        """Has the test said that it cannot run here?"""
+        return isinstance(self.error, pytest.skip.Exception)
+
+    def _is_expected(self) -> bool:
+        """A test that is known to fail has a recording of how it fails."""
+        return self.item.get_closest_marker("xfail") is not None
+
+    def place(self) -> str:
+        """The cassette, as seen from the root of the tests; empty where it was not found out."""
+        if self.choice is None:
+            return ""
+        from reenact.pytest_plugin.cassette import path_from_root
+
+        return path_from_root(self.item, self.choice.path)
+
+    # In force, and not
+
+    def resume(self) -> None:
+        """What runs now is the test's."""
+        if self.is_open:
+            from reenact.engine.session.context import VARIABLE
+
+            VARIABLE.set(self.session)
+
+    def suspend(self) -> None:
+        """What runs now is pytest's."""
+        from reenact.engine.session.context import VARIABLE
+
+        if VARIABLE.get() is self.session:
+            VARIABLE.set(None)
+
+    def fail(self, error: BaseException) -> None:
+        """The test has failed, or was skipped or interrupted."""
+        if self.error is None:
+            self.error = error
+
+    def heard(self, error: BaseException) -> None:
+        """A strict replay has diverged, here. The program may swallow that."""
+        if not self.where and isinstance(error, DivergenceError):
+            from reenact.pytest_plugin.failure_report import own_stack
+
+            self.where = own_stack()
+
+    def _run_with(self, runtest: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            seed_again(self.item)
+            self.resume()
+            try:
+                self._check_loop()
+                runtest()
+            except BaseException as error:
+                self.fail(error)
+                raise
+            finally:
+                self.suspend()
+                self.item.addfinalizer(self.resume)  # on top of what the test has added
+            self._look_back()
+
+        return run
+
+    def _look_back(self) -> None:
+        """The test has run. Did it swallow something? With nothing to come, it ends here."""
+        for found in getattr(self.item, "_excinfo", None) or ():  # of unittest, told later
+            self.fail(found.value)
+        if self.error is not None:
+            return
+        try:
+            poison = None if self.session is None else self.session.failed_with
+            if poison is not None:
+                from reenact.engine.divergence.text_renderer import render_divergence
+
+                raise DivergenceError(poison, render_divergence(poison))
+            if _is_quiet(self.item):
+                self.close()
+        except DivergenceError as error:
+            self.fail(error)
+            raise
+
+    def _check_loop(self) -> None:
+        given: Any = getattr(self.item, "funcargs", {})
+        backend = given.get("anyio_backend")
+        name = backend[0] if isinstance(backend, tuple) else backend
+        if name == "trio" or self.item.get_closest_marker("trio") is not None:
+            raise UsageError(
+                f"{self.item.nodeid} runs on trio, which is not covered",
+                hint="run it on asyncio: a fixture anyio_backend that returns 'asyncio'; or leave "
+                "the marker reenact out",
+            )
+
+
+ITEM_SESSION: pytest.StashKey[ItemSession] = pytest.StashKey()
+
+HELD_PATCHES: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+"""Takes away what a session has patched and the next test needs again."""
+
+
+def release_patches(config: pytest.Config) -> None:
+    """No test with a session comes next."""
+    release = config.stash.get(HELD_PATCHES, None)
+    if release is not None:
+        del config.stash[HELD_PATCHES]
+        release()
+
+
+_QUIET = frozenset(
+    "_pytest anyio faker pytest_asyncio pytest_mock pytest_randomly pytest_recording reenact".split()
+)
+"""Packages whose fixtures ask nobody anything when they end."""
+
+
+def _is_quiet(item: Any) -> bool:
+    """Does nothing of the test's run after it? Then what is left over can be told as its failure."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return True
+    if "request" in info.argnames:
+        return False
+    found = (info.name2fixturedefs.get(name) for name in item.fixturenames)
+    return not any(defs and _may_speak(defs[-1]) for defs in found)
+
+
+def _may_speak(fixture: Any) -> bool:
+    if fixture.scope != "function":
+        return False
+    if fixture.argname.startswith(("_xunit_", "_unittest_")):
+        return True
+    if str(fixture.func.__module__).partition(".")[0] in _QUIET:
+        return False
+    flags: int = getattr(getattr(fixture.func, "__code__", None), "co_flags", 0)
+    return bool(flags & 0x220) or "request" in fixture.argnames
+
+
+SEED: Final = "faker_seed"
+"""The fixture with which pytest-randomly tells faker the seed of the run."""
+
+_PLUGIN: Final = "pytest_randomly"
+
+
+class _Seeded:
+    """Stands for the configuration, of which nothing but the seed is asked."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def getoption(self, name: str) -> int:
+        return self._seed
+
+
+def seed_of(item: pytest.Item) -> int:
+    """The seed of the test, in every run."""
+    return crc32(item.nodeid.encode("utf-8", "surrogatepass"))
+
+
+def seed_again(item: pytest.Item) -> None:
+    """After pytest-randomly has seeded for a phase of the test, if it does."""
+    module: Any = sys.modules.get(_PLUGIN)
+    reseed = getattr(module, "_reseed", None)
+    if reseed is None or not item.config.pluginmanager.is_registered(module):
+        return
+    if item.config.getoption("randomly_reset_seed", False):
+        reseed(_Seeded(seed_of(item)))
+
+
+def seed_fixture(fixture: Any, item: pytest.Item) -> bool:
+    """Give the fixture of pytest-randomly, which has just been set up, the seed of the test."""
+    if fixture.argname != SEED or fixture.func.__module__ != _PLUGIN:
+        return False
+    _, key, _ = fixture.cached_result
+    fixture.cached_result = seed_of(item), key, None
+    return True

@@ -1,0 +1,389 @@
+"""What a test that is marked ``vcr`` wants, in our words."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from reenact._version import __version__
+from reenact.format.canonical import digest_bytes
+from reenact.interop.exporter import give
+from reenact.interop.formats import format_named, read_content
+from reenact.interop.importer import TAPE, Origin, policy_of, take
+from reenact.interop.model import Found
+from reenact.policy.model import Ignore, Pinned
+from reenact.policy.paths import find_root
+from reenact.policy.redaction.redactor import Redactor
+from reenact.pytest_plugin.cassette_request import CassetteRequest
+from reenact.pytest_plugin.vcr import RECORD_MODES
+from reenact.pytest_plugin.vcr_fixtures import default_name
+from reenact.store.reader import open_recording
+
+__all__ = [
+    "CassettePaths",
+    "VcrSettings",
+    "VcrWarning",
+    "cassette_request",
+    "empty_request",
+    "empty_tape",
+    "expected_request",
+    "mode_and_tape",
+    "replayed_tape",
+    "translate_settings",
+    "warn_once",
+    "written_tape",
+]
+
+_LONGEST_NAME = 255
+_MODES = {"all": "rewrite", "rewrite": "rewrite", "new_episodes": "record_missing"}
+
+
+def expected_request(item: pytest.Item) -> CassetteRequest:
+    """Where the cassette is, unless fixtures say otherwise."""
+    name = default_name(getattr(item, "cls", None), item.name)
+    folder = item.path.parent / "cassettes" / item.path.stem
+    return CassetteRequest(
+        tape=folder / f"{name}{TAPE}", mode="replay", only="network", unused="allow"
+    )
+
+
+def empty_request(item: pytest.Item) -> CassetteRequest:
+    """A test that may not reach the network: it replays a cassette without a call."""
+    if _allowed_hosts(item):
+        warn_once(item, "allowed_hosts", "no host is let through")
+    return CassetteRequest(
+        tape=empty_tape(item.config), mode="replay", only="network", unused="allow"
+    )
+
+
+def _allowed_hosts(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("block_network")
+    said = marker is not None and marker.kwargs.get("allowed_hosts")
+    return bool(said or item.config.getoption("allowed_hosts"))
+
+
+def cassette_request(item: pytest.Item) -> CassetteRequest:
+    """Its cassette, and how it is used."""
+    markers = list(item.iter_markers(name="vcr"))
+    config = dict(_fixture(item, "vcr_config"))
+    for marker in reversed(markers):
+        config.update(marker.kwargs)
+    places = _places(item, markers, config)
+    mode, tape = mode_and_tape(item.config, _record_mode(item, config), places)
+    return _wanted(translate_settings(item, config, writes=mode != "replay"), mode, tape)
+
+
+def _wanted(found: VcrSettings, mode: str, tape: Path) -> CassetteRequest:
+    return CassetteRequest(
+        tape=tape,
+        mode=mode,
+        match="lookup",
+        ignore=found.ignore,
+        unused="allow",
+        only="network",
+        pass_hosts=found.pass_hosts,
+    )
+
+
+def _fixture(item: pytest.Item, name: str) -> Any:
+    request: pytest.FixtureRequest = item._request  # type: ignore[attr-defined]  # of a function
+    return request.getfixturevalue(name)
+
+
+def _record_mode(item: pytest.Item, config: dict[str, Any]) -> str:
+    """The command line before the marker and ``vcr_config``; otherwise nothing is recorded."""
+    said = item.config.getoption("record_mode") or config.get("record_mode")
+    said = said or _fixture(item, "record_mode")
+    name = str(getattr(said, "value", said))
+    if name not in RECORD_MODES:
+        raise pytest.UsageError(
+            f"there is no record mode {name[:64]!r}: one of {', '.join(RECORD_MODES)}"
+        )
+    return name
+
+
+def mode_and_tape(
+    config: pytest.Config, record_mode: str, places: CassettePaths
+) -> tuple[str, Path]:
+    """Our mode, and the tape that it reads and writes. What ``--reenact-mode`` says counts more."""
+    ours = _MODES.get(record_mode, "replay")
+    if record_mode == "once" and not places.exist():
+        ours = "record"
+    mode = config.getoption("reenact_mode", None) or ours
+    if mode in ("record", "rewrite"):
+        return mode, places.tape
+    if mode in ("record_missing", "update"):
+        return mode, written_tape(config, places)
+    return ours, replayed_tape(config, places)
+
+
+def _places(item: pytest.Item, markers: list[pytest.Mark], config: dict[str, Any]) -> CassettePaths:
+    folder = Path(config.get("cassette_library_dir") or _fixture(item, "vcr_cassette_dir"))
+    suffix = f".{config.get('serializer', 'yaml')}"
+    name = _bounded(_name(item), suffix)
+    name = name if name.endswith(suffix) else name + suffix
+    more = [_place(folder, str(given)) for marker in markers for given in marker.args]
+    return CassettePaths(_place(folder, name), tuple(dict.fromkeys(more)))
+
+
+def _name(item: pytest.Item) -> str:
+    """As the project's own fixtures say; some have those of pytest-vcr."""
+    request: Any = item._request  # type: ignore[attr-defined]  # of a function
+    for name in ("vcr_cassette_path", "vcr_cassette_name"):
+        if request._fixturemanager.getfixturedefs(name, item):
+            return str(_fixture(item, name))
+    return str(_fixture(item, "default_cassette_name"))
+
+
+def _bounded(name: str, suffix: str) -> str:
+    """A name that a file may have, as pytest-recording shortens it."""
+    if len(name) + len(suffix) <= _LONGEST_NAME or "/" in name:
+        return name
+    digest = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+    return f"{name[: _LONGEST_NAME - len(suffix) - len(digest) - 3]}...{digest}"
+
+
+def _place(folder: Path, name: str) -> Path:
+    return folder / name  # an absolute name stays as it is
+
+
+_DEFAULT_MATCH = ("method", "scheme", "host", "port", "path", "query")
+_URL = frozenset({"scheme", "host", "port", "path", "query"})
+_WHOLE_URL = frozenset({"uri", "url"})
+_BODY = frozenset({"body", "raw_body"})
+_LOCAL = ("localhost", "0.0.0.0", "127.0.0.1", "::1")
+_FILTERS = ("filter_headers", "filter_query_parameters", "filter_post_data_parameters")
+
+_HONOURED = frozenset(
+    {
+        *_FILTERS,
+        "filter_nested_post_data_parameters",
+        "match_on",
+        "ignore_hosts",
+        "ignore_localhost",
+        "record_mode",
+        "serializer",
+        "cassette_library_dir",
+        "decode_compressed_response",
+    }
+)
+"""A coded body is kept as it came, and served decoded by the client: nothing has to be done."""
+
+_HARMLESS = frozenset({"cookie", "set-cookie", "user-agent", "host", "date", "accept"})
+"""Names that are always hidden as what they are, and such as nobody would miss."""
+
+_WHY = {
+    "allowed_hosts": "no host is let through",
+    "allow_playback_repeats": "a recorded call answers one call",
+    "before_record_request": "secrets are taken out by rules: see policies and sanitizers",
+    "before_record_response": "secrets are taken out by rules: see policies and sanitizers",
+    "before_record": "secrets are taken out by rules: see policies and sanitizers",
+    "filter_sensitive_data": "declare the values in a sanitizer (declaredEnv)",
+}
+
+
+class VcrSettings(msgspec.Struct, frozen=True):
+    """``ignore`` is what does not count; ``pass_hosts`` are asked, and not recorded."""
+
+    ignore: Ignore
+    pass_hosts: tuple[str, ...] = ()
+
+
+def translate_settings(item: pytest.Item, config: dict[str, Any], *, writes: bool) -> VcrSettings:
+    """What ``config`` says. Warns, once each, of what is not honoured; ``writes``: also of names
+    that a recording would have."""
+    for name in config.keys() - _HONOURED:
+        if config[name]:
+            warn_once(item, name, _WHY.get(name, "there is nothing like it here"))
+    if writes:
+        _check_names(item, config)
+    match_on = {str(name) for name in config.get("match_on") or _DEFAULT_MATCH}
+    paths = [*_ignored(item, match_on), *_body_paths(config)]
+    query = _names(config.get("filter_query_parameters"))
+    return VcrSettings(Ignore(paths=tuple(paths), query=tuple(query)), _hosts(item, config))
+
+
+def _ignored(item: pytest.Item, match_on: set[str]) -> list[str]:
+    """The places in a request that ``match_on`` leaves out."""
+    paths = []
+    if not match_on & _BODY:
+        paths += ["$.request.body", "$.request.type"]
+    if "method" not in match_on:
+        paths += ["$.op", "$.request.method"]
+    if not match_on & (_URL | _WHOLE_URL):
+        paths.append("$.request.url")
+    elif not match_on & _WHOLE_URL and (left := _URL - match_on):
+        named = ", ".join(sorted(left))
+        warn_once(item, f"match_on without {named}", "the URL is compared as a whole")
+    for name in sorted(match_on - _URL - _WHOLE_URL - _BODY - {"method"}):
+        warn_once(item, f"match_on {name}", "headers that count are named in a policy (keyHeaders)")
+    return paths
+
+
+def _body_paths(config: dict[str, Any]) -> list[str]:
+    deep = ".." if config.get("filter_nested_post_data_parameters") else ""
+    names = _names(config.get("filter_post_data_parameters"))
+    return [f"$.request.body{deep}['{_quoted(name)}']" for name in names]
+
+
+def _quoted(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _names(given: Iterable[Any] | None) -> list[str]:
+    """Of a filter: a name, or a name and what stands in its place."""
+    return [str(one[0]) if isinstance(one, tuple) else str(one) for one in given or ()]
+
+
+def _check_names(item: pytest.Item, config: dict[str, Any]) -> None:
+    """Names that a filter takes out, and that we would write."""
+    redactor = Redactor()
+    for kind in _FILTERS:
+        for name in _names(config.get(kind)):
+            if not redactor.hides(name) and name.lower() not in _HARMLESS:
+                why = "a recording would have it: name it under secretNames in a sanitizer"
+                warn_once(item, f"{kind} {name}", why)
+
+
+def _hosts(item: pytest.Item, config: dict[str, Any]) -> tuple[str, ...]:
+    hosts = list(config.get("ignore_hosts") or ())
+    if config.get("ignore_localhost"):
+        hosts += _LOCAL
+    for host in hosts:
+        if not isinstance(host, str):
+            warn_once(item, "ignore_hosts with a pattern", "name the hosts themselves")
+    return tuple(dict.fromkeys(host for host in hosts if isinstance(host, str)))
+
+
+_FOLDER = "reenact-vcr"
+_NAME = f"cassette{TAPE}"
+_OWN = pytest.StashKey[Path]()
+
+
+class CassettePaths(msgspec.Struct, frozen=True):
+    """``cassette`` is the one that pytest-recording writes; ``more`` are read besides."""
+
+    cassette: Path
+    more: tuple[Path, ...] = ()
+
+    @property
+    def tape(self) -> Path:
+        """Beside it, with the same name."""
+        return _twin(self.cassette)
+
+    def sources(self) -> list[Path]:
+        """What is there to be read: of each its tape, else the cassette itself."""
+        found = []
+        for path in (self.cassette, *self.more):
+            if (twin := _twin(path)).exists():
+                found.append(twin)
+            elif path.exists():
+                found.append(path)
+        return found
+
+    def exist(self) -> bool:
+        return bool(self.sources())
+
+
+def _twin(path: Path) -> Path:
+    return path if path.suffix == TAPE else path.with_suffix(TAPE)
+
+
+def replayed_tape(config: pytest.Config, places: CassettePaths) -> Path:
+    """The tape to replay. Where there is nothing, the place where one would be."""
+    sources = places.sources()
+    if not sources:
+        return places.tape
+    if len(sources) == 1 and sources[0].suffix == TAPE:
+        return sources[0]
+    return _cached(config, sources)
+
+
+def written_tape(config: pytest.Config, places: CassettePaths) -> Path:
+    """The tape beside the cassette, which is made of what is there before it is added to."""
+    sources = places.sources()
+    if sources and not places.tape.exists():
+        _import(sources, places.tape, _policy(config))
+    return places.tape
+
+
+def empty_tape(config: pytest.Config) -> Path:
+    """A tape without a call."""
+    return _cached(config, [])
+
+
+def _cached(config: pytest.Config, sources: list[Path]) -> Path:
+    """What was imported before is found by its contents. Workers may come here at once."""
+    pinned = _policy(config)
+    said = [__version__, pinned.digest, *(digest_bytes(one.read_bytes()) for one in sources)]
+    folder = _cache(config)
+    place = folder / digest_bytes("\n".join(said).encode()).removeprefix("sha256:")[:32]
+    if not (place / _NAME).exists():
+        made = Path(tempfile.mkdtemp(dir=folder))
+        try:
+            _import(sources, made / _NAME, pinned)
+            made.rename(place)
+        except OSError:
+            if not (place / _NAME).exists():
+                raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return place / _NAME
+
+
+def _cache(config: pytest.Config) -> Path:
+    """pytest's own cache; without one, a folder of this run."""
+    cache: Any = getattr(config, "cache", None)
+    if cache is not None:
+        return Path(cache.mkdir(_FOLDER))
+    if _OWN not in config.stash:
+        config.stash[_OWN] = Path(tempfile.mkdtemp(prefix=_FOLDER))
+        config.add_cleanup(lambda: shutil.rmtree(config.stash[_OWN], ignore_errors=True))
+    return config.stash[_OWN]
+
+
+def _policy(config: pytest.Config) -> Pinned:
+    return policy_of(find_root(config.rootpath, os.environ))
+
+
+def _import(sources: list[Path], target: Path, pinned: Pinned) -> None:
+    """All of ``sources`` onto one tape. What the cache holds is not shared, so CI is no reason to
+    hide more than elsewhere."""
+    whole = Found()
+    content = b""
+    for path in sources:
+        whole.items += _read(path).items
+        content += path.read_bytes()
+    profile = pinned.policy.redaction or "default"
+    take(whole, target, Origin("vcr", content), pinned=pinned, redaction=profile)
+
+
+def _read(path: Path) -> Found:
+    if path.suffix == TAPE:
+        with open_recording(path) as source:
+            return give(source)
+    one = format_named("vcr-json" if path.suffix == ".json" else "vcr")
+    return read_content(one, path.read_bytes(), str(path))
+
+
+_SAID = pytest.StashKey[set[str]]()
+
+
+class VcrWarning(pytest.PytestWarning):
+    """Something that was said to vcrpy means nothing to Reenact."""
+
+
+def warn_once(item: pytest.Item, name: str, why: str) -> None:
+    """Warn that ``name`` is not honoured, the first time that a test of this run says it."""
+    said = item.config.stash.setdefault(_SAID, set())
+    if name not in said:
+        said.add(name)
+        item.warn(VcrWarning(f"{name} is not honoured by reenact_vcr: {why}"))

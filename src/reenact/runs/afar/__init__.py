@@ -1,1 +1,0 @@
-"""Recordings that lie on a server or in an object store: named, got, kept for a while."""

@@ -1,0 +1,218 @@
+"""What decides how a program writes text, and is no part of it: hash seed, zone, locale, terminal.
+
+A recording says what they were and a replay starts the program with the same, so that it prints the
+same on a machine in another country. While recording nothing is set but a hash seed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from reenact._system import entropy
+from reenact.format.decoders import build_decoders
+from reenact.format.event import Data, Event
+
+__all__ = [
+    "HASH_SEED",
+    "TEXT",
+    "ZONE",
+    "Changes",
+    "Environment",
+    "Zone",
+    "current_environment",
+    "find_zone",
+    "is_hash_seed",
+    "new_hash_seed",
+    "recorded_environment",
+]
+
+HASH_SEED = "PYTHONHASHSEED"
+
+
+def new_hash_seed() -> str:
+    """A hash seed: a replay starts Python with the same one."""
+    return str(int.from_bytes(entropy(4), "big"))
+
+
+def is_hash_seed(text: object) -> bool:
+    """Does Python start with it?"""
+    if not isinstance(text, str):
+        return False
+    return text == "random" or (text.isascii() and text.isdecimal() and int(text) < 2**32)
+
+
+ZONE = "TZ"
+
+_LINK = Path("/etc/localtime")
+_NAMED = Path("/etc/timezone")
+_KNOWN = "/usr/share/zoneinfo"
+_LARGEST = 1 << 20
+
+
+class Zone(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``name`` is what ``TZ`` says, or would have to say; ``rule`` is what POSIX writes instead of
+    a name: it knows no history, and needs no file."""
+
+    name: str
+    rule: str = ""
+
+    def variable(self, environ: Mapping[str, str]) -> str:
+        """What ``TZ`` must be for a program of this machine."""
+        if self.rule and not (_folder(environ) / self.name.removeprefix(":")).is_file():
+            return self.rule
+        return self.name
+
+
+def find_zone(environ: Mapping[str, str], link: Path = _LINK, named: Path = _NAMED) -> Zone:
+    """The zone of a program with this environment: its own, or that of the machine."""
+    said = environ.get(ZONE)
+    if said is not None:
+        return Zone(said, _rule(_folder(environ) / said.removeprefix(":")) if said else "")
+    name, rule = _linked(link) or _written(named), _rule(link)
+    return Zone(name, rule) if name else Zone(rule or "UTC")
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("TZDIR") or _KNOWN)
+
+
+def _linked(link: Path) -> str:
+    """``Europe/Berlin``, when the file of the machine's zone is a link to that one."""
+    try:
+        parts = Path(os.readlink(link)).parts
+    except OSError:
+        return ""
+    if "zoneinfo" not in parts:
+        return ""
+    return "/".join(parts[parts.index("zoneinfo") + 1 :])
+
+
+def _written(named: Path) -> str:
+    try:
+        return named.read_text("ascii").strip()
+    except (OSError, UnicodeError):
+        return ""
+
+
+def _rule(file: Path) -> str:
+    """The last line of a zone's file, which says how it goes on after the last change it lists."""
+    try:
+        with open(file, "rb") as opened:
+            data = opened.read(_LARGEST)
+    except (OSError, ValueError):
+        return ""
+    if not data.startswith(b"TZif") or not data.endswith(b"\n"):
+        return ""
+    return data[:-1].rpartition(b"\n")[2].decode("ascii", "replace")
+
+
+_LOCALE = (
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_ADDRESS",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_IDENTIFICATION",
+    "LC_MEASUREMENT",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NAME",
+    "LC_NUMERIC",
+    "LC_PAPER",
+    "LC_TELEPHONE",
+    "LC_TIME",
+)
+_PYTHON = ("PYTHONCOERCECLOCALE", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHON_COLORS")
+_SIZE = ("COLUMNS", "LINES")
+_SCREEN = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "TERM")
+
+TEXT = (*_LOCALE, *_PYTHON, *_SIZE, *_SCREEN)
+"""The variables that are recorded, and given to the replayed program; besides ``TZ``."""
+
+_USUAL = (80, 24)
+"""What programs take where there is no terminal."""
+
+Changes = dict[str, str | None]
+"""Variables of an environment; None takes one out."""
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """``text`` has those of the variables that are set, ``terminal`` columns and lines of the one
+    that the program writes to, if it does."""
+
+    hash_seed: str | None = None
+    seed: int | None = None
+    """What libraries that draw chance when they are imported are given instead is derived from."""
+    text: dict[str, str] | None = None
+    zone: Zone | None = None
+    terminal: tuple[int, int] | None = None
+
+    def seed_only(self) -> Environment:
+        """Without what a net tape does not hold: under it a program runs where it runs."""
+        return Environment(hash_seed=self.hash_seed)
+
+    def data(self) -> Data:
+        """The fields of ``run_start``. Seeds are drawn anew for every recording, and say nothing
+        about what the program did."""
+        found: Data = msgspec.to_builtins(self)
+        said = {name: value for name, value in found.items() if value is not None}
+        seeds = [f"$.{name}" for name in ("hashSeed", "seed") if name in said]
+        return {**said, "volatile": seeds} if seeds else said
+
+    def changes(self, environ: Mapping[str, str]) -> Changes:
+        """What a replay changes in ``environ``. A recording that says nothing changes nothing."""
+        changes: Changes = {}
+        if self.hash_seed is not None:
+            changes[HASH_SEED] = self.hash_seed
+        if self.text is not None:
+            changes |= {name: self.text.get(name) for name in TEXT}
+            changes |= self._size(self.text)
+        if self.zone is not None:
+            changes[ZONE] = self.zone.variable(environ)
+        return changes
+
+    def _size(self, text: Mapping[str, str]) -> Changes:
+        """Where the terminal is another one, the program is told how large the recorded was."""
+        if any(name in text for name in _SIZE) or self.terminal == _terminal():
+            return {}
+        return dict(zip(_SIZE, map(str, self.terminal or _USUAL), strict=True))
+
+
+build_decoders(Environment)
+
+
+def current_environment(environ: Mapping[str, str]) -> Environment:
+    """Those of a program that is started now."""
+    given = environ.get(HASH_SEED)
+    return Environment(
+        hash_seed=given if is_hash_seed(given) and given != "random" else new_hash_seed(),
+        seed=int.from_bytes(entropy(8), "big"),
+        text={name: environ[name] for name in TEXT if name in environ},
+        zone=find_zone(environ),
+        terminal=_terminal(),
+    )
+
+
+def recorded_environment(source: Iterable[Event]) -> Environment:
+    """Those of the recorded program, as far as the recording says."""
+    start = next((event for event in source if event.type == "run_start"), None)
+    if start is None:
+        return Environment()
+    try:
+        found = msgspec.convert(start.data, Environment)
+    except msgspec.ValidationError:  # an edited one, or of a later version
+        found = Environment()
+    seed = start.data.get("hashSeed")
+    return msgspec.structs.replace(found, hash_seed=seed if is_hash_seed(seed) else None)
+
+
+def _terminal() -> tuple[int, int] | None:
+    try:
+        return tuple(os.get_terminal_size(1))  # type: ignore[return-value]
+    except (OSError, ValueError):
+        return None

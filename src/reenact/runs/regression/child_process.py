@@ -1,0 +1,143 @@
+"""A process of ours that gets lines and answers with lines; what else it prints is only remembered."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from select import select
+
+from reenact._system import monotonic
+
+__all__ = ["LAST_WORDS", "ChildProcess", "kill_group", "wait_for_end"]
+
+LAST_WORDS = 2_000
+"""Characters of what a process has printed that are kept: the last ones."""
+_TICK = 0.5
+"""Seconds between looks at whether a process is there whose pipes others hold open."""
+_READ = 1 << 16
+
+
+class ChildProcess:
+    """``python -m module FD word …``, which writes its lines to the file descriptor FD."""
+
+    def __init__(self, module: str, *words: str) -> None:
+        self._lines, write = os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, str(write), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(write,),
+            start_new_session=True,
+            bufsize=0,
+        )
+        os.close(write)
+        self._rest = b""
+        self.said = ""
+        """The last that it printed."""
+
+    def write(self, line: bytes) -> None:
+        """Raises :class:`BrokenPipeError` when nobody is there."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line)
+
+    def line(self, timeout: float | None) -> bytes | None:
+        """What it writes next; None when it is gone. Raises :class:`TimeoutError`."""
+        end = None if timeout is None else monotonic() + timeout
+        assert self._process.stderr is not None
+        watched = [self._lines, self._process.stderr.fileno()]
+        while b"\n" not in self._rest:
+            left = _TICK if end is None else min(_TICK, end - monotonic())
+            if left <= 0:
+                raise TimeoutError
+            ready, _, _ = select(watched, [], [], left)
+            if not ready and _has_ended(self._process):
+                return None
+            for one in ready:
+                more = os.read(one, _READ)
+                if one == self._lines:
+                    if not more:
+                        self._hear_out(watched)
+                        return None
+                    self._rest += more
+                elif more:
+                    self._hear(more)
+                else:
+                    watched.remove(one)
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _hear_out(self, watched: list[int]) -> None:
+        """It is gone: what did it still have to say?"""
+        others = [one for one in watched if one != self._lines]
+        while others and select(others, [], [], 0.1)[0]:
+            more = os.read(others[0], _READ)
+            if not more:
+                break
+            self._hear(more)
+
+    def _hear(self, more: bytes) -> None:
+        self.said = (self.said + more.decode("utf-8", "replace"))[-LAST_WORDS:]
+
+    def wait(self) -> int:
+        """Its exit code, once it is gone; what it has started goes, too."""
+        self.kill()
+        return self._process.wait()
+
+    def kill(self) -> None:
+        """It, and everything that it has started."""
+        kill_group(self._process)
+
+    def close(self) -> None:
+        """Kill it, and let go of its pipes."""
+        self.kill()
+        with self._process:
+            os.close(self._lines)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group, and all that are in it, if it has not been waited for."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_for_end(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int | None, str]:
+    """Wait for a process that leads a group and prints to a pipe. The exit code, None when it had to
+    be ended; and the last that was printed."""
+    assert process.stdout is not None
+    end = None if timeout is None else monotonic() + timeout
+    said, source, late = b"", process.stdout.fileno(), False
+    while True:
+        left = _TICK if end is None else min(_TICK, end - monotonic())
+        if left <= 0:
+            late = True
+            break
+        if select([source], [], [], left)[0]:
+            more = os.read(source, _READ)
+            if not more:
+                break
+            said = (said + more)[-4 * LAST_WORDS :]
+        elif _has_ended(process):
+            break
+    if not late and end is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, end - monotonic()))
+        late = process.returncode is None
+    elif not late:
+        process.wait()
+    kill_group(process)
+    code = process.wait()
+    return (None if late else code), said.decode("utf-8", "replace")[-LAST_WORDS:]
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Looks without taking the process away, so that its group can be ended, and is."""
+    found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return found is not None

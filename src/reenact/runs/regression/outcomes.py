@@ -1,0 +1,229 @@
+"""How the re-enactment of one recording ended, and what that has in common with others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from reenact.diff.terminal_text import around_difference
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.divergence.text_renderer import render_divergence
+from reenact.errors import ReenactError
+from reenact.runs.remote.location import Location, RemoteRecording
+
+__all__ = [
+    "BAD",
+    "Group",
+    "Key",
+    "Outcome",
+    "Status",
+    "Tally",
+    "as_line",
+    "cause_of",
+    "diverged",
+    "groups",
+    "name_of",
+    "unreadable",
+]
+
+Status = Literal["ok", "diverged", "failed", "unreadable", "timeout"]
+
+BAD: tuple[Status, ...] = ("diverged", "failed", "unreadable", "timeout")
+"""``failed``: no divergence, and the program ended with another exit code than it was recorded
+with, or another output."""
+
+_SHORT = 60
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """``cause`` is equal for those that have gone wrong in the same way; empty when all is well."""
+
+    recording: str
+    status: Status
+    seconds: float = 0.0
+    served: int = 0
+    cause: str = ""
+    detail: str = ""
+    """The divergence as text, or what else went wrong."""
+    gist: str = ""
+    """What is its own about it: of a divergence, the first values that differ, in short."""
+    divergence: dict[str, Any] | None = None
+    paths: tuple[str, ...] = ()
+    """Of a divergence, all paths that differ, as many as it has: ``changed $.request.body.amount``."""
+    known: bool = False
+    """The baseline has it."""
+    away: bool = False
+    """It could not be got from where it is, for a reason that is not its own: it is not done."""
+
+    def __post_init__(self) -> None:
+        self.cause, self.detail = _text(self.cause), _text(self.detail)
+        self.gist = _text(self.gist)
+
+    @property
+    def counted_as(self) -> str:
+        """The status; what is known is only that."""
+        return "known" if self.known else self.status
+
+    @property
+    def is_bad(self) -> bool:
+        """Is there something wrong that nobody knows of?"""
+        return self.status in BAD and not self.known
+
+
+def _text(said: str) -> str:
+    """What a program says need not be text that can be written."""
+    return said if said.isascii() else said.encode("utf-8", "backslashreplace").decode()
+
+
+def as_line(outcome: Outcome) -> bytes:
+    """As JSON on a line."""
+    try:
+        return msgspec.json.encode(outcome) + b"\n"
+    except UnicodeEncodeError:  # half a character, in what was asked for
+        return msgspec.json.encode(msgspec.structs.replace(outcome, divergence=None)) + b"\n"
+
+
+def name_of(recording: Location) -> str:
+    """What a recording is called in reports. Names need not be text: what is none is escaped."""
+    if isinstance(recording, RemoteRecording):
+        return recording.name
+    return os.fsencode(recording).decode("utf-8", "backslashreplace")
+
+
+def unreadable(recording: Location, error: ReenactError) -> Outcome:
+    """A recording that cannot be re-enacted."""
+    detail = f"{error.message}\n{error.hint}".rstrip()
+    cause = type(error).__name__
+    name = name_of(recording)
+    return Outcome(recording=name, status="unreadable", cause=cause, detail=detail)
+
+
+def diverged(recording: Path, divergence: Divergence, served: int = 0) -> Outcome:
+    """What a divergence is the end of."""
+    return Outcome(
+        recording=name_of(recording),
+        status="diverged",
+        served=served,
+        cause=cause_of(divergence),
+        detail=render_divergence(divergence),
+        gist=_gist(divergence),
+        divergence=divergence.to_json(),
+        paths=_paths(divergence),
+    )
+
+
+def _paths(divergence: Divergence) -> tuple[str, ...]:
+    """Each once, wherever it is in its list."""
+    found = {f"{gap.kind} {_INDEX.sub('[*]', gap.path)}" for gap in divergence.paths}
+    return tuple(sorted(found)) + (("more",) if divergence.more_paths else ())
+
+
+def _gist(divergence: Divergence) -> str:
+    if not divergence.paths:
+        return ""
+    gap = divergence.paths[0]
+    one, other = around_difference(_short(gap.expected), _short(gap.observed), _SHORT)
+    shown = {"changed": f"{one} → {other}", "added": f"+ {other}", "removed": f"- {one}"}
+    return f"{gap.path}: {shown[gap.kind]}"
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def cause_of(divergence: Divergence) -> str:
+    """``event_payload_mismatch openai/gpt-5 $.request.body.messages[*].content``."""
+    seen = divergence.observed or divergence.expected
+    where = divergence.json_path
+    parts = (
+        divergence.code,
+        "" if seen is None else (seen.operation or seen.type),
+        "" if where is None else _INDEX.sub("[*]", where),
+    )
+    return " ".join(part for part in parts if part)
+
+
+class Key(NamedTuple):
+    """What outcomes have in common."""
+
+    status: Status
+    cause: str
+    known: bool
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Key:
+        return cls(outcome.status, outcome.cause, outcome.known)
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcomes that have their cause in common, in the order of their recordings."""
+
+    status: Status
+    cause: str
+    known: bool
+    outcomes: list[Outcome]
+
+    @property
+    def id(self) -> str:
+        """The same for the same cause, whenever it is found."""
+        said = f"{self.status}\n{self.cause}\n{self.known}"
+        return sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:10]
+
+
+def groups(outcomes: Iterable[Outcome]) -> list[Group]:
+    """What went wrong: new causes before known ones, those with many recordings first."""
+    found: dict[Key, list[Outcome]] = {}
+    for one in sorted(outcomes, key=lambda outcome: outcome.recording):
+        if one.status in BAD:
+            found.setdefault(Key.of(one), []).append(one)
+    made = [Group(**key._asdict(), outcomes=some) for key, some in found.items()]
+    return sorted(
+        made, key=lambda group: (group.known, -len(group.outcomes), group.status, group.cause)
+    )
+
+
+_IN_FULL = 5
+"""Of outcomes with one cause, as many keep their details: those whose names come first. So the same
+are kept whatever came first, and ten thousand failures fit into memory."""
+
+
+class Tally:
+    """Adding is quick however many there are."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._outcomes: list[Outcome] = []
+        self._full: dict[Key, list[Outcome]] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """One more. Takes it: it may lose its details."""
+        self.counts[outcome.counted_as] += 1
+        self._outcomes.append(outcome)
+        if outcome.status not in BAD:
+            return
+        full = self._full.setdefault(Key.of(outcome), [])
+        insort(full, outcome, key=lambda one: one.recording)
+        if len(full) > _IN_FULL:
+            last = full.pop()
+            last.detail, last.divergence = "", None
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        """In the order of their recordings."""
+        return iter(sorted(self._outcomes, key=lambda one: one.recording))
+
+    def groups(self) -> list[Group]:
+        """What went wrong, by cause."""
+        return groups(self)

@@ -1,0 +1,312 @@
+"""What is done with each recording, and who can do it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from reenact._system import monotonic
+from reenact.engine.divergence.model import Divergence
+from reenact.errors import RecordingError, UsageError
+from reenact.runs.command import decode_argv
+from reenact.runs.regression.child_process import ChildProcess, kill_group, wait_for_end
+from reenact.runs.regression.outcomes import Outcome, Status, diverged, name_of, unreadable
+from reenact.runs.remote.location import Location
+from reenact.store.reader import open_recording
+
+__all__ = [
+    "CommandPerformer",
+    "Engine",
+    "FunctionPerformer",
+    "Job",
+    "Performer",
+    "make_performer",
+    "read_run_marks",
+]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A function to call, else a command to run, else the command that each was recorded with."""
+
+    target: str | None = None
+    command: tuple[str, ...] = ()
+    policy: str | None = None
+    allow: tuple[str, ...] = ()
+    boundaries: tuple[str, ...] = ()
+    timeout: float | None = None
+    """Seconds."""
+
+
+class Performer(Protocol):
+    """Does it on the machine where it is, from any number of threads."""
+
+    def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
+        """Re-enact one. ``given`` is what its function is given, as JSON, where the recording does
+        not say it. Raises :class:`UsageError` when the job makes no sense."""
+
+    def stop(self) -> None:
+        """End what is under way: whoever waits for it gets some outcome. Nothing begins after it."""
+
+    def close(self) -> None:
+        """Let go of everything. Nobody waits for anything any more."""
+
+
+class Engine(Protocol):
+    """Does it for many, several at a time."""
+
+    def perform(self, recordings: Sequence[Location]) -> Generator[Outcome, None, None]:
+        """Outcomes as they come. Whoever closes this ends it: what is under way is let go."""
+
+
+def make_performer(job: Job) -> Performer:
+    """Somebody who does it here."""
+    if job.target is not None:
+        return FunctionPerformer(job.target, job.policy, job.timeout)
+
+    flags = [] if job.policy is None else ["--policy", job.policy]
+    for flag, said in (("--allow", job.allow), ("--boundary", job.boundaries)):
+        flags += [word for one in said for word in (flag, one)]
+    return CommandPerformer(job.command, flags, job.timeout)
+
+
+_UNREADABLE = 3
+
+
+class CommandPerformer:
+    """A performer."""
+
+    def __init__(
+        self, command: Sequence[str], flags: Sequence[str] = (), timeout: float | None = None
+    ) -> None:
+        self._command = tuple(command)
+        self._flags = tuple(flags)
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
+        """See :class:`Performer`. A program is given nothing but its command line."""
+        start = monotonic()
+        try:
+            begun, ended = read_run_marks(recording)
+            words = self._command or _recorded_command(recording, begun)
+        except (RecordingError, UsageError) as error:
+            return unreadable(recording, error)
+        outcome = self._run(recording, words, ended)
+        outcome.seconds = round(monotonic() - start, 3)
+        return outcome
+
+    def _run(self, recording: Path, words: Sequence[str], ended: dict[str, Any]) -> Outcome:
+        with tempfile.TemporaryDirectory(prefix="reenact-regress-") as folder:
+            report = Path(folder) / "report.json"
+            line = [sys.executable, "-m", "reenact", "run", "--replay", str(recording), "--strict"]
+            line += ["--quiet", "--report", str(report), *self._flags, "--", *words]
+            code, said = self._performed(line)
+            told = _report(report)
+        name = name_of(recording)
+        if code is None:
+            cause = f"no end after {self._timeout or 0:g} s"
+            return Outcome(recording=name, status="timeout", cause=cause, detail=said)
+        if told is None:
+            status: Status = "unreadable" if code == _UNREADABLE else "failed"
+            cause = _last_line(said) or f"exit code {code}"
+            return Outcome(recording=name, status=status, cause=cause, detail=said)
+        served = int(told["counts"]["served"])
+        if told["status"] == "diverged":
+            return diverged(recording, Divergence.from_json(told["divergences"][0]), served)
+        then = ended.get("exitCode", 0)
+        if code != then:
+            cause = f"exit code {code}, recorded {then}"
+            return Outcome(recording=name, status="failed", served=served, cause=cause, detail=said)
+        return Outcome(recording=name, status="ok", served=served)
+
+    def _performed(self, line: Sequence[str]) -> tuple[int | None, str]:
+        with self._lock:
+            if self._stopped:
+                raise UsageError("the regression has been stopped", hint="start it again")
+            process = subprocess.Popen(
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        with process:
+            try:
+                return wait_for_end(process, self._timeout)
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+
+    def stop(self) -> None:
+        """See :class:`Performer`."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                kill_group(process)
+
+    def close(self) -> None:
+        """See :class:`Performer`."""
+        self.stop()
+
+
+def read_run_marks(recording: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The data of the first event and of the last, where they are how the run began and ended."""
+    with open_recording(recording) as source:
+        count = len(source)
+        first = source.at(1) if count else None
+        last = source.at(count) if count else None
+        begun = first.data if first is not None and first.type == "run_start" else {}
+        ended = last.data if last is not None and last.type == "run_end" else {}
+    return begun, ended
+
+
+def _recorded_command(recording: Path, begun: dict[str, Any]) -> list[str]:
+    argv = decode_argv(begun.get("argv"))
+    if not argv:
+        raise UsageError(
+            f"{recording} does not say how its program was started",
+            hint="say it: reenact regress … -- CMD, or --target MODULE:FUNCTION",
+        )
+    return argv
+
+
+def _report(file: Path) -> Any:
+    try:
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("hint:")]
+    return lines[-1][:200] if lines else ""
+
+
+_WORKER = "reenact.runs.regression.worker"
+_decode = msgspec.json.Decoder(Outcome)
+
+
+class FunctionPerformer:
+    """A performer: each thread has a process of its own. One that dies, or takes longer than
+    ``timeout`` seconds, is replaced. Raises :class:`UsageError` when the function cannot be
+    loaded."""
+
+    def __init__(
+        self, target: str, policy: str | None = None, timeout: float | None = None
+    ) -> None:
+        self._words = (target, *([] if policy is None else [policy]))
+        self._timeout = timeout
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._all: set[_Worker] = set()
+        self._stopped = False
+
+    def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
+        """See :class:`Performer`."""
+        start = monotonic()
+        worker: _Worker = getattr(self._local, "worker", None) or self._started()
+        outcome = worker.ask(recording, given, self._timeout)
+        if outcome is None and worker.done and not worker.late:
+            # What it did before may be what killed it: in a new one it is this recording.
+            self._drop(worker)
+            worker = self._started()
+            outcome = worker.ask(recording, given, self._timeout)
+        if outcome is None:
+            outcome = worker.last_words(recording, self._timeout)
+            self._drop(worker)
+        outcome.seconds = round(monotonic() - start, 3)
+        return outcome
+
+    def _started(self) -> _Worker:
+        with self._lock:
+            if self._stopped:
+                raise UsageError("the regression has been stopped", hint="start it again")
+            worker = self._local.worker = _Worker(self._words)
+            self._all.add(worker)
+        try:
+            worker.loaded()
+        except UsageError:
+            self._drop(worker)
+            raise
+        return worker
+
+    def _drop(self, worker: _Worker) -> None:
+        self._local.worker = None
+        worker.close()
+        with self._lock:
+            self._all.discard(worker)
+
+    def stop(self) -> None:
+        """See :class:`Performer`."""
+        with self._lock:
+            self._stopped = True
+            for worker in self._all:
+                worker.end()
+
+    def close(self) -> None:
+        """See :class:`Performer`."""
+        self.stop()
+        while self._all:
+            self._all.pop().close()
+
+
+class _Worker:
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._child = ChildProcess(_WORKER, *words)
+        self.done = 0
+        self.late = False
+
+    def loaded(self) -> None:
+        """Wait until it is ready."""
+        refused = msgspec.json.decode(self._child.line(None) or b'{"message": "its process died"}')
+        if refused:
+            hint = refused.get("hint") or self._child.said.strip()[-500:] or "run it by hand"
+            raise UsageError(refused["message"], hint=hint)
+
+    def ask(self, recording: Path, given: bytes | None, timeout: float | None) -> Outcome | None:
+        """The outcome; None when there will be none."""
+        self._child.said = ""
+        words = [os.fsencode(recording)] if given is None else [os.fsencode(recording), given]
+        try:
+            self._child.write(" ".join(word.hex() for word in words).encode() + b"\n")
+            line = self._child.line(timeout)
+        except TimeoutError:
+            self.late = True
+            return None
+        except BrokenPipeError:
+            return None
+        if line is None:
+            return None
+        self.done += 1
+        outcome = _decode.decode(line)
+        outcome.recording = name_of(recording)
+        return outcome
+
+    def last_words(self, recording: Path, timeout: float | None) -> Outcome:
+        """What became of it instead."""
+        said, name = self._child.said, name_of(recording)
+        if self.late:
+            cause = f"no end after {timeout or 0:g} s"
+            return Outcome(recording=name, status="timeout", cause=cause, detail=said)
+        cause = f"its process ended with {self._child.wait()}"
+        return Outcome(recording=name, status="failed", cause=cause, detail=said)
+
+    def end(self) -> None:
+        """Kill it; whoever waits for it notices."""
+        self._child.kill()
+
+    def close(self) -> None:
+        """Kill it, and let go of what belongs to it."""
+        self._child.close()

@@ -1,0 +1,384 @@
+"""Recordings in a store that speaks S3: found, and got."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from reenact.errors import (
+    ExtraMissing,
+    RecordingDamaged,
+    RecordingMissing,
+    ReenactError,
+    ServerRefused,
+    ServerUnusable,
+    UsageError,
+)
+from reenact.runs.remote.location import RECORDING, RemoteRecording
+from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
+from reenact.store.pack import unpack
+from reenact.store.verify import verify
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+__all__ = [
+    "PACKED",
+    "SETTINGS",
+    "TAPE",
+    "Bucket",
+    "BucketRecordings",
+    "Object",
+    "capture_members",
+    "find_bucket_recordings",
+    "group_by_recording",
+    "open_bucket",
+    "tape_members",
+    "version_of",
+]
+
+_SCHEME: Final = "s3://"
+_TAPE: Final = b'"format":{"name":"reenact"'
+_HEADER: Final = 4_096
+_AT_ONCE: Final = 16
+
+
+class _Spot(NamedTuple):
+    bucket: str
+    key: str
+    """May be empty, or that of what is like a folder."""
+
+
+def _spot(name: str) -> _Spot:
+    bucket, _, key = name.removeprefix(_SCHEME).partition("/")
+    if not bucket or not name.startswith(_SCHEME):
+        raise UsageError(f"{name} names no bucket", hint="say s3://bucket or s3://bucket/prefix")
+    return _Spot(bucket, key.strip("/"))
+
+
+def find_bucket_recordings(name: str, settings: Mapping[str, str]) -> list[RemoteRecording]:
+    """The recordings at or under ``s3://bucket/prefix``, in the order of their names.
+
+    Nothing is read but names and, of what might be a tape, its beginning. Raises
+    :class:`RecordingMissing` when there is none, :class:`ServerRefused`, :class:`ServerUnusable`,
+    :class:`UsageError`.
+    """
+    spot = _spot(name)
+    bucket = open_bucket(spot.bucket, settings)
+    if spot.key.endswith((PACKED, TAPE)):
+        return [_remote(spot.bucket, spot.key, _objects(bucket, spot.key))]
+    groups = group_by_recording(bucket.under(spot.key))
+    tapes = [key for key in groups if key.endswith(TAPE)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        checked = pool.map(lambda key: _TAPE in bucket.start(key, _HEADER), tapes)
+        other = {key for key, is_tape in zip(tapes, checked, strict=True) if not is_tape}
+    found = [_remote(spot.bucket, key, some) for key, some in groups.items() if key not in other]
+    if not found:
+        raise RecordingMissing(
+            f"there is no recording under {name}",
+            hint="put some there: folders of reenact run, or what reenact pack makes of them",
+        )
+    return found
+
+
+def _remote(bucket: str, key: str, objects: list[Object]) -> RemoteRecording:
+    return RemoteRecording(
+        keeper="s3", name=f"{_SCHEME}{bucket}/{key}".rstrip("/"), version=version_of(objects)
+    )
+
+
+def _objects(bucket: Bucket, key: str) -> list[Object]:
+    """Those of one recording."""
+    if key.endswith(PACKED):
+        return [bucket.at(key)]
+    if not key.endswith(TAPE):
+        return capture_members(key, bucket.under(key))
+    found = [bucket.at(key), *tape_members(key, bucket.under(f"{key}.blobs"))]
+    try:
+        found.append(bucket.at(f"{key}.sig"))
+    except RecordingMissing:
+        pass  # most have none
+    return found
+
+
+class BucketRecordings:
+    """A library."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+        self._buckets: dict[str, Bucket] = {}
+
+    def __repr__(self) -> str:
+        return "Objects()"
+
+    def fetch(self, remote: RemoteRecording, folder: Path) -> None:
+        """See :class:`Library`."""
+        spot = _spot(remote.name)
+        bucket = self._buckets.get(spot.bucket)
+        if bucket is None:
+            bucket = self._buckets[spot.bucket] = open_bucket(spot.bucket, self._settings)
+        found = _objects(bucket, spot.key)
+        if not found:
+            raise RecordingMissing(
+                f"{remote.name} is not there any more", hint="run it again: it is listed anew"
+            )
+        if version_of(found) != remote.version:
+            raise RecordingDamaged(
+                f"{remote.name} is not what was listed",
+                place=f"object {spot.key}",
+                hint="somebody wrote to it meanwhile; run it again",
+            )
+        _write(bucket, spot.key, found, folder / RECORDING)
+
+
+def _write(bucket: Bucket, key: str, found: list[Object], target: Path) -> None:
+    if key.endswith(PACKED):
+        packed = target.with_name("packed")
+        bucket.download(found[0], packed)
+        unpack(packed, target)
+        packed.unlink()
+        return
+    for one in found:
+        inside = one.key.removeprefix(key) if key else f"/{one.key}"
+        bucket.download(one, Path(f"{target}{inside}"))
+    verify(target)
+
+
+PACKED, TAPE = ".reenact", ".jsonl"
+_TAPE_BLOBS, _TAPE_SIGNATURE = f"{TAPE}.blobs", f"{TAPE}.sig"
+_PARTS = frozenset({MANIFEST, EVENTS, SIGNATURE})
+_TAPE_PARTS = frozenset({"", ".sig"})
+
+
+class Object(NamedTuple):
+    """``tag`` is another one for other content."""
+
+    key: str
+    size: int
+    tag: str
+
+
+def group_by_recording(objects: Iterable[Object]) -> dict[str, list[Object]]:
+    """The objects of each recording, by its key, in the order of keys. What stands inside a capture
+    is none of its own. Whether a ``.jsonl`` is a tape only its content tells."""
+    found = sorted(objects)
+    folders = {_folder(one.key) for one in found if _name(one.key) in (MANIFEST, EVENTS)}
+    groups: dict[str, list[Object]] = {}
+    for one in found:
+        owner = _owner(one.key, folders)
+        if owner is not None:
+            groups.setdefault(owner, []).append(one)
+    made = {
+        key: capture_members(key, some) if key in folders else tape_members(key, some)
+        for key, some in sorted(groups.items())
+    }
+    return {key: some for key, some in made.items() if key in folders or _has(key, some)}
+
+
+def _has(key: str, objects: list[Object]) -> bool:
+    """Is it there itself, and not only what belongs to it?"""
+    return any(one.key == key and one.size for one in objects)
+
+
+def capture_members(folder: str, objects: Iterable[Object]) -> list[Object]:
+    """Those that make up a capture; sealed values and the like stay where they are."""
+    start = f"{folder}/" if folder else ""
+    return sorted(one for one in objects if _is_member(one.key, start, _PARTS, f"{BLOBS}/"))
+
+
+def tape_members(key: str, objects: Iterable[Object]) -> list[Object]:
+    """Those that make up a tape: itself, its signature, its blobs. Of a packed one, itself."""
+    return sorted(one for one in objects if _is_member(one.key, key, _TAPE_PARTS, ".blobs/"))
+
+
+def _is_member(key: str, start: str, parts: frozenset[str], blobs: str) -> bool:
+    inside = key.removeprefix(start)
+    if inside in parts:
+        return True
+    folder, slash, name = inside.removeprefix(blobs).partition("/")
+    plain = folder.isalnum() and name.isalnum()
+    return inside.startswith(blobs) and bool(slash) and plain
+
+
+def version_of(objects: Iterable[Object]) -> str:
+    """Another one when any of them is."""
+    return sha256(repr([tuple(one) for one in sorted(objects)]).encode()).hexdigest()
+
+
+def _owner(key: str, folders: set[str]) -> str | None:
+    parts = PurePosixPath(key).parts
+    for depth in range(len(parts)):
+        above = "/".join(parts[:depth])
+        if above in folders:
+            return above
+        if above.endswith(_TAPE_BLOBS):
+            return above.removesuffix(".blobs")
+    if key.endswith(_TAPE_SIGNATURE):
+        return key.removesuffix(".sig")
+    return key if key.endswith((PACKED, TAPE)) else None
+
+
+def _folder(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+SETTINGS: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
+)
+"""Variables that say where a store is, and who asks."""
+_PATIENCE: Final = timedelta(seconds=20)
+_PAGE: Final = 1_000
+_CHUNK: Final = 1 << 20
+_WHY: Final = 200
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+
+
+def open_bucket(name: str, settings: Mapping[str, str]) -> Bucket:
+    """Nothing is asked yet. Raises :class:`UsageError`."""
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import S3Store
+    except ModuleNotFoundError:
+        raise ExtraMissing("reading recordings from S3", "s3") from None
+    said = {one: settings[one] for one in SETTINGS if settings.get(one)}
+    endpoint = said.pop("AWS_ENDPOINT_URL_S3", "") or said.get("AWS_ENDPOINT_URL", "")
+    if endpoint:
+        said["AWS_ENDPOINT_URL"] = endpoint
+    try:
+        store = S3Store(
+            name,
+            config={one.lower(): value for one, value in said.items()},  # type: ignore[arg-type]
+            client_options={"allow_http": endpoint.startswith("http://"), "timeout": "60s"},
+            retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
+        )
+    except (BaseError, ValueError):
+        raise UsageError(
+            f"s3://{name} cannot be used with these settings",
+            hint=f"check {', '.join(SETTINGS[:6])}",
+        ) from None
+    return Bucket(store, name)
+
+
+class Bucket:
+    """What is in a bucket. Errors are ours, and say nothing that a key could be in."""
+
+    def __init__(self, store: S3Store, name: str) -> None:
+        self._store, self._name = store, name
+
+    def under(self, key: str) -> Iterator[Object]:
+        """All objects below what is like a folder; all there are, when ``key`` is empty."""
+        import obstore
+
+        with self._told(key):
+            for batch in obstore.list(self._store, key or None, chunk_size=_PAGE):
+                for one in batch:
+                    yield Object(one["path"], one["size"], one.get("e_tag") or "")
+
+    def at(self, key: str) -> Object:
+        """One object. Raises :class:`RecordingMissing`."""
+        import obstore
+
+        with self._told(key):
+            one = obstore.head(self._store, key)
+            return Object(one["path"], one["size"], one.get("e_tag") or "")
+
+    def start(self, key: str, size: int) -> bytes:
+        """The first ``size`` bytes of an object that is not empty."""
+        import obstore
+
+        with self._told(key):
+            return bytes(obstore.get_range(self._store, key, start=0, length=size))
+
+    def download(self, found: Object, target: Path) -> None:
+        """Write an object, as it was listed, to a file."""
+        import obstore
+
+        options = {"if_match": found.tag} if found.tag else {}
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            with self._told(found.key):
+                stream = obstore.get(self._store, found.key, options=options)  # type: ignore[arg-type]
+                pieces = iter(stream.stream(min_chunk_size=_CHUNK))
+            while True:
+                with self._told(found.key):
+                    piece = next(pieces, None)
+                if piece is None:
+                    break
+                file.write(piece)
+            written = file.tell()
+        if written != found.size:
+            raise self._changed(found.key)
+
+    @contextlib.contextmanager
+    def _told(self, key: str) -> Iterator[None]:
+        from obstore import exceptions as theirs
+
+        try:
+            yield
+        except (FileNotFoundError, theirs.NotFoundError):
+            raise self._missing(key) from None
+        except (theirs.PreconditionError, theirs.NotModifiedError):
+            raise self._changed(key) from None
+        except (theirs.PermissionDeniedError, theirs.UnauthenticatedError, PermissionError):
+            raise self._refused(key) from None
+        except (theirs.BaseError, OSError) as error:
+            raise self._otherwise(key, error) from None
+
+    def _otherwise(self, key: str, error: Exception) -> ReenactError:
+        """Lists say what is wrong with them in words only."""
+        status = _STATUS.search(str(error))
+        if status is not None and status[1] == "404":
+            return self._missing(key)
+        if status is not None and status[1] in ("401", "403"):
+            return self._refused(key)
+        return ServerUnusable(
+            f"{self._named(key)} cannot be asked for: {_reason(error)}",
+            hint="is the store running? check AWS_ENDPOINT_URL and AWS_REGION",
+        )
+
+    def _named(self, key: str) -> str:
+        return f"s3://{self._name}/{key}".rstrip("/")
+
+    def _missing(self, key: str) -> RecordingMissing:
+        return RecordingMissing(
+            f"there is nothing at {self._named(key)}",
+            hint="check the bucket, the key and AWS_ENDPOINT_URL",
+        )
+
+    def _refused(self, key: str) -> ServerRefused:
+        return ServerRefused(
+            f"{self._named(key)} may not be read with these keys",
+            hint="check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what they may do: "
+            "s3:ListBucket, s3:GetObject",
+        )
+
+    def _changed(self, key: str) -> RecordingDamaged:
+        return RecordingDamaged(
+            f"{self._named(key)} is not what was listed",
+            place=f"object {key}",
+            hint="somebody wrote to it meanwhile; run it again",
+        )
+
+
+def _reason(error: Exception) -> str:
+    """A status or a sentence, and nothing of an answer, which may repeat what was sent."""
+    first = str(error).strip().splitlines()[:1]
+    said = first[0] if first else type(error).__name__
+    return said.partition("<")[0].strip()[:_WHY] or type(error).__name__

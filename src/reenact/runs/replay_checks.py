@@ -1,0 +1,186 @@
+"""After a replay of several processes: which recorded calls none of them made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import msgspec
+
+from reenact.diff.terminal_text import escape_controls
+from reenact.engine.call import DRAWS, SLEEP, Entry
+from reenact.engine.decision.usage_ledger import UsageLedger
+from reenact.engine.divergence.excerpts import Truncator
+from reenact.engine.divergence.model import Divergence
+from reenact.engine.divergence.text_renderer import render_divergence
+from reenact.engine.request import request_of
+from reenact.engine.session.factory import make_comparer, make_machine, make_script, open_resources
+from reenact.engine.session.resources import SessionResources
+from reenact.engine.session.settings import Settings
+from reenact.format.event import Event
+from reenact.policy.redaction.redactor import Redactor
+from reenact.runs.command import arguments_of, decode_argv, encode_argv, printable_argument
+from reenact.runs.plan import ProcessReport, read_process_reports
+from reenact.runs.reports import print_error
+
+__all__ = [
+    "ArgumentChange",
+    "UnusedCalls",
+    "compare_arguments",
+    "count_calls",
+    "find_unused_calls",
+    "print_problem",
+    "processes_to_end",
+    "unused_before",
+]
+
+_SHOWN = 20
+
+
+class UnusedCalls(msgspec.Struct, frozen=True):
+    """``served`` calls and ``draws`` values of ``lanes`` lanes were used; ``first`` are the first of
+    ``unused`` that were not."""
+
+    served: int = 0
+    draws: int = 0
+    lanes: int = 0
+    unused: int = 0
+    first: list[Divergence] = msgspec.field(default_factory=list)
+
+
+def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
+    """What the recording of ``settings`` still holds, given what all processes have used."""
+    parts = open_resources(settings)
+    try:
+        script = make_script(settings, parts, None)
+        assert script is not None
+        machine = make_machine(settings, parts, make_comparer(settings, parts), script)
+        for lane in ledger.stubbed():
+            script.stub(lane)
+        used = [entry for entry in machine.unused() if ledger.is_used(entry.seq)]
+        for entry in used:
+            script.take(entry)
+        for lane in list(script.stopped):
+            script.stub(lane)  # how far it came is a matter of chance
+        first, unused = machine.left_over(_SHOWN)
+        calls, draws = count_calls(used)
+        return UnusedCalls(calls, draws, len({entry.lane for entry in used}), unused, first)
+    finally:
+        parts.close()
+
+
+def unused_before(settings: Settings, ledger: UsageLedger, cut: int) -> list[str]:
+    """The recorded calls before ``cut``, where a run was forked, that no process made: in words."""
+    whole = msgspec.structs.replace(settings, fork=None, into=None)
+    parts = open_resources(whole)
+    try:
+        script = make_script(whole, parts, None)
+        assert script is not None
+        machine = make_machine(whole, parts, make_comparer(whole, parts), script)
+        for lane in ledger.stubbed():
+            script.stub(lane)
+        left = [one for one in machine.unused() if one.seq < cut and not ledger.is_used(one.seq)]
+        return [
+            render_divergence(machine.unmade(one)) for one in left if one.lane not in script.stopped
+        ]
+    finally:
+        parts.close()
+
+
+def count_calls(entries: Iterable[Entry]) -> tuple[int, int]:
+    """How many calls they are, and how many values that the program drew."""
+    calls = draws = 0
+    for entry in entries:
+        if entry.kind in DRAWS:
+            draws += entry.count
+        elif entry.kind != SLEEP:
+            calls += 1
+    return calls, draws
+
+
+_ROOM = 120
+
+
+class ArgumentChange(msgspec.Struct, frozen=True):
+    """Which the program was ``recorded`` with, and which it is ``given``; both redacted."""
+
+    recorded: list[str]
+    given: list[str]
+
+    def line(self) -> str:
+        """``argument 2 is "b", and was "a" in the recording``."""
+        pairs = zip_longest(self.recorded, self.given)
+        differing = [(at, *pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1]]
+        if not differing:  # a secret that is another one
+            return "the arguments are not those of the recording"
+        at, then, now = differing[0]
+        more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+        if now is None:
+            return f"argument {at} is missing, and was {_quoted(then)} in the recording{more}"
+        was = "not there" if then is None else _quoted(then)
+        return f"argument {at} is {_quoted(now)}, and was {was} in the recording{more}"
+
+    def to_json(self) -> dict[str, list[str]]:
+        """For the report."""
+        return {"recorded": self.recorded, "given": self.given}
+
+
+def _quoted(text: str) -> str:
+    return escape_controls(json.dumps(text, ensure_ascii=False))
+
+
+def compare_arguments(settings: Settings, command: Sequence[str]) -> ArgumentChange | None:
+    """None if they are the same. Which Python runs the program, and where that lies, does not count;
+    nothing does where a command starts Python by way of another program."""
+    parts = open_resources(settings)
+    try:
+        start = next(iter(parts.source or ()), None)
+        if start is None or start.type != "run_start":
+            return None
+        return _compared(settings, parts, start, command)
+    finally:
+        parts.close()
+
+
+def _compared(
+    settings: Settings, parts: SessionResources, start: Event, command: Sequence[str]
+) -> ArgumentChange | None:
+    argv = decode_argv(start.data.get("argv"))
+    then, now = arguments_of(argv), arguments_of(command)
+    if then is None or now is None:
+        return None
+    comparer = make_comparer(settings, parts)
+    recorded = request_of(start.type, start.data)
+    asked = {**recorded, "argv": encode_argv([*argv[: len(argv) - len(then)], *now])}
+    if comparer.key(asked) == comparer.key(recorded):
+        return None
+    return ArgumentChange(_shown(then, parts.redactor), _shown(now, parts.redactor))
+
+
+def _shown(arguments: list[str], redactor: Redactor) -> list[str]:
+    bounds = Truncator(redactor)
+    told = {"argv": [printable_argument(argument) for argument in arguments]}
+    redacted: list[str] = redactor.redact(told).value["argv"]
+    return [bounds.line(argument, _ROOM) for argument in redacted]
+
+
+_UNREADABLE = 3
+
+
+def processes_to_end(folder: Path) -> list[int] | None:
+    """The processes that go on although one has diverged or failed, by what is told in ``folder``;
+    None where none has."""
+    told = read_process_reports(folder)
+    over = any(one.texts or one.problem is not None for one in told)
+    return [one.pid for one in told if not one.ended] if over else None
+
+
+def print_problem(told: Sequence[ProcessReport]) -> int | None:
+    """Say what the first of them could not do, and return the exit code; None where nothing was."""
+    problem = next((one.problem for one in told if one.problem is not None), None)
+    if problem is None:
+        return None
+    print_error(str(problem.get("message", "")), str(problem.get("hint", "")))
+    return _UNREADABLE

@@ -1,0 +1,264 @@
+"""What a run says at its end: one line, and a report for machines."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reenact._version import __version__
+from reenact.engine.session.final_report import VERSION
+from reenact.errors import ReenactError, UsageError
+from reenact.policy.paths import FOLDER
+from reenact.runs.plan import ProcessReport
+from reenact.store.files import replace_file, write_private
+
+__all__ = [
+    "REPORTS_VARIABLE",
+    "Summary",
+    "check_report_path",
+    "delete_last_report",
+    "load_last_report",
+    "load_newest_report",
+    "platform_facts",
+    "print_error",
+    "print_message",
+    "store_last_report",
+    "with_command_options",
+    "write_report",
+]
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """What all processes of a run did together."""
+
+    mode: str
+    recording: Path
+    exit_code: int
+    calls: int = 0
+    draws: int = 0
+    """Values of clock, chance and host."""
+    lanes: int = 0
+    live: int = 0
+    unused: int = 0
+    passed: dict[str, int] = msgspec.field(default_factory=dict)
+    divergences: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    status: str | None = None
+    """``ok``, ``diverged`` or ``error`` (nothing could be recorded), where that is not for the
+    divergences to say."""
+    update: dict[str, Any] | None = None
+    """What an update has kept, changed, added and dropped."""
+    arguments: dict[str, list[str]] | None = None
+    """Recorded and given, where the program is not given those that it was recorded with."""
+    content_hash: str | None = None
+    """Of a replay: that of the recording, as it was then."""
+    environment: dict[str, str] | None = None
+    """Of a replay: what it ran on, as a manifest says it."""
+    only: str | None = None
+    """Of a replay: ``network`` where everything else was live."""
+
+    def add(self, reports: Iterable[ProcessReport]) -> None:
+        """Take in what processes said."""
+        for told in reports:
+            self.live += told.live
+            for name, number in told.passed.items():
+                self.passed[name] = self.passed.get(name, 0) + number
+            # A forked child may repeat what its parent has said.
+            self.update = told.update or self.update
+            self.divergences += [one for one in told.divergences if one not in self.divergences]
+
+    def line(self) -> str:
+        """``replayed 42 calls in 7 lanes, 0 live, 0 unused``. Draws are spoken of when there is
+        nothing else."""
+        drew = self.draws and not self.calls
+        calls = _count(self.draws, "draw") if drew else _count(self.calls, "call")
+        lanes = _count(self.lanes, "lane")
+        if self.mode == "fork":
+            text = f"forked: {calls} in {lanes}, {self.live} live, to {_short(self.recording)}"
+        elif self.mode == "replay":
+            text = f"replayed {calls} in {lanes}, {self.live} live, {self.unused} unused"
+        elif self.update is not None:
+            done = "not updated" if self.exit_code else "updated"
+            text = f"{done} {_short(self.recording)}: {_counted(self.update)}"
+        else:
+            text = f"recorded {calls} in {lanes} to {_short(self.recording)}"
+        if self.passed:
+            text += "".join(
+                f", {number} passed through {name}" for name, number in sorted(self.passed.items())
+            )
+        if self.divergences:
+            text += f", {_count(len(self.divergences), 'divergence')}"
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form, as a session's report has it, and how the program ended."""
+        served = self.calls if self.mode == "replay" else 0
+        other: dict[str, Any] = {
+            "contentHash": self.content_hash,
+            "environment": self.environment,
+            "only": self.only,
+            "arguments": self.arguments,
+        }
+        return {
+            "version": VERSION,
+            "mode": self.mode,
+            "status": self.status or ("diverged" if self.divergences else "ok"),
+            "counts": {
+                "served": served,
+                "live": self.live,
+                "passed": dict(sorted(self.passed.items())),
+                "divergences": len(self.divergences),
+                "unused": self.unused,
+            },
+            "divergences": self.divergences,
+            "recording": str(self.recording),
+            "lanes": self.lanes,
+            "exitCode": self.exit_code,
+            **(self.update or {}),
+            **{name: item for name, item in other.items() if item is not None},
+        }
+
+
+def _short(path: Path) -> str:
+    """As somebody in this folder would write it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _counted(update: dict[str, Any]) -> str:
+    numbers = {name: one if isinstance(one, int) else len(one) for name, one in update.items()}
+    return ", ".join(f"{number:,} {name}" for name, number in numbers.items())
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def print_message(text: str) -> None:
+    """Tell the person at the screen."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
+
+
+def print_error(message: str, hint: str) -> None:
+    """The same for what went wrong."""
+    print_message(f"reenact: error: {message}")
+    if hint:
+        print_message(f"hint: {hint}")
+
+
+def with_command_options(text: str) -> str:
+    """What to do in a session, in the words of the command line."""
+    return re.sub(r"mode='(record_missing|rewrite|update)'", r"--mode \1", text)
+
+
+def check_report_path(path: Path | None) -> None:
+    """Refuse a place for the report that cannot be written, before the program runs."""
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"--report: {path.parent} is no folder", hint="make it, or name another")
+
+
+def write_report(path: Path | None, summary: Summary) -> None:
+    """Write the report where it was asked for."""
+    if path is None:
+        return
+    try:
+        write_private(path, (json.dumps(summary.to_json(), indent=2) + "\n").encode())
+    except OSError as error:
+        raise ReenactError(
+            f"the report cannot be written to {path}: {error.strerror}", hint="choose another place"
+        ) from None
+
+
+REPORTS_VARIABLE = "REENACT_REPORTS"
+"""The variable that says ``off``: nothing is kept."""
+
+_MOST = 100
+_OFF = ("0", "no", "off", "false")
+
+
+def store_last_report(root: Path, recording: Path, report: Mapping[str, Any]) -> bool:
+    """Keep ``report``, which has diverged, in place of an earlier one. False when it is not kept."""
+    if os.environ.get(REPORTS_VARIABLE, "").lower() in _OFF:
+        return False
+    folder = _folder(root)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignored = folder / ".gitignore"
+        if not ignored.exists():
+            ignored.write_text("*\n", encoding="utf-8")
+        content = json.dumps({**report, "recording": str(recording.resolve())}) + "\n"
+        replace_file(_place(root, recording), content.encode(), sync=False)
+        _drop_oldest(folder)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def delete_last_report(root: Path, recording: Path) -> None:
+    """The recording has been replayed, and nothing differed."""
+    if not _folder(root).is_dir():
+        return
+    with contextlib.suppress(OSError):
+        _place(root, recording).unlink(missing_ok=True)
+
+
+def load_last_report(root: Path, recording: Path) -> Any:
+    """The report; None when there is none."""
+    return _read(_place(root, recording))
+
+
+def load_newest_report(root: Path) -> Any:
+    """That of the last replay that diverged; None when there is none."""
+    found = _by_age(_folder(root))
+    return _read(found[0]) if found else None
+
+
+def platform_facts() -> dict[str, str]:
+    """What a report says of this machine, in the words of a manifest."""
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system().lower()}-{platform.machine()}",
+        "reenact": __version__,
+    }
+
+
+def _folder(root: Path) -> Path:
+    return root / FOLDER / "reports"
+
+
+def _place(root: Path, recording: Path) -> Path:
+    path = recording.resolve()
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", path.stem)[:40].strip(".-") or "recording"
+    return _folder(root) / f"{name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}.json"
+
+
+def _read(place: Path) -> Any:
+    try:
+        return json.loads(place.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _by_age(folder: Path) -> list[Path]:
+    """The newest first."""
+    ages: list[tuple[int, str, Path]] = []
+    for place in folder.glob("*.json"):
+        with contextlib.suppress(OSError):
+            ages.append((place.stat().st_mtime_ns, place.name, place))
+    return [place for _, _, place in sorted(ages, reverse=True)]
+
+
+def _drop_oldest(folder: Path) -> None:
+    for place in _by_age(folder)[_MOST:]:
+        with contextlib.suppress(OSError):
+            place.unlink()

@@ -1,0 +1,343 @@
+"""The words that are looked for. Pure: a text has them or not, whatever an index thinks of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from reenact.errors import UsageError
+
+__all__ = [
+    "Excerpt",
+    "Filters",
+    "Term",
+    "clock_time",
+    "conditions",
+    "excerpt",
+    "fold",
+    "moment",
+    "read_moment",
+    "read_terms",
+]
+
+_GRAM = 3
+"""Characters of the pieces by which the index finds texts."""
+
+_TOKEN = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
+
+
+def fold(text: str) -> str:
+    """``text`` without upper and lower case, every character in its place."""
+    folded = text.casefold()
+    return folded if len(folded) == len(text) else "".join(map(_fold_one, text))
+
+
+def _fold_one(char: str) -> str:
+    folded = char.casefold()
+    return folded if len(folded) == 1 else char
+
+
+class Term(msgspec.Struct, frozen=True):
+    """Something that has to be there, or must not be: a text that is found inside of words, too.
+
+    With ``starts`` a word has to begin with it. Any white space stands for any other.
+    """
+
+    text: str
+    unwanted: bool = False
+    starts: bool = False
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where it stands in ``text``, from and to."""
+        return [found.span() for found in self._pattern().finditer(fold(text))]
+
+    def is_in(self, text: str) -> bool:
+        """Does ``text`` have it?"""
+        return self.finder()(text)
+
+    def finder(self) -> Callable[[str], bool]:
+        """The same, for many texts."""
+        if self.starts or len(self.text.split()) > 1:
+            search = self._pattern().search
+            return lambda text: search(fold(text)) is not None
+        sought = fold(self.text.strip())
+        return lambda text: sought in fold(text)
+
+    def _pattern(self) -> re.Pattern[str]:
+        words = map(re.escape, fold(self.text).split())
+        # An underscore parts words: weather* is in get_weather.
+        return re.compile((r"(?<![^\W_])" if self.starts else "") + r"\s+".join(words))
+
+    def grams(self) -> str:
+        """For the index: what every text with this term has. Empty where it cannot help."""
+        words = self.text.split()
+        found = {word[at : at + _GRAM] for word in words for at in range(len(word) - _GRAM + 1)}
+        quoted = ('"' + one.replace('"', '""') + '"' for one in sorted(found))
+        return " AND ".join(quoted)
+
+
+def read_terms(words: Iterable[str], unwanted: Iterable[str] = ()) -> tuple[Term, ...]:
+    """The words of a command line: ``warm``, ``wea*``, ``-cold``, ``"two words"``.
+
+    One argument with white space in it is a phrase, unless it has quotes or a word with ``-``: then
+    it is several. Raises :class:`UsageError` for nothing at all.
+    """
+    found = [term for word in words for term in _terms(word)]
+    found += [msgspec.structs.replace(_term(word), unwanted=True) for word in unwanted]
+    for term in found:
+        if not term.text.strip():
+            raise UsageError("an empty text is everywhere", hint="say what to look for")
+    return tuple(found)
+
+
+def _terms(word: str) -> list[Term]:
+    if '"' not in word and not re.search(r"(^|\s)-\S", word):
+        return [_term(word)]
+    return [
+        Term(quoted, bool(minus))
+        if plain == ""
+        else msgspec.structs.replace(_term(plain), unwanted=bool(minus))
+        for minus, quoted, plain in _TOKEN.findall(word)
+    ]
+
+
+def _term(word: str) -> Term:
+    if word.endswith("*") and word != "*":
+        return Term(word[:-1], starts=True)
+    return Term(word)
+
+
+_BEFORE = 3
+"""One part in so many stands before what was found."""
+_CUT = "..."
+_LEAST = 12
+
+
+class Excerpt(msgspec.Struct, frozen=True):
+    """On one line. ``marks`` are where something was found in ``text``, from and to."""
+
+    text: str
+    marks: list[tuple[int, int]]
+
+    def pieces(self) -> list[tuple[str, bool]]:
+        """All of the text in pieces, those that were found marked."""
+        found, last = [], 0
+        for start, end in self.marks:
+            found += [(self.text[last:start], False), (self.text[start:end], True)]
+            last = end
+        return [*found, (self.text[last:], False)]
+
+
+def excerpt(text: str, terms: Iterable[Term], room: int) -> Excerpt:
+    """At most ``room`` characters (but no fewer than a few) around the first place in ``text``
+    where something is found."""
+    room = max(room, _LEAST)
+    spans = sorted({span for term in terms if not term.unwanted for span in term.spans(text)})
+    start, end = _window(len(text), spans[0][0] if spans else 0, room)
+    head, tail = _CUT if start else "", _CUT if end < len(text) else ""
+    shift = len(head) - start
+    line = "".join(" " if char in "\n\r\t" else char for char in text[start:end])
+    marks = [(a + shift, min(b, end) + shift) for a, b in spans if start <= a < end]
+    return Excerpt(f"{head}{line}{tail}", _apart(marks))
+
+
+def _window(size: int, first: int, room: int) -> tuple[int, int]:
+    """From where to where a text of ``size`` is shown, so that ``first`` is in it."""
+    if size <= room:
+        return 0, size
+    start = first - room // _BEFORE
+    if start <= len(_CUT):
+        return 0, room - len(_CUT)
+    inner = room - len(_CUT)
+    if start + inner >= size:
+        return size - inner, size
+    return start, start + inner - len(_CUT)
+
+
+def _apart(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that touch each other as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in marks:
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+Condition = tuple[str, tuple[object, ...]]
+"""SQL about ``calls`` and ``recordings`` (as ``runs``), and its values."""
+
+_FAILED_RUN = (
+    "EXISTS (SELECT 1 FROM calls AS ends WHERE ends.recording = runs.id "
+    "AND ends.type = 'run_end' AND ends.failed)"
+)
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """Those of one kind are alternatives, those of several must all hold. Names may have ``*``;
+    times are milliseconds, ``until`` is not included. ``diverged`` may be empty: any code."""
+
+    types: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    boundaries: tuple[str, ...] = ()
+    lanes: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    failed: bool = False
+    diverged: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+def conditions(wishes: Filters) -> Iterator[Condition]:
+    """All of them hold for what is wanted. Raises :class:`UsageError` for a status that is none."""
+    yield from _any(wishes.types, _named("calls.kind", "calls.type"))
+    yield from _any(wishes.models, _named("calls.model"))
+    yield from _any(wishes.providers, _named("calls.provider"))
+    yield from _any(wishes.tools, lambda name: _both("calls.kind = 'tool'", "calls.name", name))
+    yield from _any(wishes.urls, _containing)
+    yield from _any(wishes.hosts, _named("calls.host"))
+    yield from _any(wishes.methods, _named("calls.method"))
+    yield from _any(wishes.statuses, _status)
+    yield from _any(wishes.boundaries, _boundary)
+    yield from _any(wishes.lanes, _lane)
+    yield from _any(wishes.runs, _run)
+    if wishes.failed:
+        yield "calls.failed", ()
+    if wishes.diverged is not None:
+        yield from _any([wishes.diverged or "*"], _named("calls.diverged"))
+        yield "calls.diverged <> ''", ()
+    if wishes.since is not None:
+        yield "calls.ts >= ?", (wishes.since,)
+    if wishes.until is not None:
+        yield "calls.ts < ?", (wishes.until,)
+
+
+def _any(values: Iterable[str], condition: Callable[[str], Condition]) -> Iterator[Condition]:
+    found: list[Condition] = [condition(value) for value in values]
+    if found:
+        words = " OR ".join(words for words, _ in found)
+        yield f"({words})", tuple(item for _, items in found for item in items)
+
+
+def _named(*columns: str) -> Callable[[str], Condition]:
+    """Case does not count, and ``*`` stands for anything."""
+
+    def condition(name: str) -> Condition:
+        words = " OR ".join(f"{column} LIKE ? ESCAPE '!'" for column in columns)
+        return words, (_pattern(name),) * len(columns)
+
+    return condition
+
+
+def _pattern(name: str) -> str:
+    return re.sub(r"([!%_])", r"!\1", name).replace("*", "%")
+
+
+def _both(first: str, column: str, name: str) -> Condition:
+    return f"({first} AND {column} LIKE ? ESCAPE '!')", (_pattern(name),)
+
+
+def _containing(text: str) -> Condition:
+    return "calls.url LIKE ? ESCAPE '!'", (f"%{_pattern(text)}%",)
+
+
+def _status(text: str) -> Condition:
+    """``404``, ``4xx``; of processes and runs, the exit code."""
+    if re.fullmatch(r"[1-9]xx", text.lower()):
+        first = int(text[0]) * 100
+        return "calls.status BETWEEN ? AND ?", (first, first + 99)
+    if not re.fullmatch(r"-?\d{1,9}", text):
+        raise UsageError(f"{text!r} is no status", hint="404, 5xx; for processes the exit code")
+    return "(calls.status = ? AND (calls.host <> '' OR calls.kind IN ('process', 'run_end')))", (
+        int(text),
+    )
+
+
+def _boundary(name: str) -> Condition:
+    """``net.fetch``, ``process.exec`` …, as policies call them, or a function of the program's."""
+    from reenact.engine.call import SOURCES  # which takes its time, and is seldom asked for
+
+    kind = "tool" if name == "tool.call" else SOURCES.get(name, name)
+    return "(calls.kind = ? OR calls.name = ?)", (kind, name)
+
+
+def _lane(name: str) -> Condition:
+    """With everything under it."""
+    return "(calls.lane = ? OR calls.lane LIKE ? ESCAPE '!')", (name, f"{_pattern(name)}.%")
+
+
+def _run(status: str) -> Condition:
+    """Of the recording (``ok``, ``error``, ``recovered``, ``unfinished``); or ``failed``: the
+    program did."""
+    if status == "failed":
+        return _FAILED_RUN, ()
+    return "runs.status = ?", (status,)
+
+
+_UNITS = {"s": "seconds", "min": "minutes", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(\d{1,6})\s*(s|min|m|h|d|w)")
+_DAYS = {"now": None, "today": 0, "yesterday": 1}
+
+
+def read_moment(text: str, now: datetime, *, end: bool = False) -> int:
+    """Milliseconds since the epoch. ``now`` has a zone, and what says none is in that one.
+
+    Of something that lasts (a day) it is the beginning, or with ``end`` the beginning of what comes
+    after. Raises :class:`UsageError`.
+    """
+    said = text.strip()
+    ago = _AGO.fullmatch(said)
+    try:
+        if ago is not None:
+            return _milliseconds(now - timedelta(**{_UNITS[ago[2]]: int(ago[1])}))
+        if said.lower() in _DAYS:
+            return _milliseconds(_day(said.lower(), now, end))
+        found = datetime.fromisoformat(said)
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=now.tzinfo)
+        whole_day = re.fullmatch(r"[\d-]+", said) is not None
+        return _milliseconds(found + timedelta(days=1) if end and whole_day else found)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{text!r} is no moment",
+            hint="2026-11-01, 2026-11-01T09:30, 90min, 2h, 3d (ago), today, yesterday",
+        ) from None
+
+
+def _day(name: str, now: datetime, end: bool) -> datetime:
+    back = _DAYS[name]
+    if back is None:
+        return now
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight - timedelta(days=back - 1 if end else back)
+
+
+def _milliseconds(when: datetime) -> int:
+    return int(when.timestamp() * 1000)
+
+
+def moment(milliseconds: int) -> str:
+    """For people, to the second."""
+    try:
+        return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):
+        return f"{milliseconds} ms"
+
+
+def clock_time(milliseconds: int) -> str:
+    """The time of the day, to the millisecond."""
+    try:
+        second = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return f"{milliseconds} ms"
+    return f"{second}.{milliseconds % 1000:03}"

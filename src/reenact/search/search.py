@@ -1,0 +1,352 @@
+"""A search from its beginning to its end: find the recordings, update the index, ask it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from reenact.search.extraction import CALL
+from reenact.search.index import Index, Say, can_find_words, index_files, is_damage
+from reenact.search.query import Filters, Term, conditions
+from reenact.search.sources import SourceFile, scan
+from reenact.search.updater import Progress, Updater, differing, key_of, read_known, removed
+
+__all__ = [
+    "Hit",
+    "Passage",
+    "Query",
+    "QueryResult",
+    "Result",
+    "Run",
+    "UnreadableSource",
+    "count_sources",
+    "query_index",
+    "search",
+    "unreadable_sources",
+]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found, and how. ``index`` is None when it was in memory."""
+
+    matches: QueryResult
+    unreadable: list[UnreadableSource]
+    progress: Progress
+    sources: int
+    """Number of recordings searched."""
+    index: Path | None
+    words: bool
+
+
+def search(
+    root: Path,
+    places: Sequence[Path],
+    question: Query,
+    *,
+    environ: Mapping[str, str],
+    say: Say,
+    anew: bool = False,
+    words: bool | None = None,
+) -> Result:
+    """Ask for ``question`` in everything under ``places``, with the index of the project ``root``.
+
+    ``anew`` makes the index again; ``words`` is whether SQLite has FTS5, if that need not be found
+    out. Recordings are only read. Raises :class:`RecordingMissing` for a place that is not there,
+    :class:`UsageError` for a question that makes no sense.
+    """
+    found = scan(places)
+    if words is None:
+        words = can_find_words()
+    if not words:
+        say("the SQLite of this Python has no FTS5: every text is looked at, which takes longer")
+    for path in index_files(root, environ, words=words):
+        for _ in range(2):
+            try:
+                with Index(path, words=words, say=say) as index:
+                    try:
+                        return _search(index, root, places, found, question, anew, say)
+                    except sqlite3.Error as error:
+                        if not is_damage(error):
+                            raise
+                        index.discard()
+                        say(f"the index {path} is damaged ({error}): made anew")
+            except (sqlite3.Error, OSError) as error:
+                say(f"the index cannot be kept at {path}: {_reason(error)}")
+                break
+    say("the index is made in memory, for this search only")
+    with Index(None, words=words, say=say) as index:
+        return _search(index, root, places, found, question, anew, say)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _search(
+    index: Index,
+    root: Path,
+    places: Sequence[Path],
+    found: Mapping[Path, SourceFile],
+    question: Query,
+    anew: bool,
+    say: Say,
+) -> Result:
+    keyed = {key_of(path, root): one for path, one in found.items()}
+    under = [key_of(place, root) for place in places]
+    progress = _updated(index, root, keyed, under, anew, say)
+    return Result(
+        matches=query_index(index.database, root, keyed, question, index.words),
+        unreadable=unreadable_sources(index.database, root, keyed),
+        progress=progress,
+        sources=count_sources(index.database, keyed),
+        index=index.path,
+        words=index.words,
+    )
+
+
+def _updated(
+    index: Index,
+    root: Path,
+    found: dict[bytes, SourceFile],
+    places: list[bytes],
+    anew: bool,
+    say: Say,
+) -> Progress:
+    known = read_known(index.database)
+    if not (anew or differing(known, found) or removed(known, found, places)):
+        return Progress()
+    with index.changing() as database:
+        updater = Updater(database, root, words=index.words, say=say)
+        if anew:
+            updater.empty()
+        return updater.update(found, places)
+
+
+_ENDED = (
+    "SELECT ends.status FROM calls AS ends "
+    "WHERE ends.recording = runs.id AND ends.type = 'run_end' LIMIT 1"
+)
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """All ``terms`` have to be in the texts of one call, those that are unwanted in none of them."""
+
+    terms: tuple[Term, ...] = ()
+    wishes: Filters = Filters()
+    limit: int | None = None
+    """Of hits; None for all."""
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """A text of a call. ``again``: so many later calls say it, too."""
+
+    role: str
+    text: str
+    again: int
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was found. ``passages`` are the texts in which, those with most of the words
+    first; where no words were asked for, what went wrong and what was called."""
+
+    seq: int
+    closed: int
+    log: str
+    ts: int
+    lane: str
+    kind: str
+    name: str
+    status: int
+    failed: bool
+    diverged: str
+    passages: list[Passage]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording in which something was found: ``total`` hits, of which ``hits`` are here.
+
+    Of a divergence ``path`` is the recording that the report is about, if it says that.
+    """
+
+    path: Path
+    capture: str
+    status: str
+    exit_code: int | None
+    """Of the program, where it is known."""
+    created: int
+    total: int
+    hits: list[Hit]
+    report: Path | None = None
+
+
+class QueryResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Recordings from the newest to the oldest, the hits of each in the order of its events."""
+
+    total: int
+    runs: list[Run]
+
+
+class UnreadableSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording that could not be searched."""
+
+    path: Path
+    problem: str
+    hint: str
+
+
+_TABLES = {
+    "scope": "id INTEGER PRIMARY KEY",
+    "found": "term INTEGER, text INTEGER, UNIQUE (term, text)",
+    "chosen": "call INTEGER PRIMARY KEY, recording INTEGER",
+}
+"""For one question: recordings to search in, texts with its terms, and the calls that it means."""
+
+
+def query_index(
+    database: sqlite3.Connection,
+    root: Path,
+    scope: Iterable[bytes],
+    question: Query,
+    words: bool,
+) -> QueryResult:
+    """Look in the recordings named in ``scope`` (by their keys). ``words``: there are pieces."""
+    for name, columns in _TABLES.items():
+        database.execute(f"CREATE TEMP TABLE {name} ({columns})")
+    try:
+        database.executemany(
+            "INSERT OR IGNORE INTO scope SELECT id FROM recordings WHERE path = ?",
+            [(key,) for key in scope],
+        )
+        for number, term in enumerate(question.terms):
+            rows = ((number, text) for text in texts_with(database, term, words))
+            database.executemany("INSERT INTO found VALUES (?, ?)", rows)
+        _choose(database, question)
+        return _answer(database, root, question)
+    finally:
+        for name in _TABLES:
+            database.execute(f"DROP TABLE {name}")
+
+
+def texts_with(database: sqlite3.Connection, term: Term, words: bool) -> Iterator[int]:
+    """The texts that have ``term``; the index only says which may."""
+    grams = term.grams() if words else ""
+    if grams:
+        rows = database.execute(
+            "SELECT texts.id, texts.body FROM words JOIN texts ON texts.id = words.rowid "
+            "WHERE words MATCH ?",
+            (grams,),
+        )
+    else:
+        rows = database.execute("SELECT id, body FROM texts")
+    has = term.finder()
+    return (number for number, body in rows if has(body))
+
+
+def _choose(database: sqlite3.Connection, question: Query) -> None:
+    """Begin with the calls that have the first word: mostly they are few."""
+    having = "SELECT DISTINCT call FROM found CROSS JOIN places USING (text) WHERE term = ?"
+    begin: tuple[object, ...] = ()
+    calls = "calls"
+    found = [("runs.id IN (SELECT id FROM scope)", ()), *conditions(question.wishes)]
+    for number, term in enumerate(question.terms):
+        if not term.unwanted and not begin:
+            begin = (number,)
+            calls = f"({having}) AS first CROSS JOIN calls ON calls.id = first.call"
+        else:
+            found.append((f"calls.id {'NOT IN' if term.unwanted else 'IN'} ({having})", (number,)))
+    where = " AND ".join(words for words, _ in found)
+    values = tuple(value for _, several in found for value in several)
+    database.execute(
+        "INSERT INTO chosen SELECT calls.id, runs.id "
+        f"FROM {calls} CROSS JOIN recordings AS runs ON runs.id = calls.recording WHERE {where}",
+        (*begin, *values),
+    )
+    database.execute("CREATE INDEX temp.chosen_of ON chosen (recording)")
+
+
+def _answer(database: sqlite3.Connection, root: Path, question: Query) -> QueryResult:
+    counted = database.execute(
+        "SELECT runs.id, runs.path, runs.about, runs.capture, runs.status, runs.created, total, "
+        f"({_ENDED}) FROM (SELECT recording, count(*) AS total FROM chosen GROUP BY recording) "
+        "JOIN recordings AS runs ON runs.id = recording "
+        "ORDER BY runs.created DESC, runs.path DESC",
+    ).fetchall()
+    left = question.limit
+    runs: list[Run] = []
+    for number, path, about, capture, status, created, total, code in counted:
+        most = total if left is None else min(left, total)
+        hits = list(_hits(database, number, question.terms, most)) if most else []
+        left = None if left is None else left - len(hits)
+        runs.append(
+            Run(
+                path=_path(root, about or path),
+                capture=capture,
+                status=status,
+                exit_code=code,
+                created=created,
+                total=total,
+                hits=hits,
+                report=_path(root, path) if about else None,
+            )
+        )
+    return QueryResult(total=sum(run.total for run in runs), runs=runs)
+
+
+def _hits(
+    database: sqlite3.Connection, run: int, terms: tuple[Term, ...], most: int
+) -> Iterator[Hit]:
+    names = "seq closed log ts lane kind name status failed diverged".split()
+    columns = ", ".join(f"calls.{name}" for name in names)
+    rows = database.execute(
+        f"SELECT calls.id, {columns} FROM chosen JOIN calls ON calls.id = chosen.call "
+        "WHERE chosen.recording = ? ORDER BY calls.log, calls.seq, calls.id LIMIT ?",
+        (run, most),
+    ).fetchall()
+    for number, *cells in rows:
+        fields = dict(zip(names, cells, strict=True))
+        fields["failed"] = bool(fields["failed"])
+        yield Hit(**fields, passages=_passages(database, number, terms))
+
+
+def _passages(database: sqlite3.Connection, call: int, terms: tuple[Term, ...]) -> list[Passage]:
+    wanted = [term for term in terms if not term.unwanted]
+    rows = database.execute(
+        "SELECT role, body, again FROM places JOIN texts ON texts.id = places.text "
+        "WHERE call = ? ORDER BY number",
+        (call,),
+    )
+    found = [Passage(*row) for row in rows]
+    if not wanted:
+        told = [one for one in found if one.role in (CALL, "error")]
+        return sorted(told, key=lambda one: one.role == CALL)
+    having = [(sum(term.is_in(one.text) for term in wanted), one) for one in found]
+    best = sorted(having, key=lambda one: -one[0])
+    return [one for number, one in best if number]
+
+
+def _path(root: Path, key: bytes) -> Path:
+    return root / os.fsdecode(key)
+
+
+def unreadable_sources(
+    database: sqlite3.Connection, root: Path, scope: Iterable[bytes]
+) -> list[UnreadableSource]:
+    """Of the recordings in ``scope``, those that cannot be read."""
+    asked = "SELECT path, problem, hint FROM recordings WHERE problem <> '' ORDER BY path"
+    wanted = set(scope)
+    return [
+        UnreadableSource(path=_path(root, path), problem=problem, hint=hint)
+        for path, problem, hint in database.execute(asked)
+        if path in wanted
+    ]
+
+
+def count_sources(database: sqlite3.Connection, scope: Iterable[bytes]) -> int:
+    """How many of ``scope`` are recordings; other files of lines, and reports, are none."""
+    wanted = set(scope)
+    asked = "SELECT path FROM recordings WHERE status <> '' AND form <> 'report'"
+    return sum(path in wanted for (path,) in database.execute(asked))
