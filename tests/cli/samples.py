@@ -22,6 +22,21 @@ from reenact.store.recording import Recording, start_recording
 from tests.unit.store.samples import NOW, draft, start_sink
 
 DIGEST = "sha256:" + "0" * 64
+CASSETTE = """\
+interactions:
+- request:
+    body: null
+    headers: {Authorization: [Bearer hunter2hunter2hunter2]}
+    method: GET
+    uri: https://a.example/%s
+  response:
+    body: {string: '{"a": 1}'}
+    headers: {Content-Type: [application/json]}
+    status: {code: 200, message: OK}
+metadata: {clock: 7}
+version: 1
+"""
+
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe \x9b31m \x7f \u2028 \U000e0041 end"
 """Clears a screen, names a window, turns text around, and so on, on a terminal that obeys."""
 

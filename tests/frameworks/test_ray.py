@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reenact.store.pack import pack
-from tests.cli.afar import bucket, record, settings, store, upload
+from tests.cli.remote import bucket, record, settings, store, upload
 from tests.frameworks.environments import ROOT, build
 from tests.frameworks.servers import available
 from tests.server.house import running

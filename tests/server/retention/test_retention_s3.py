@@ -13,7 +13,7 @@ from reenact.audit.keys import Key
 from reenact.audit.replay_proof import check_replay_proof
 from reenact.audit.verify import verify_export
 from reenact.server.tenants.retention import sweep
-from tests.cli.afar import BUCKET, bucket, settings
+from tests.cli.remote import BUCKET, bucket, settings
 from tests.cli.samples import record_run
 from tests.server.house import House, running
 from tests.server.traffic.puppet import Puppet, ask_for, code_of, exchange, named, packed

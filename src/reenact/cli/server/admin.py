@@ -23,7 +23,7 @@ from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, n
 from reenact.errors import UsageError
 from reenact.search.query import read_moment
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "USERS"]
 
 _TIERS = ("low", "mid", "high", "business")
 _ROLES = ("viewer", "replayer", "production replayer", "tenant admin", "platform admin")
@@ -48,7 +48,7 @@ _TENANTS: tuple[Column, ...] = (
     ("tier", field("tier")),
     ("dedicated", _yes("dedicated")),
 )
-_USERS: tuple[Column, ...] = (
+USERS: tuple[Column, ...] = (
     ("user", field("id")),
     ("email", field("email")),
     ("state", field("state")),
@@ -149,7 +149,7 @@ def _user_ls_arguments(parser: Parser) -> None:
 
 
 def ls_users(args: argparse.Namespace) -> int:
-    return _ls(args, "/api/v1/users", _USERS, "no user")
+    return _ls(args, "/api/v1/users", USERS, "no user")
 
 
 def _user_add_arguments(parser: Parser) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.looks import Look, look_with, transcript
 from tests.cli.samples import flip, record_timed
+from tests.cli.transcripts import Look, look_with, transcript
 from tests.snapshots import Snapshot
 from tests.unit.policy.arches import put_arch
 from tests.unit.store.samples import start_sink

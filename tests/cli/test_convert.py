@@ -14,22 +14,8 @@ from reenact.cli.manage import convert
 from reenact.interop.formats import FORMATS
 from reenact.interop.rrbin import write as write_rrbin
 from tests.cli.conftest import Run
+from tests.cli.samples import CASSETTE
 from tests.unit.interop.foreign_files import exchange, taken
-
-CASSETTE = """\
-interactions:
-- request:
-    body: null
-    headers: {Authorization: [Bearer hunter2hunter2hunter2]}
-    method: GET
-    uri: https://a.example/%s
-  response:
-    body: {string: '{"a": 1}'}
-    headers: {Content-Type: [application/json]}
-    status: {code: 200, message: OK}
-metadata: {clock: 7}
-version: 1
-"""
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from reenact.store.pack import pack
-from tests.cli.afar import AGENT, BUCKET, bucket, files_of, record, settings, store, upload
 from tests.cli.conftest import Run
+from tests.cli.remote import AGENT, BUCKET, bucket, files_of, record, settings, store, upload
 
 TARGET = ("--target", "agentry:agent", "-q", "-j", "2")
 SECRET = "-".join(["planted", "in", "the", "environment"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reenact.cli._client import Login, keep
-from tests.cli.afar import AGENT, record
 from tests.cli.conftest import Run
+from tests.cli.remote import AGENT, record
 from tests.server.fire.running import Serving, Site, closing
 
 KILLS = """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Ran
-from tests.cli.looks import transcript
+from tests.cli.transcripts import transcript
 from tests.contract.endpoints import ENDPOINTS
 from tests.contract.server import Server
 from tests.integration.running import PATIENCE, Theatre, reenact_command

@@ -12,9 +12,8 @@ import pytest
 
 from reenact.store.sign import new_key
 from tests.cli.conftest import Run
-from tests.cli.looks import Look, look_with
-from tests.cli.samples import HOSTILE, flip, record_old, record_timed
-from tests.cli.test_foreign import CASSETTE
+from tests.cli.samples import CASSETTE, HOSTILE, flip, record_old, record_timed
+from tests.cli.transcripts import Look, look_with
 from tests.snapshots import Snapshot
 from tests.unit.store.samples import NOW, draft, start_sink
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import reenact
-from tests.cli.afar import AGENT, ask, files_of, record
 from tests.cli.conftest import Run, command
+from tests.cli.remote import AGENT, ask, files_of, record
 from tests.server.house import House, running
 from tests.server.traffic.puppet import Puppet, exchange, named, packed
 
