@@ -1,1 +1,1 @@
-"""Recordings of other tools: one file for each, read and written, and what was lost is said."""
+"""Foreign formats: one module per format, which reads and writes it and reports losses."""

@@ -1,7 +1,7 @@
-"""Boruna's net tape, version 1: one JSON document of transactions, in their order.
+"""Boruna's net tape, version 1: one JSON document with transactions in order.
 
-A transaction is ``method``, ``url``, ``request_body`` (or null) and ``response_body``, all text:
-there is no status, there are no headers, no times and no failures.
+A transaction has ``method``, ``url``, ``request_body`` (or null) and ``response_body``, all text.
+The format has no status, headers, times or failures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSION = 1
 
 
 def read(content: bytes) -> Found:
-    """What a tape holds. Raises :class:`RecordingDamaged` and :class:`RecordingTooNew`."""
+    """Read a tape. Raises :class:`RecordingDamaged` and :class:`RecordingTooNew`."""
     document = read_json(content)
     if not isinstance(document, dict) or "format_version" not in document:
         raise other_shape("it has no format_version, and so is no tape of Boruna")
@@ -63,7 +63,7 @@ def _text(value: Any, field: str, place: str) -> str:
 
 
 def write(items: Iterable[Item]) -> Made:
-    """A tape of the HTTP calls whose bodies are text."""
+    """Write the HTTP calls with text bodies as a tape."""
     made = Made(b"", 0)
     transactions = []
     for item in items:

@@ -19,8 +19,10 @@ _FRAME = frozenset({"run_start", "run_end"})
 
 
 def give(events: Iterable[Event]) -> Found:
-    """What of a recording other formats may hold, in the order in which answers came. What is
-    sealed stays behind: there are placeholders instead."""
+    """Return the convertible calls of a recording, in delivery order.
+
+    Sealed values are not exported; their placeholders are.
+    """
     found = Found()
     asked: dict[int, Data] = {}
     lanes = set()

@@ -16,7 +16,7 @@ __all__ = ["FORMATS", "Format", "format_named", "guess", "read_content"]
 
 
 class Format(msgspec.Struct, frozen=True):
-    """One format. ``suffixes`` are those of its files, the usual one first."""
+    """Foreign format. ``suffixes`` are its file name suffixes, with the usual one first."""
 
     name: str
     what: str
@@ -47,7 +47,9 @@ def format_named(name: str) -> Format:
 
 
 def guess(path: Path, content: bytes = b"") -> Format | None:
-    """The format of a file, by its name; of several with the same one, by what is in it."""
+    """Return the format of a file by its name, or by its content if several formats share the
+    suffix.
+    """
     named = [one for one in FORMATS if path.suffix.lower() in one.suffixes]
     if len(named) < 2:
         return named[0] if named else None
@@ -60,8 +62,10 @@ def guess(path: Path, content: bytes = b"") -> Format | None:
 
 
 def read_content(one: Format, content: bytes, name: str) -> Found:
-    """Read ``content``, which is that of the file ``name``. Raises :class:`RecordingError` that
-    names the file and the place in it, and :class:`ExtraMissing`."""
+    """Read ``content`` of the file ``name``.
+
+    Raises :class:`RecordingError` with the file and the location in it, and :class:`ExtraMissing`.
+    """
     try:
         check_size(len(content))
         return one.read(content)

@@ -35,7 +35,7 @@ _SCHEMES = ("http", "https")
 
 
 def read(content: bytes) -> Found:
-    """What an archive holds. Raises :class:`RecordingDamaged`."""
+    """Read an archive. Raises :class:`RecordingDamaged`."""
     document = read_json(content)
     log = document.get("log") if isinstance(document, dict) else None
     if not isinstance(log, dict):
@@ -107,8 +107,9 @@ def _object(value: Any, place: str) -> dict[str, Any]:
 
 
 def _headers(message: dict[str, Any], place: str, losses: Losses) -> Pairs:
-    """In their order. The pseudo-headers of HTTP/2 are none, and say nothing that is not said
-    elsewhere."""
+    """Return the headers in order, without the pseudo-headers of HTTP/2, whose values are stored
+    elsewhere.
+    """
     pairs = _pairs(message.get("headers"), place)
     names = {name.lower() for name, _ in pairs}
     if message.get("cookies") and not names & {"cookie", "set-cookie"}:

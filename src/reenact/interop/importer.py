@@ -60,12 +60,13 @@ __all__ = [
 ]
 
 IMPORTED = "importedFrom"
-"""Stands in the environment of a manifest: the format that the recording was made from."""
+"""Key in a manifest's environment for the format that the recording was imported from."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where the calls come from: the name of the format, what was read, and when it was written, in
-    milliseconds since the epoch."""
+    """Origin of imported calls: the format, the content, and the file's time in milliseconds since
+    the epoch.
+    """
 
     format: str
     content: bytes
@@ -73,7 +74,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What was written: ``hidden`` is how many values are not, because they are secret."""
+    """Result of an import. ``hidden`` counts the redacted values."""
 
     manifest: Manifest
     calls: int
@@ -106,8 +107,7 @@ class _CountingSink(TapeSink):
 
 
 def policy_of(root: Path, name: str | None = None) -> Pinned:
-    """The policy of ``root`` that says what is secret and what is compared. Raises
-    :class:`PolicyInvalid`."""
+    """Return the policy of ``root`` for redaction and comparison. Raises :class:`PolicyInvalid`."""
     if name is None and not has_policies(root):
         return Pinned.of(DEFAULT)
     return load_policy(root) if name is None else load_policy(root, name)
@@ -155,8 +155,10 @@ def take(
 def _settings(
     target: Path, pinned: Pinned, redaction: Profile | None, replace: bool, warn: Warn
 ) -> Settings:
-    """What the policy says of secrets and of comparing holds; who may be called does not matter,
-    because nobody is."""
+    """Return a session policy with the redaction and comparison rules only.
+
+    Access rules do not apply, because an import makes no calls.
+    """
     free = msgspec.structs.replace(
         pinned.policy, match="lookup", capabilities=None, boundaries=(), net=NetRules()
     )
@@ -186,7 +188,7 @@ def _start(settings: Settings, target: Path, clock: Clock, origin: Origin) -> _C
         policy=PolicyRef(settings.policy.id, settings.pinned.digest),
         capability_set=KNOWN.capability_set_hash(),
     )
-    # The same file gives the same recording: a migration that is done twice changes nothing.
+    # A file always results in the same recording, so repeating a migration changes nothing.
     name = digest_bytes(origin.content).removeprefix("sha256:")[:16]
     environment = {"reenact": seed.environment["reenact"], IMPORTED: origin.format}
     sink.start(
@@ -198,8 +200,11 @@ def _start(settings: Settings, target: Path, clock: Clock, origin: Origin) -> _C
 
 
 def _times(items: Sequence[Item], written: int | None) -> Iterator[int]:
-    """When the first call came, and then when each did: as the file says, else as the one before
-    it, or the first that is known, or when the file was written."""
+    """Yield the start of the recording, then the time of each call.
+
+    A call without a time gets that of the previous call, of the first call with a time, or of the
+    file.
+    """
     known = (item.ts for item in items if isinstance(item, Exchange) and item.ts is not None)
     last = next(known, start_clock()() if written is None else written)
     yield last
@@ -269,7 +274,10 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a file: ``kept`` is one whose tape is there already, ``skipped`` no recording."""
+    """Result for one file.
+
+    ``kept``: its tape already exists. ``skipped``: the file is not a recording.
+    """
 
     source: Path
     target: Path
@@ -297,8 +305,11 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def jobs(source: Path, target: Path | None, wanted: Format | None) -> Iterator[Job]:
-    """What there is to do. Tapes keep the relative names of their originals, beside them or under
-    ``target``, which for a single file is the tape itself, or a folder that is there."""
+    """Return the files to import and their tapes.
+
+    Tapes keep the relative names of their originals, next to them or under ``target``. For a single
+    file, ``target`` is the tape or an existing folder.
+    """
     if not source.exists():
         raise RecordingError(f"there is nothing at {source}", hint="check the path")
     if not source.is_dir():
@@ -339,7 +350,7 @@ def _single(source: Path, target: Path | None) -> Path:
 def move(
     job: Job, pinned: Pinned, *, redaction: Profile | None = None, replace: bool = False
 ) -> Moved:
-    """Import one file. What is wrong with it is said in the result, not raised."""
+    """Import one file and return the result, which contains any error."""
     try:
         return _move(job, pinned, redaction, replace)
     except ReenactError as error:

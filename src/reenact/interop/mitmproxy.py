@@ -1,7 +1,7 @@
-"""Flows of mitmproxy, as ``mitmdump -w`` writes them: one tnetstring after the other. Read only.
+"""Flows of mitmproxy, as ``mitmdump -w`` writes them: a sequence of tnetstrings. Read only.
 
-A tnetstring is a length, a colon, so many bytes, and a letter that says what they are. A flow is a
-map; what is text in it may stand there as bytes.
+A tnetstring is a length, a colon, the bytes, and a letter for the type. A flow is a map. Text
+values can be stored as bytes.
 """
 
 from __future__ import annotations

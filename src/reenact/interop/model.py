@@ -76,7 +76,7 @@ KINDS: dict[str, str] = {
     "websocket": "messages of a websocket",
     "withheld": "a call that looked like a secret after redaction: its payload was not written",
 }
-"""What each kind means, for people."""
+"""Description of each kind of loss, for people."""
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ def check_size(size: int) -> None:
 
 
 def read_json(content: bytes) -> Any:
-    """The value of a JSON document. Raises :class:`RecordingDamaged`."""
+    """Return the value of a JSON document. Raises :class:`RecordingDamaged`."""
     try:
         return decode(content.removeprefix(b"\xef\xbb\xbf"), deepest=_DEEPEST)
     except ValueRefused as error:
@@ -164,7 +164,7 @@ Item = Exchange | Entry
 
 
 class Found(msgspec.Struct):
-    """What is in a file, in its order."""
+    """Content of a foreign file, in order."""
 
     items: list[Item] = msgspec.field(default_factory=list)
     losses: Losses = msgspec.field(default_factory=Losses)
@@ -219,7 +219,7 @@ def settled(exchange: Exchange, losses: Losses, *, decoded: bool = False) -> Exc
 
 
 def _is_plain(body: bytes, coding: str, *, decoded: bool) -> bool:
-    """Is ``body`` not encoded, though ``coding`` says so?"""
+    """Return whether ``body`` is not encoded although ``coding`` is declared."""
     names = {name.strip().lower() for name in coding.split(",")}
     seen = look(body, coding)
     if seen is None:
@@ -245,8 +245,11 @@ def _of_length(head: Head, length: int, losses: Losses) -> Head:
 
 
 def rebuilt(request: Request, compared: Data, digest: str, losses: Losses) -> Request:
-    """``request`` with the body that ``compared`` tells of; ``digest`` is that of what was sent, or
-    empty. Notes what is not as it was."""
+    """Return ``request`` with the body that ``compared`` describes, and note differences from the
+    original.
+
+    ``digest`` is the digest of the sent body, or empty.
+    """
     kind, value = compared.get("type"), compared.get("body")
     if kind is None:
         return request

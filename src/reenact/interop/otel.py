@@ -85,11 +85,14 @@ class Span(Value, frozen=True, kw_only=True):
     links: tuple[Link, ...] = ()
     status: SpanStatus = "unset"
     message: str = ""
-    """What the status says."""
+    """Return the text of the status."""
 
 
 class Group(Value, frozen=True, kw_only=True):
-    """Spans of one instrumentation of one resource. ``schema_url`` says which names they use."""
+    """Spans of one instrumentation scope of one resource.
+
+    ``schema_url`` identifies the attribute names.
+    """
 
     resource: dict[str, Any] = {}
     scope: str = ""
@@ -99,7 +102,7 @@ class Group(Value, frozen=True, kw_only=True):
 
 
 class Received(Value, frozen=True, kw_only=True):
-    """What a request held: ``refused`` says why, for each span that is none."""
+    """Content of an export request. ``refused`` has a reason for each invalid span."""
 
     groups: tuple[Group, ...] = ()
     refused: tuple[str, ...] = ()
@@ -195,8 +198,10 @@ _TARGET: Final = "http.target"
 
 
 def to_current(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """``attributes`` under the names of this version. What is under both keeps the newer one; the
-    rest stays as it is."""
+    """Return ``attributes`` under the names of this version.
+
+    If an attribute has both names, the newer one is used. Other attributes are unchanged.
+    """
     found = dict(attributes)
     for name, others in NAMES.items():
         for other in others:

@@ -111,7 +111,7 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_json(data: bytes) -> Received:
-    """What an export request holds. Raises :class:`UsageError` for what is none."""
+    """Return the content of an export request. Raises :class:`UsageError` for any other document."""
     try:
         request = msgspec.json.decode(data, type=_Request)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -133,7 +133,7 @@ def read_json(data: bytes) -> Received:
 
 
 def answer_json(refused: int, why: str) -> bytes:
-    """What an export request is answered with: nothing, where nothing was refused."""
+    """Return the response to an export request. It is empty if no span was refused."""
     partial = {"rejectedSpans": str(refused), "errorMessage": why}
     return msgspec.json.encode({"partialSuccess": partial} if refused else {})
 

@@ -44,7 +44,7 @@ def need_protobuf() -> None:
 
 
 def read_protobuf(data: bytes) -> Received:
-    """What an export request holds. Raises :class:`UsageError` for what is none."""
+    """Return the content of an export request. Raises :class:`UsageError` for any other message."""
     need_protobuf()
     try:
         request = service.ExportTraceServiceRequest.FromString(data)
@@ -67,7 +67,7 @@ def read_protobuf(data: bytes) -> Received:
 
 
 def answer_protobuf(refused: int, why: str) -> bytes:
-    """What an export request is answered with: nothing, where nothing was refused."""
+    """Return the response to an export request. It is empty if no span was refused."""
     need_protobuf()
     answer = service.ExportTraceServiceResponse()
     if refused:

@@ -48,8 +48,11 @@ _MOST_VALUES = 1_000_000
 
 
 def message_body(message: dict[str, Any], place: str) -> bytes:
-    """The body of a request or a response. Some serializers keep what it says, as ``parsed_body``;
-    older stubs of httpx keep it as ``content``."""
+    """Return the body of a request or response.
+
+    Some serializers store the value as ``parsed_body``; older stubs of httpx store it as
+    ``content``.
+    """
     if "parsed_body" in message:
         return _as_json(message["parsed_body"], f"{place}.parsed_body")
     if "content" in message:
@@ -58,7 +61,7 @@ def message_body(message: dict[str, Any], place: str) -> bytes:
 
 
 def is_value(message: dict[str, Any]) -> bool:
-    """Is the body kept by what it says, and not by its bytes?"""
+    """Return whether the body is stored by value instead of by its bytes."""
     body = message.get("body")
     mapped = isinstance(body, dict) and bool(body) and not _SHAPES & body.keys()
     return mapped or "parsed_body" in message
@@ -148,12 +151,12 @@ _OLD = "it was written by vcrpy before 1.0: migrate it with vcrpy's own script, 
 
 
 def read(content: bytes) -> Found:
-    """What a YAML cassette holds. Raises :class:`RecordingDamaged`, :class:`RecordingTooNew`."""
+    """Read a YAML cassette. Raises :class:`RecordingDamaged` and :class:`RecordingTooNew`."""
     return _found(read_yaml(content))
 
 
 def read_json_cassette(content: bytes) -> Found:
-    """The same for a JSON one."""
+    """Read a JSON cassette. Raises :class:`RecordingDamaged` and :class:`RecordingTooNew`."""
     return _found(read_json(content))
 
 
@@ -227,7 +230,7 @@ def _mapping(value: Any, place: str) -> dict[str, Any]:
 
 
 def _headers(value: Any, place: str) -> Pairs:
-    """Pairs in order; a name with several values is there several times."""
+    """Return the pairs in order. A name with several values occurs several times."""
     if value is None:
         return ()
     pairs: list[tuple[str, str]] = []
@@ -263,7 +266,7 @@ def _http(answer: dict[str, Any]) -> str:
 
 
 def _date(headers: Pairs) -> int | None:
-    """When the server says that it answered: the cassette itself does not say."""
+    """Return the time in the response's ``Date`` header, because the cassette has none."""
     for name, value in headers:
         if name.lower() == "date":
             try:

@@ -1,8 +1,8 @@
 """YAML documents as data: dict, list, str, bytes and None, never objects.
 
-Made event by event and without recursion, because a few bytes of YAML can be nested so deeply that
-the usual readers crash. A number, a date or a truth value is text that says so. An alias is the value it names,
-not a copy, so that a bomb of aliases stays as small as it is.
+The document is built event by event and without recursion, because a few bytes of YAML can be
+nested so deeply that the usual readers crash. Numbers, dates and booleans stay text. An alias is a
+reference to its value, not a copy, so an alias bomb stays small.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read_yaml(content: bytes) -> Any:
 
 
 class _Open:
-    """A list or a mapping whose items are still coming."""
+    """List or mapping that is not complete yet."""
 
     __slots__ = ("key", "tag", "value")
 
@@ -165,7 +165,7 @@ def _scalar(event: Any) -> Any:
 
 
 def _plain(done: _Open) -> Any:
-    """vcrpy has kept bodies that were files and iterators as objects: what was in them counts."""
+    """Return the content of a body that vcrpy stored as an object, such as a file or an iterator."""
     if done.tag == _BUFFER:
         return _first(done.value.get("state"), b"")
     if done.tag == _ITERATOR:

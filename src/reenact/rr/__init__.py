@@ -1,8 +1,8 @@
-"""The low-level API: cassettes by handle, with the numbers of X07's ``std.rr``.
+"""Low-level API: cassettes by handle, with the numbers of X07's ``std.rr``.
 
-Nothing here makes a call. A program asks with :func:`next`, makes the live call itself after a
-miss (:data:`MISS`), and keeps what came back with :func:`append`. :func:`stream` gives a recorded
-answer piece by piece.
+No function here makes a live call. A program looks up a call with :func:`next`, makes the live call
+itself after a miss (:data:`MISS`), and stores the result with :func:`append`. :func:`stream`
+returns a recorded response in chunks.
 """
 
 from reenact.rr.entries import Entry

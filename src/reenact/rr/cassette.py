@@ -68,10 +68,10 @@ _NUMBERS = dict(
 
 
 class Meter:
-    """Counts the entries of a cassette and their bytes, as they stand in the file.
+    """Counter for the entries of a cassette and their stored bytes.
 
-    The bytes are those of the events' payloads, large ones that lie beside the file included;
-    what the container adds is not counted.
+    The bytes are those of the event payloads, including large ones that are stored next to the
+    file. The container's own bytes do not count.
     """
 
     def __init__(self, budgets: Budgets) -> None:
@@ -111,7 +111,7 @@ class Writing:
 
     def __init__(self, ready: Ready, sink: EntrySink, meter: Meter) -> None:
         self.appended = 0
-        """How many entries have been written."""
+        """Number of written entries."""
         self._path = ready.path
         self._size_of = ready.size_of
         self._clock = ready.parts.clock
@@ -122,7 +122,7 @@ class Writing:
     def append(self, entry: Entry) -> None:
         """Write ``entry``. Raises :class:`RrError` 2002 to 2008, and then nothing was written."""
         draft = Draft(type=EVENT, data=entry_data(entry), ts=self._clock(), op=entry.op)
-        # Measured as it will stand in the file, so that what was written can also be opened.
+        # Measured in its stored form, so that every written cassette can also be opened.
         payload = prepare(draft, self._redactor).payload
         written = entries.read(parse(payload), "what would be written")
         check_key_is_left(entry.key, written.key)
@@ -134,7 +134,7 @@ class Writing:
         self.appended += 1
 
     def failed(self, why: str) -> RrError:
-        """The error for an entry that cannot be written."""
+        """Return the error for an entry that cannot be written."""
         return RrError(
             OPEN_FAILED,
             f"the entry was not written to {self._path}: {why}",
@@ -164,7 +164,7 @@ _SHOWN = 80
 
 
 class _Identity(msgspec.Struct, frozen=True):
-    """What an entry is found by. Redacted, as the recorded side is; ``digest`` is over all three."""
+    """Redacted lookup key of an entry. ``digest`` covers all three fields."""
 
     kind: str
     op: str
@@ -172,16 +172,15 @@ class _Identity(msgspec.Struct, frozen=True):
 
 
 class Serving:
-    """What was recorded, and what of it has been used. Not thread-safe: the cassette's lock
-    covers it.
+    """Recorded entries and their use. Not thread-safe: the cassette's lock protects it.
 
-    Making one reads the whole ``source`` and counts it with ``meter``. Raises :class:`RrError`
-    2002 to 2008 and 2014.
+    The constructor reads the complete ``source`` and counts it with ``meter``. Raises
+    :class:`RrError` 2002 to 2008 and 2014.
     """
 
     def __init__(self, ready: Ready, source: SeekableSource, meter: Meter) -> None:
         self.used = 0
-        """How many entries have been served."""
+        """Number of served entries."""
         self._name = ready.path.name
         self._ready = ready
         self._meter = meter
@@ -192,10 +191,10 @@ class Serving:
         self._late = self._copies(source)
 
     def _copies(self, source: SeekableSource) -> LateSink | None:
-        """Where an entry goes when it is served, if what is new has to come behind it.
+        """Sink for served entries, if new entries have to follow them.
 
-        In a transcript what is new stands where it was missing. For look-ups the file keeps its
-        order and what is new comes at its end: everything goes there at once.
+        In a transcript, a new entry is written where it was missing. For lookups, the file keeps
+        its order and new entries are appended, so all recorded entries are written at once.
         """
         late = self._ready.parts.copy_sink
         if late is None or self._ready.mode != "record_missing":
@@ -324,7 +323,10 @@ _SERVES: Final = frozenset({"replay", "record_missing"})
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What ``rr.stats`` says, in its order. Modes are X07 numbers; ``used`` were served."""
+    """Counters for ``rr.stats``, in its order.
+
+    Modes are X07 numbers; ``used`` counts served entries.
+    """
 
     v: int
     mode: int
@@ -448,7 +450,7 @@ class Cassette:
         return os.getpid() != self._pid
 
     def after_fork(self) -> None:
-        """In a forked child: whoever held the lock is not here."""
+        """Replace the lock in a forked child, where its holder does not exist."""
         self._lock = threading.RLock()
 
 

@@ -1,4 +1,4 @@
-"""What a cassette is opened with: an X07 cfg document, or a mapping with the same fields."""
+"""Configuration of a cassette: an X07 cfg document or a mapping with the same fields."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _HINT = "see docs/guides/low-level.md for the fields"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """A cfg that was read. What is None is decided by the policy, then by the default.
+    """Parsed configuration. For None, the policy decides, then the default.
 
-    ``path`` has not been looked at; ``budgets`` without a number are unlimited.
+    ``path`` is not checked yet. ``budgets`` without a number are unlimited.
     """
 
     path: str

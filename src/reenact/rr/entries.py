@@ -1,8 +1,8 @@
-"""One entry of a cassette, and how it stands in an event.
+"""Entry of a cassette and its form as an event.
 
-An entry is a ``nondeterministic`` event: ``source`` is its kind, and there are ``op``, ``key``,
-``request``, ``response``, ``err``, ``latencyTicks`` and ``cuts``. Bytes that are UTF-8 stand there as
-text, so that a person can review the cassette.
+An entry is a ``nondeterministic`` event: ``source`` is its kind, and the other fields are ``op``,
+``key``, ``request``, ``response``, ``err``, ``latencyTicks`` and ``cuts``. UTF-8 bytes are stored
+as text, so that a person can review the cassette.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _ESCAPE = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked and what came back.
+    """Request and result of one call.
 
-    ``kind``, ``op`` and ``key`` say what the call was; ``err`` is the live call's error number, 0
-    for none; ``latency_ticks`` is kept and given back, nobody waits. ``cuts`` are the places in
-    ``resp`` where one piece ended and the next began, for :func:`reenact.rr.stream`. ``redacted`` is
-    True for a served entry that has lost secrets: ``resp`` is then not all that came back.
+    ``kind``, ``op`` and ``key`` identify the call. ``err`` is the live call's error number, or 0.
+    ``latency_ticks`` is stored and returned, but never waited for. ``cuts`` are the offsets in
+    ``resp`` where a chunk ended, for :func:`reenact.rr.stream`. ``redacted`` is True for a served
+    entry that lost secrets, so that ``resp`` is incomplete.
     """
 
     kind: str
@@ -143,7 +143,7 @@ def _cuts(value: Any) -> tuple[int, ...]:
 
 
 def fields_of(entry: Entry) -> Data:
-    """What the event of ``entry`` has besides kind, op and key."""
+    """Return the event fields of ``entry`` other than kind, op and key."""
     fields: Data = {
         "request": _text_or_bytes(entry.req),
         "response": _text_or_bytes(entry.resp),
@@ -164,9 +164,9 @@ def _text_or_bytes(raw: bytes) -> str | bytes:
 
 
 def key_text(raw: bytes) -> str:
-    """The text that stands for a key in an event. Different keys have different texts.
+    """Return the text that represents a key in an event. Different keys have different texts.
 
-    What is not UTF-8 is escaped byte by byte, so that redaction still sees the rest.
+    Bytes that are not UTF-8 are escaped one by one, so that redaction still sees the other bytes.
     """
     text = _text_or_bytes(raw)
     if isinstance(text, str) and not text.startswith(_ESCAPED):

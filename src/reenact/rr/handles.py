@@ -74,10 +74,10 @@ def _opened(config: Config) -> Cassette:
 
 
 def close(handle: int) -> int:
-    """Close a handle: 1, and 0 when there is nothing to close any more.
+    """Close a handle and return 1, or 0 if it is already closed.
 
-    What was appended is complete from here on; a rewrite replaces the old cassette now, if
-    anything was appended. Raises :class:`RrError` 2002 when it cannot.
+    Appended entries are complete after this call. A rewrite replaces the old cassette now, if
+    anything was appended. Raises :class:`RrError` 2002 if that fails.
     """
     return _close(handle, None)
 
@@ -117,10 +117,11 @@ def entry_err(entry: Entry) -> int:
 
 
 def stats(handle: int) -> bytes:
-    """JSON: ``{"v":1,"mode":…,"match_mode":…,"cassettes":…,"entries":…,"used":…,"bytes":…}``.
+    """Return ``{"v":1,"mode":…,"match_mode":…,"cassettes":…,"entries":…,"used":…,"bytes":…}`` as
+    JSON.
 
-    ``entries`` and ``bytes`` are those of the whole cassette, as far as the mode reads it, with
-    what was appended.
+    ``entries`` and ``bytes`` count the complete cassette, as far as the mode reads it, and appended
+    entries.
     """
     return msgspec.json.encode(_of(handle).stats())
 

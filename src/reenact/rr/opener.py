@@ -55,7 +55,7 @@ class EntrySink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Everything that was decided and opened. ``access`` knows the kinds and ops of the index."""
+    """Opened cassette with its settings. ``access`` contains the kinds and operations of the index."""
 
     mode: SessionMode
     match_mode: MatchMode

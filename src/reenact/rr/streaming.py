@@ -169,7 +169,7 @@ def _chosen(session: Session, key: str, kind: str | None, op: str | None) -> Rec
 
 
 def _miss(session: Session, key: str, kind: str | None, op: str | None) -> RrError:
-    """Says which calls there are, and not what the key is: it may hold a secret."""
+    """Return an error that lists the recorded calls without the key, which can contain a secret."""
     narrowed = "".join(
         f", the {name} {value[:_SHOWN]!r}" for name, value in (("kind", kind), ("op", op)) if value
     )
@@ -212,7 +212,7 @@ def _named(session: Session, key: str, kind: str | None, op: str | None) -> _Fit
 
 
 def _loaded(response: Any) -> list[Any]:
-    """The pieces that were handed over, whatever they were."""
+    """Return the delivered chunks as bytes."""
     if _is_http(response):
         return load_pieces(response)
     return PLAIN_STREAM_CODEC.load(response)
@@ -241,9 +241,11 @@ def _encoded(piece: Any) -> bytes:
 
 
 class Stream(Iterator[bytes], AsyncIterator[bytes]):
-    """Made by :func:`reenact.rr.stream`. Iterate over it with ``for`` or ``async for``, once.
+    """Stream created by :func:`reenact.rr.stream`. Iterate over it once, with ``for`` or ``async
+    for``.
 
-    Leaving it early, by :meth:`close`, ``with`` or an exception, is no mistake: the entry is used.
+    A stream can be left early with :meth:`close`, ``with`` or an exception. Its entry counts as
+    used.
     """
 
     err: int
@@ -310,17 +312,18 @@ def stream(
     max_out_bytes: int | None = None,
     max_items: int | None = None,
 ) -> Stream:
-    """What was recorded for ``key``, as the pieces that came; larger ones than ``chunk_max_bytes``
-    are cut.
+    """Return the recorded response for ``key`` in its recorded chunks, split at
+    ``chunk_max_bytes``.
 
-    In a scope of :mod:`reenact.rr` it is the entry that :func:`reenact.rr.next` gives for ``kind``
-    (by default ``rr``), ``op`` (``std.stream.src.rr_send_v1``) and ``key``. Else, in a session that
-    replays, the earliest unused call of this lane, then of any, that ``key`` names: by its URL (also
-    ``GET URL``), its operation, or its key in the recording; ``kind`` and ``op`` narrow it down.
+    In a scope of :mod:`reenact.rr` it is the entry that :func:`reenact.rr.next` returns for
+    ``kind`` (default: ``rr``), ``op`` (default: ``std.stream.src.rr_send_v1``) and ``key``. In a
+    replayed session it is the earliest unused call of this lane, then of any lane, that ``key``
+    names: by its URL (also ``GET URL``), its operation, or its key in the recording. ``kind`` and
+    ``op`` narrow the search.
 
-    It is looked up when the first piece is asked for. ``max_in_bytes`` limits what comes out of the
-    cassette, ``max_out_bytes`` and ``max_items`` what is handed over. Raises :class:`RrError` 1 for
-    limits that make no sense; the pieces raise 2 to 4 at a limit, and what ``next`` raises.
+    The lookup happens when the first chunk is requested. ``max_in_bytes`` limits the bytes read
+    from the cassette; ``max_out_bytes`` and ``max_items`` limit the output. Raises :class:`RrError`
+    1 for invalid limits. Iteration raises 2 to 4 at a limit, and the errors of ``next``.
     """
     if not isinstance(key, (str, bytes)):
         raise UsageError(
@@ -345,5 +348,5 @@ def _recorded(key: str | bytes, kind: str | None, op: str | None) -> Recorded:
 
 @types.coroutine
 def _turn() -> Generator[Any, Any, None]:
-    """What ``asyncio.sleep(0)`` does, without asking the clock or the loop for anything."""
+    """Yield to the event loop like ``asyncio.sleep(0)``, without reading the clock or the loop."""
     yield
