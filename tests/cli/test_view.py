@@ -9,7 +9,7 @@ import pytest
 
 import reenact
 from reenact.store.reader import open_recording
-from reenact.views.calls import read_steps
+from reenact.views.calls import read_run
 from reenact.views.html.run_page import Window, contents
 from tests.cli.conftest import Run
 
@@ -87,6 +87,6 @@ def test_page_of_a_long_recording_is_bounded_and_says_what_is_left_out(
 def test_page_has_a_size_whatever_its_steps_say(long: Path) -> None:
     with open_recording(long) as source:
         window = Window(size=1_000)
-        data = contents("long", source.manifest(), read_steps(source), window=window)
+        data = contents("long", source.manifest(), read_run(source), window=window)
     assert 0 < len(data["steps"]) < 30
     assert data["left"]["after"] == 30 - len(data["steps"])

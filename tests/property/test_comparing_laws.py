@@ -18,9 +18,9 @@ from reenact.format.event import Event, lane_order
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.memory import MemorySource, memory_source
-from reenact.views.calls import Step, read_steps
+from reenact.views.calls import RecordedCall, read_run
 from reenact.views.compare.runs import Change, Comparison
-from reenact.views.content import Speaker
+from reenact.views.content import ContentReader
 
 RULES = Rules(ignore_paths=("$..at",))
 KINDS = ["get", "tool", "ask", "open", "state", "draw", "when", "late"]
@@ -81,7 +81,7 @@ class _Slow:
     """Everything in full: each call of both runs is said, and known by what it says."""
 
     def __init__(self, one: MemorySource, other: MemorySource) -> None:
-        self.speaker = Speaker()
+        self.speaker = ContentReader()
         self.comparer = Comparer(RULES, Redactor("none"))
         self.runs = [_lanes(one), _lanes(other)]
         for run in self.runs:
@@ -89,7 +89,7 @@ class _Slow:
             for step in sorted(answered, key=lambda step: step.closing.seq if step.closing else 0):
                 self.speaker.learn(step)
 
-    def key(self, step: Step) -> str:
+    def key(self, step: RecordedCall) -> str:
         return self.comparer.key(self.speaker.of(step))
 
     def pairs(self) -> list[tuple[str | None, str | None]]:
@@ -143,13 +143,13 @@ class _Slow:
         return found
 
 
-def _lanes(source: MemorySource) -> dict[str, list[Step]]:
+def _lanes(source: MemorySource) -> dict[str, list[RecordedCall]]:
     """As they are read for a replay, each lane by the positions that are written there."""
     script = RecordedCalls(source.reopen())
     entries = script.keep_all()
     script.read_all()
     position = {entry.seq: entry.position for entry in entries}
-    lanes = read_steps(source.reopen()).lanes
+    lanes = read_run(source.reopen()).lanes
     for name, lane in lanes.items():
         marks = [step for step in lane if step.seq not in position]
         calls = [step for step in lane if step.seq in position]
@@ -159,7 +159,7 @@ def _lanes(source: MemorySource) -> dict[str, list[Step]]:
     return lanes
 
 
-def _children(run: dict[str, list[Step]], above: str) -> list[str]:
+def _children(run: dict[str, list[RecordedCall]], above: str) -> list[str]:
     def parent(lane: str) -> str:
         while lane := lane.rpartition(".")[0]:
             if lane in run:
@@ -184,7 +184,7 @@ def _blocks(mine: list[Any], theirs: list[Any], keys: list[Any], others: list[An
     yield from [(left, right)] if left or right else []
 
 
-def _label(step: Step) -> tuple[str, ...]:
+def _label(step: RecordedCall) -> tuple[str, ...]:
     url = step.asked.get("request", {}).get("url", "")
     return ("llm",) if step.kind == "llm" else (step.kind, step.name, url)
 

@@ -13,7 +13,7 @@ from reenact.cli.inspect.explain import Printer
 from reenact.diff.terminal_text import escape_controls
 from reenact.engine.request import request_of
 from reenact.policy.matching import Rules
-from reenact.views.explain.explanation import explain, told_in
+from reenact.views.explain.explanation import explain, read_divergences
 from tests.property.values import VALUES
 from tests.unit.engine.recorded import Desk, event
 
@@ -61,7 +61,7 @@ def test_anything_is_explained_and_what_settles_it_does(kind: str, one: Any, oth
     wanted = request_of(type, asked)
     ask = desk.ask(type, wanted)
     divergence = desk.diagnosis.payload_mismatch(event(3, type, recorded), ask, ())
-    (told,) = told_in(json.loads(json.dumps(divergence.to_json())))
+    (told,) = read_divergences(json.loads(json.dumps(divergence.to_json())))
     found = explain(told, None, None)
     out = io.StringIO()
     Printer(60, out).print(found)

@@ -11,8 +11,8 @@ import pytest
 from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.result import CallChange, Comparison
 from reenact.exchange.model import Processor
-from reenact.server.web.components.tables import Part
-from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.components.tables import ListPart
+from reenact.server.web.exchanges.calls import CallDetails
 from reenact.server.web.exchanges.comparison import comparison
 from reenact.server.web.exchanges.conversation import conversations
 from tests.server.house import START, House
@@ -78,7 +78,7 @@ def test_comparison_of_10_000_calls_is_bounded_and_its_lists_are_paged_one_by_on
     told = tuple({"code": "extra_call", "detail": f"divergence-{n}-"} for n in range(600))
     found = Comparison(verdict="diverged", calls=tuple(calls), divergences=told)
     query = (("calls", "100"), ("divergences", "501"))
-    parts = {name: Part(name=name, first=int(first), query=query) for name, first in query}
+    parts = {name: ListPart(name=name, first=int(first), query=query) for name, first in query}
     html = str(comparison(found, exchange(), exchange(), parts=parts))
     assert len(html) < 1 << 20
     assert named(html) == [f"call-{n}-" for n in range(99, 599)]
@@ -95,7 +95,7 @@ def test_comparison_of_10_000_calls_is_bounded_and_its_lists_are_paged_one_by_on
 def test_conversation_of_a_page_has_a_size() -> None:
     call = Call(seq=1, type="llm", operation="chat")
     talk = [{"role": "user", "text": f"{n}-" + "x" * 300_000} for n in range(30)]
-    told = Told(call=call, began=0, ended=0, talk=talk)
+    told = CallDetails(call=call, began=0, ended=0, talk=talk)
     html = "".join(map(str, conversations([told, told])))
     assert len(html) < 5 << 20
     assert "more messages, too long for this page" in html

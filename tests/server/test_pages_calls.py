@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from reenact.server.web.components.values import value
-from reenact.server.web.exchanges.calls import spoken
+from reenact.server.web.exchanges.calls import http_message
 from tests.server.test_page_names import words
 
 
 def said(item: Any) -> str:
-    return words(f"<main{spoken(item)}")
+    return words(f"<main{http_message(item)}")
 
 
 def test_a_request_is_a_line_headers_and_a_body() -> None:
@@ -50,16 +50,16 @@ def test_an_answer_begins_with_its_status() -> None:
     ],
 )
 def test_what_is_no_http_is_shown_as_it_is(item: Any) -> None:
-    assert spoken(item) == value(item)
+    assert http_message(item) == value(item)
 
 
 @pytest.mark.parametrize("headers", ["evil", [["a"]], [7], [None], 7, [["a", "b", "c"]]])
 def test_headers_of_any_other_shape_are_shown_as_they_are(headers: Any) -> None:
-    found = spoken({"url": "http://a.example", "headers": headers})
+    found = http_message({"url": "http://a.example", "headers": headers})
     assert found.endswith(value({"headers": headers}))
 
 
 def test_what_was_recorded_is_text() -> None:
     evil = "<img src=x>"
     request = {"method": evil, "url": evil, "headers": [[evil, evil]], "body": evil, evil: evil}
-    assert "<img" not in spoken(request)
+    assert "<img" not in http_message(request)

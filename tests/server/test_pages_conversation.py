@@ -6,20 +6,20 @@ import re
 from typing import Any
 
 from reenact.exchange.comparison.calls import Call
-from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.exchanges.calls import CallDetails
 from reenact.server.web.exchanges.conversation import conversations
 
 
-def told(*said: dict[str, Any], model: str = "openai/small-1") -> Told:
+def told(*said: dict[str, Any], model: str = "openai/small-1") -> CallDetails:
     call = Call(seq=1, type="llm", operation="POST https://a.example/chat")
-    return Told(call=call, began=0, ended=0, talk=[*said], model=model)
+    return CallDetails(call=call, began=0, ended=0, talk=[*said], model=model)
 
 
 def said(role: str, text: str = "", **more: Any) -> dict[str, Any]:
     return {"role": role, **({"text": text} if text else {}), **more}
 
 
-def shown(*found: Told) -> list[tuple[str, list[str]]]:
+def shown(*found: CallDetails) -> list[tuple[str, list[str]]]:
     """Of each call: what its fold says, and the roles of what is not folded."""
     articles = []
     for html in map(str, conversations(found)):

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from reenact.exchange.model import Change
-from reenact.server.web.components.diff import changes
+from reenact.server.web.components.diff import path_changes
 from tests.browser.recording import HOSTILE
 
 BOTH = {"type": "ValueError", "message": "first\nsecond"}
 
 
 def shown(before: Any, after: Any, path: str = "/body/a") -> str:
-    found = changes([Change(op="replace", path=path, before=before, after=after)])
+    found = path_changes([Change(op="replace", path=path, before=before, after=after)])
     assert found is not None
     return str(found)
 

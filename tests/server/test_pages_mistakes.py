@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from reenact.errors import UsageError
 from reenact.exchange.model import Body, Payload
 from reenact.exchange.payload import body_value
-from reenact.server.web.replays.draft import Draft, Mistake, base64_slip, json_slip, payload_of
+from reenact.server.web.replays.draft import (
+    Draft,
+    Mistake,
+    find_base64_mistake,
+    find_json_mistake,
+    payload_of,
+)
 
 PIECES = st.sampled_from(
     [
@@ -42,18 +48,18 @@ def is_kept(text: str, kind: str = "json") -> bool:
 
 @given(VALUES)
 def test_json_has_no_mistake(value: Any) -> None:
-    assert json_slip(json.dumps(value)) is None
+    assert find_json_mistake(json.dumps(value)) is None
 
 
 @pytest.mark.parametrize("deep", [200, 201, 202])
 def test_it_may_be_as_deep_as_an_exchange_takes_it(deep: int) -> None:
     for text in ("[" * deep + "]" * deep, '{"a":' * deep + "{}" + "}" * deep):
-        assert (json_slip(text) is None) == is_kept(text)
+        assert (find_json_mistake(text) is None) == is_kept(text)
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_a_mistake_is_found_where_an_exchange_would_not_take_it(text: str) -> None:
-    slip = json_slip(text)
+    slip = find_json_mistake(text)
     assert (slip is None) == is_kept(text)
     assert slip is None or 0 <= slip.at <= len(text)
     assert slip is None or slip.message != "not JSON that can be kept", "it has no place"
@@ -61,7 +67,7 @@ def test_a_mistake_is_found_where_an_exchange_would_not_take_it(text: str) -> No
 
 @given(st.text("QUJD=+/-!é \n", max_size=12))
 def test_base64_is_what_an_exchange_takes(text: str) -> None:
-    slip = base64_slip(text)
+    slip = find_base64_mistake(text)
     assert (slip is None) == is_kept(text, "bytes")
     assert slip is None or 0 <= slip.at <= len(text)
 

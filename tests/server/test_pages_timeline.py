@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reenact.exchange.comparison.calls import Call
 from reenact.exchange.model import Processor
-from reenact.server.web.exchanges.calls import Told
-from reenact.server.web.exchanges.timeline import entries
+from reenact.server.web.exchanges.calls import CallDetails
+from reenact.server.web.exchanges.timeline import timeline_rows
 from tests.server.house import START
 from tests.server.traffic.puppet import exchange
 
@@ -15,17 +15,17 @@ STEPS = tuple(
 )
 
 
-def told(seq: int, began: int, *, refused: bool = False) -> Told:
+def told(seq: int, began: int, *, refused: bool = False) -> CallDetails:
     call = Call(seq=seq, type="network", operation=f"GET {seq}", refused=refused)
-    return Told(call=call, began=began, ended=began)
+    return CallDetails(call=call, began=began, ended=began)
 
 
-def names(*calls: Told) -> list[str]:
+def names(*calls: CallDetails) -> list[str]:
     return [
         one.processor.processor_id
         if one.processor is not None
         else str(one.told and one.told.call.seq)
-        for one in entries(exchange(processors=STEPS), calls)
+        for one in timeline_rows(exchange(processors=STEPS), calls)
     ]
 
 

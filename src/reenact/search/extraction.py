@@ -18,7 +18,7 @@ from reenact.format.event import Data, Event
 from reenact.lenses.meaning import Answered, Asked, Choice, Message
 from reenact.lenses.reading import read_event
 from reenact.lenses.table import messages
-from reenact.views.calls import readable, undo
+from reenact.views.calls import decode_content, readable_body
 
 __all__ = [
     "CALL",
@@ -119,7 +119,7 @@ def _message(said: Message | Choice) -> str:
 def _model_answer(call: Call, data: Data) -> None:
     response = _part(data, "response")
     _outcome(call, data, response)
-    answer = read_event(data, lens=call.lens, undo=undo)
+    answer = read_event(data, lens=call.lens, undo=decode_content)
     if not isinstance(answer, Answered):
         _say(call, "answer", _body(response) if response else _rest(data))
         return
@@ -154,7 +154,7 @@ def _single(call: Call, data: Data) -> None:
         call.name = call.method or call.name
         _say(call, CALL, f"{call.method} {call.url}")
         _outcome(call, data, response)
-        _say(call, "request", readable(request.get("body"), request.get("headers")))
+        _say(call, "request", readable_body(request.get("body"), request.get("headers")))
         _say(call, "response", _body(response))
         return
     call.name = _text(data.get("op")) or _text(data.get("key")) or call.name
@@ -239,8 +239,8 @@ def _outcome(call: Call, data: Data, response: Data) -> None:
 
 def _body(response: Data) -> Any:
     if "decoded" in response:
-        return readable(response["decoded"], None)
-    return readable(response.get("body"), response.get("headers"))
+        return readable_body(response["decoded"], None)
+    return readable_body(response.get("body"), response.get("headers"))
 
 
 _BOOKS = frozenset(

@@ -33,7 +33,7 @@ from reenact.server.routes import BACKGROUND, ENDPOINTS
 from reenact.server.runtime import Principal, Server
 from reenact.server.storage.database import is_full, storage_full
 from reenact.server.web.components.forms import check_form
-from reenact.server.web.errors import answer_browser, answer_stray, is_browser, wants_page
+from reenact.server.web.errors import error_page, is_browser, unknown_route_page, wants_page
 
 __all__ = ["make_app"]
 
@@ -115,7 +115,7 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
             await _record_denial(server, principal, endpoint, problem)
         if endpoint.page and is_browser(request):
             request_id = request_id_of(request)
-            return await answer_browser(server, request, principal, problem, request_id)
+            return await error_page(server, request, principal, problem, request_id)
         return answer_problem(problem, request_id_of(request))
 
 
@@ -175,7 +175,7 @@ async def _answer_http(server: Server, request: Request, error: Exception) -> Re
     code, words = _WORDS.get(status, ("malformed", "this is not understood"))
     problem, request_id = Problem(code, words), request_id_of(request)
     if wants_page(request):
-        response = await answer_stray(server, request, problem, request_id)
+        response = await unknown_route_page(server, request, problem, request_id)
     else:
         response = answer_problem(problem, request_id)
     if isinstance(error, HTTPException) and error.headers and "Allow" in error.headers:

@@ -18,19 +18,19 @@ from reenact.store.source import SeekableSource
 
 __all__ = [
     "MARKS",
-    "Step",
-    "Steps",
-    "read_steps",
-    "readable",
-    "took",
-    "undo",
+    "RecordedCall",
+    "RunCalls",
+    "decode_content",
+    "read_run",
+    "readable_body",
+    "recorded_duration",
 ]
 
 MARKS: Final = ("run_start", "run_end")
 """Kinds of steps that are not calls: start and end of the run."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One call, or the beginning or the end of the run. ``closing`` is the event that completed it
     (often ``opening`` itself); None when nothing did."""
 
@@ -68,7 +68,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.closing is not self.opening:
             return self.opening.ts
-        return self.opening.ts - took(self.asked.get("timing"))
+        return self.opening.ts - recorded_duration(self.asked.get("timing"))
 
     @property
     def ended(self) -> int:
@@ -82,21 +82,21 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
             self.closing.let_go()
 
 
-class Steps(msgspec.Struct, frozen=True, kw_only=True):
+class RunCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of a recording, by lane, each lane in program order."""
 
-    lanes: dict[str, list[Step]]
+    lanes: dict[str, list[RecordedCall]]
     left_out: Counter[str]
     """Draws, by their source: how many values."""
 
 
-def read_steps(source: SeekableSource, *, draws: bool = False) -> Steps:
+def read_run(source: SeekableSource, *, draws: bool = False) -> RunCalls:
     """Read all of ``source``, which stays open as long as the steps are looked at; with ``draws``
     these are steps, too."""
     script = RecordedCalls(source)
     entries = script.keep_all()
     script.read_all()
-    lanes: dict[str, list[Step]] = {}
+    lanes: dict[str, list[RecordedCall]] = {}
     left_out: Counter[str] = Counter()
     for entry in entries:
         if entry.kind in DRAWS and not draws:
@@ -107,23 +107,23 @@ def read_steps(source: SeekableSource, *, draws: bool = False) -> Steps:
         if event.type in MARKS:
             lane = lanes.setdefault(event.lane, [])
             lane.insert(0 if event.type == "run_start" else len(lane), _mark(event))
-    return Steps(lanes=lanes, left_out=left_out)
+    return RunCalls(lanes=lanes, left_out=left_out)
 
 
-def took(timing: Any) -> int:
+def recorded_duration(timing: Any) -> int:
     """The milliseconds of a call by its field ``timing``; 0 where that does not say."""
     found = timing.get("offsets") if isinstance(timing, dict) else None
     last = found[-1] if isinstance(found, list) and found else 0
     return last if type(last) is int and last > 0 else 0
 
 
-def _mark(event: Event) -> Step:
-    return Step(opening=event, closing=event, kind=event.type, name="")
+def _mark(event: Event) -> RecordedCall:
+    return RecordedCall(opening=event, closing=event, kind=event.type, name="")
 
 
-def _step(entry: Entry) -> Step:
+def _step(entry: Entry) -> RecordedCall:
     event = entry.opening
-    return Step(
+    return RecordedCall(
         opening=event,
         closing=entry.closing,
         kind=entry.kind or kind_of(event.type, event.data),
@@ -131,11 +131,11 @@ def _step(entry: Entry) -> Step:
     )
 
 
-def readable(body: Any, headers: Any) -> Any:
+def readable_body(body: Any, headers: Any) -> Any:
     """A body without its content coding: as JSON where it is JSON, as text where it is text."""
     if isinstance(body, bytes):
         coding = _coding(headers)
-        body = (undo(body, coding) if coding else None) or body
+        body = (decode_content(body, coding) if coding else None) or body
         try:
             body = body.decode("utf-8")
         except UnicodeDecodeError:
@@ -148,7 +148,7 @@ def readable(body: Any, headers: Any) -> Any:
         return body
 
 
-def undo(body: bytes, coding: str) -> bytes | None:
+def decode_content(body: bytes, coding: str) -> bytes | None:
     """Return the decoded body, or None if it cannot be decoded completely."""
     seen = look(body, coding)
     return seen.text if seen is not None and seen.end == "whole" else None

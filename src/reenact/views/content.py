@@ -12,9 +12,9 @@ from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data
 from reenact.lenses.meaning import Answered, Choice
 from reenact.lenses.reading import read_event
-from reenact.views.calls import Step, readable, undo
+from reenact.views.calls import RecordedCall, decode_content, readable_body
 
-__all__ = ["NOT_SAID", "Speaker", "is_noise", "meaning_of"]
+__all__ = ["NOT_SAID", "ContentReader", "is_noise", "meaning_of"]
 
 _NOISE = re.compile(
     r"age|alt-svc|cf-.*|connection|content-length|date|etag|expires|keep-alive|last-modified"
@@ -28,14 +28,14 @@ NOT_SAID = BOOKKEEPING | frozenset("sent valueHash inputHash toolSchemaHash lens
 """Fields of events that are about the recording, or another in every run."""
 
 
-class Speaker:
+class ContentReader:
     """Reader of the comparable content of calls. ``everything`` includes all event data."""
 
     def __init__(self, *, everything: bool = False) -> None:
         self._everything = everything
         self._names: dict[str, str] = {}
 
-    def learn(self, step: Step) -> bool:
+    def learn(self, step: RecordedCall) -> bool:
         """Note the ids that a model made up in ``step``; False when nothing was new."""
         meaning = None if self._everything else meaning_of(step)
         if meaning is None:
@@ -45,7 +45,7 @@ class Speaker:
             self._note(choice)
         return len(self._names) > before
 
-    def of(self, step: Step) -> Data:
+    def of(self, step: RecordedCall) -> Data:
         """As JSON: ``request`` (or what else was asked) and what came of it."""
         asked, answered = step.asked, step.answered
         if self._everything:
@@ -86,15 +86,15 @@ class Speaker:
         return value
 
 
-def meaning_of(step: Step) -> Answered | None:
+def meaning_of(step: RecordedCall) -> Answered | None:
     """Return the response of a model as read by a lens, or None."""
     if step.opening.type != "llm_request":
         return None
-    meaning = read_event(step.answered, lens=str(step.asked.get("lens", "")), undo=undo)
+    meaning = read_event(step.answered, lens=str(step.asked.get("lens", "")), undo=decode_content)
     return meaning if isinstance(meaning, Answered) else None
 
 
-def _put_answer(whole: Data, step: Step) -> None:
+def _put_answer(whole: Data, step: RecordedCall) -> None:
     """Replace the raw response by the model response, and drop fields that repeat it."""
     meaning, response = meaning_of(step), step.answered.get("response")
     seen = ("provider", "model") if "lens" in step.asked else ()
@@ -123,7 +123,7 @@ def _http(response: Data) -> Data:
         said["headers"] = [[str(name).lower(), value] for name, value in kept]
     body = response.get("body")
     if body is not None:
-        said["body"] = readable(body, headers)
+        said["body"] = readable_body(body, headers)
     return said
 
 

@@ -14,7 +14,7 @@ from reenact import DivergenceError, Policy
 from reenact.engine.divergence.model import Divergence
 from reenact.store.reader import open_recording
 from reenact.views.explain.case import SURE
-from reenact.views.explain.explanation import Explanation, causes_of, explain, told_in
+from reenact.views.explain.explanation import Explanation, causes_of, explain, read_divergences
 from tests.unit.views.programs_changed import CASES, Changed, Program, World
 
 
@@ -38,7 +38,7 @@ def _replayed(program: Program, place: Path, policy: Policy | None = None) -> Di
 def _explained(case: Changed, place: Path) -> Explanation:
     divergence = _replayed(case.now, _recorded(case.then, place))
     assert divergence is not None
-    (told,) = told_in(divergence.to_json())
+    (told,) = read_divergences(divergence.to_json())
     with open_recording(place) as source:
         return explain(told, place, source)
 
@@ -87,7 +87,7 @@ def test_adding_what_is_missing_settles_it(name: str, tmp_path: Path) -> None:
 
 def _first_cause(place: Path, divergence: Divergence, **report: Any) -> Explanation:
     report = {"divergences": [divergence.to_json()], "recording": str(place), **report}
-    (told,) = told_in(report)
+    (told,) = read_divergences(report)
     with open_recording(place) as source:
         return explain(told, place, source)
 
@@ -169,7 +169,7 @@ def test_words_and_roles_are_told(tmp_path: Path) -> None:
 
 def test_without_the_recording_there_are_causes_still(tmp_path: Path) -> None:
     _, divergence = _prompted(tmp_path)
-    (told,) = told_in(divergence.to_json())
+    (told,) = read_divergences(divergence.to_json())
     found = explain(told, None, None)
     assert [cause.name for cause in found.causes] == ["prompt"]
     assert found.case.near == []
@@ -195,7 +195,7 @@ EVENT: dict[str, Any] = {**ENVELOPE, **SEEN, "data": {}}
 )
 def test_a_report_with_little_in_it(said: dict[str, Any], expected: str) -> None:
     always = {"version": 1, "detail": "", "lane": "0", "hint": "", "morePaths": 0}
-    (told,) = told_in({**always, "paths": [], "nearest": [], "flags": [], **said})
+    (told,) = read_divergences({**always, "paths": [], "nearest": [], "flags": [], **said})
     found = explain(told, None, None)
     assert [cause.name for cause in found.causes] == ([expected] if expected else [])
     assert all(cause.ways for cause in found.causes)
@@ -205,7 +205,7 @@ def test_a_recording_that_was_cut_off_ends_early(tmp_path: Path) -> None:
     place = tmp_path / "c"
     divergence = _replayed(_get("/a", "/b"), _recorded(_get("/a"), place))
     assert divergence is not None
-    (told,) = told_in(divergence.to_json())
+    (told,) = read_divergences(divergence.to_json())
     with open_recording(place) as source:
         case = explain(told, place, source).case
     cut = msgspec.structs.replace(case, status="recovered")

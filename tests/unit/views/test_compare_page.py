@@ -13,7 +13,7 @@ import reenact
 from reenact.views.compare.runs import Comparison
 from reenact.views.html.compare_page import compare_contents, compare_page
 from reenact.views.html.conversations import message_pairs, without_messages
-from reenact.views.html.values import key_of, shown
+from reenact.views.html.values import key_of, page_value
 
 PNG = b"\x89PNG\r\n\x1a\n and more"
 
@@ -31,11 +31,11 @@ PNG = b"\x89PNG\r\n\x1a\n and more"
     ids=["json", "png", "webp", "bytes", "large", "hostile"],
 )
 def test_values_become_what_a_browser_can_show(value: Any, expected: Any) -> None:
-    assert shown(value) == expected
+    assert page_value(value) == expected
 
 
 def test_bytes_and_long_texts_inside_are_told_of() -> None:
-    told = shown({"file": b"abc", "text": "x" * 300_000})["json"]
+    told = page_value({"file": b"abc", "text": "x" * 300_000})["json"]
     assert told["file"].startswith("3 bytes, sha256:")
     assert told["text"].endswith("x … (300,000 characters)")
 

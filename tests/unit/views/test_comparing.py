@@ -14,7 +14,7 @@ import reenact
 from reenact.format.event import Event
 from reenact.policy.matching import Rules
 from reenact.store.memory import MemorySource, memory_source
-from reenact.views.calls import Step
+from reenact.views.calls import RecordedCall
 from reenact.views.compare.runs import Comparison, LanePair, Same
 
 Program = Callable[[Any], None]
@@ -53,7 +53,7 @@ def _asking(*questions: str) -> Program:
 
 
 def _kinds(lane: LanePair) -> list[tuple[str, int | None, int | None]]:
-    def seq(step: Step | None) -> int | None:
+    def seq(step: RecordedCall | None) -> int | None:
         return None if step is None else step.seq
 
     return [(change.kind, seq(change.one), seq(change.other)) for change in lane.changes]

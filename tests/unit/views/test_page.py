@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reenact.views.html.bodies import answer_body, hang, pictures_in, request_body
+from reenact.views.html.bodies import answer_body, attach_pictures, pictures_in, request_body
 from reenact.views.html.document import document
-from reenact.views.html.values import Table
+from reenact.views.html.values import ValueTable
 
 LONG = "a text that is long enough to stand in the table " * 3
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(60)
@@ -48,13 +48,13 @@ def _whole(item: Any, rows: list[Any]) -> Any:
     ids=["none", "short", "long", "mark", "marks", "list", "deep", "integer", "numbers"],
 )
 def test_a_table_gives_back_what_it_was_given(value: Any) -> None:
-    table = Table()
+    table = ValueTable()
     told = json.loads(json.dumps([table.put(value), table.rows]))
     assert _whole(*told) == value
 
 
 def test_a_conversation_that_grows_costs_what_is_new() -> None:
-    table = Table()
+    table = ValueTable()
     messages: list[Any] = []
     sizes = []
     for turn in range(400):
@@ -67,7 +67,7 @@ def test_a_conversation_that_grows_costs_what_is_new() -> None:
 
 
 def test_rows_refer_to_rows_before_them() -> None:
-    table = Table()
+    table = ValueTable()
     table.put({"a": [LONG, {"b": [f"{LONG}!", {"c": f"{LONG}?"}]}]})
     for number, row in enumerate(table.rows):
         for found in json.dumps(row).split('{"$t": ')[1:]:
@@ -99,11 +99,11 @@ def test_rows_refer_to_rows_before_them() -> None:
     ids=["json", "text", "svg", "png", "bytes", "sse", "lines", "not ours", "empty", "none"],
 )
 def test_a_body_is_shown_as_what_it_is(kind: str, body: Any, expected: Any) -> None:
-    assert answer_body(body, [["Content-Type", f"{kind}; charset=utf-8"]], Table()) == expected
+    assert answer_body(body, [["Content-Type", f"{kind}; charset=utf-8"]], ValueTable()) == expected
 
 
 def test_of_what_is_very_long_the_beginning_is_shown() -> None:
-    table = Table()
+    table = ValueTable()
     text = answer_body("x" * 300_000, [], table)
     assert text is not None
     assert text["of"] == 300_000
@@ -119,9 +119,9 @@ def test_of_what_is_very_long_the_beginning_is_shown() -> None:
 
 def test_forms_and_their_parts() -> None:
     form = {"type": "form", "body": [["a", "1"], ["a", "2"]]}
-    assert request_body(form, [], Table()) == {"as": "form", "v": [["a", "1"], ["a", "2"]]}
+    assert request_body(form, [], ValueTable()) == {"as": "form", "v": [["a", "1"], ["a", "2"]]}
     parts = [{"name": "doc", "filename": "a.png", "type": "bytes", "value": PNG}, "odd"]
-    shown = request_body({"type": "multipart", "body": parts}, [], Table())
+    shown = request_body({"type": "multipart", "body": parts}, [], ValueTable())
     assert shown is not None
     assert [part["body"]["as"] for part in shown["v"]] == ["image", "text"]
     assert shown["v"][0]["about"] == {"name": "doc", "filename": "a.png"}
@@ -139,8 +139,8 @@ def test_pictures_of_every_api_hang_where_they_were_said() -> None:
         {"role": "user", "text": "and"},
         {"role": "user", "attached": ["image/png (92 characters)"]},
     ]
-    assert hang(said, found) == found
-    assert hang(said, found[:2]) == []
+    assert attach_pictures(said, found) == found
+    assert attach_pictures(said, found[:2]) == []
     assert [len(message.get("pictures", [])) for message in said] == [1, 0, 1]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from reenact.format.event import Draft
 from reenact.store.reader import open_recording
-from reenact.views.calls import read_steps
+from reenact.views.calls import read_run
 from reenact.views.timeline.model import Extent, Span, TimeRange, nested, read_spans
 from tests.unit.store.samples import NOW, draft, start_sink
 
@@ -20,7 +20,7 @@ def _bars(path: Path, *drafts: Draft, diverged: tuple[int, ...] = ()) -> list[Sp
         sink.append(one)
     sink.finalize()
     with open_recording(path) as source:
-        steps = read_steps(source)
+        steps = read_run(source)
         return read_spans((step for lane in steps.lanes.values() for step in lane), diverged)
 
 

@@ -20,7 +20,7 @@ from reenact.diff.terminal_text import cell_width
 from reenact.engine.divergence.model import Divergence
 from reenact.format.event import Event, lane_order
 from reenact.store.source import LogSource
-from reenact.views.calls import MARKS, Step, Steps, read_steps
+from reenact.views.calls import MARKS, RecordedCall, RunCalls, read_run
 from reenact.views.timeline.layout import MOST_LANES, Axis, Row, Segment, Timeline, lay_out
 from reenact.views.timeline.model import Span, State, read_spans
 
@@ -38,7 +38,7 @@ Wanted = Callable[[Iterable[Event]], Iterable[Event]]
 def timeline(path: Path, source: LogSource, args: argparse.Namespace, wanted: Wanted) -> int:
     """Print the timeline of the calls of which ``wanted`` accepts at least one event."""
     found = [] if args.report is None else divergences_in(Path(args.report))
-    steps = read_steps(source)
+    steps = read_run(source)
     chosen = _chosen(steps, wanted, args.limit)
     bars = read_spans(chosen, {one.event_seq for one in found if one.event_seq is not None})
     zero, last = _ends(source, steps)
@@ -52,21 +52,21 @@ def timeline(path: Path, source: LogSource, args: argparse.Namespace, wanted: Wa
     return 0
 
 
-def _chosen(steps: Steps, wanted: Wanted, limit: int | None) -> list[Step]:
+def _chosen(steps: RunCalls, wanted: Wanted, limit: int | None) -> list[RecordedCall]:
     picked = [step for step in _calls(steps) if any(True for _ in wanted(_events(step)))]
     return sorted(picked, key=lambda step: step.seq)[:limit]
 
 
-def _calls(steps: Steps) -> Iterator[Step]:
+def _calls(steps: RunCalls) -> Iterator[RecordedCall]:
     return (step for lane in steps.lanes.values() for step in lane if step.kind not in MARKS)
 
 
-def _events(step: Step) -> list[Event]:
+def _events(step: RecordedCall) -> list[Event]:
     several = step.closing is not None and step.closing is not step.opening
     return [step.opening, step.closing] if several and step.closing else [step.opening]
 
 
-def _ends(source: LogSource, steps: Steps) -> tuple[int, int]:
+def _ends(source: LogSource, steps: RunCalls) -> tuple[int, int]:
     """Return start and end of the recording. A call can start before the first event was written."""
     if not len(source):
         return 0, 0
@@ -79,7 +79,7 @@ def _draw(
     source: LogSource,
     args: argparse.Namespace,
     bars: list[Span],
-    steps: Steps,
+    steps: RunCalls,
     ends: tuple[int, int],
 ) -> None:
     zero, last = ends
@@ -104,7 +104,7 @@ def _is_filtered(args: argparse.Namespace) -> bool:
     return any((args.type, args.lane, args.grep, args.first, args.last, args.limit))
 
 
-def _tell(steps: Steps, found: list[Divergence]) -> None:
+def _tell(steps: RunCalls, found: list[Divergence]) -> None:
     """Print the divergences and the number of hidden draws."""
     for one in found[:_MOST_TOLD]:
         place = f"event {one.event_seq}, " if one.event_seq is not None else ""
@@ -119,7 +119,7 @@ def _tell(steps: Steps, found: list[Divergence]) -> None:
 
 
 def _as_json(
-    path: Path, bars: list[Span], steps: Steps, found: list[Divergence], zero: int, last: int
+    path: Path, bars: list[Span], steps: RunCalls, found: list[Divergence], zero: int, last: int
 ) -> dict[str, Any]:
     return {
         "version": VERSION,

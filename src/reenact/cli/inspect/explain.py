@@ -25,8 +25,14 @@ from reenact.policy.paths import find_root
 from reenact.runs.options import LAST
 from reenact.runs.reports import load_last_report, load_newest_report
 from reenact.store.reader import open_recording
-from reenact.views.explain.case import Case, Cause, Near, Way
-from reenact.views.explain.explanation import VERSION, Explanation, Told, explain, told_in
+from reenact.views.explain.case import Case, Cause, NearbyCall, Remedy
+from reenact.views.explain.explanation import (
+    VERSION,
+    Explanation,
+    ReportedDivergence,
+    explain,
+    read_divergences,
+)
 
 __all__ = ["COMMANDS", "Printer"]
 
@@ -58,7 +64,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def explain_divergence(args: argparse.Namespace) -> int:
-    listed = told_in(_report(args.what))
+    listed = read_divergences(_report(args.what))
     if not listed:
         raise UsageError(f"{args.what}: nothing diverged there", hint=_HOW)
     if args.number > len(listed):
@@ -124,7 +130,7 @@ def _root() -> Path:
     return find_root(Path.cwd(), os.environ)
 
 
-def _recording(args: argparse.Namespace, told: Told) -> Path | None:
+def _recording(args: argparse.Namespace, told: ReportedDivergence) -> Path | None:
     """Return the path of the recording; None if it is unknown or missing."""
     if args.recording is not None:
         return recording_at(args.recording)
@@ -139,12 +145,16 @@ def _recording(args: argparse.Namespace, told: Told) -> Path | None:
         return None
 
 
-def _has_changed(told: Told, now: str) -> bool:
+def _has_changed(told: ReportedDivergence, now: str) -> bool:
     return told.content_hash is not None and told.content_hash != now
 
 
 def _say(
-    args: argparse.Namespace, told: Told, path: Path | None, number: int, changed: bool
+    args: argparse.Namespace,
+    told: ReportedDivergence,
+    path: Path | None,
+    number: int,
+    changed: bool,
 ) -> None:
     sys.stdout.flush()
     if path is None:
@@ -165,7 +175,12 @@ def _note(text: str) -> None:
 
 
 def _whole(
-    found: Explanation, told: Told, path: Path | None, number: int, which: int, changed: bool
+    found: Explanation,
+    told: ReportedDivergence,
+    path: Path | None,
+    number: int,
+    which: int,
+    changed: bool,
 ) -> dict[str, Any]:
     near = [
         {"seq": one.seq, "lane": one.lane, "kind": one.kind, "name": one.name, "became": one.became}
@@ -293,7 +308,7 @@ class Printer:
         if not found.causes:
             yield from self._wrapped(_NOTHING, "  ", "  ")
             update = found.case.again.update
-            way = Way(text="If the change is intended, make again what differs.", command=update)
+            way = Remedy(text="If the change is intended, make again what differs.", command=update)
             yield from self._way(way, "  ")
         for number, cause in enumerate(found.causes, 1):
             yield from self._cause(number, cause)
@@ -306,7 +321,7 @@ class Printer:
         for way in cause.ways:
             yield from self._way(way, "     ")
 
-    def _way(self, way: Way, indent: str) -> Iterator[str]:
+    def _way(self, way: Remedy, indent: str) -> Iterator[str]:
         """Format a remedy. A command is never clipped and is printed once."""
         again = way.command in self._said
         text = f"{escape_controls(way.text)} (As above.)" if again else escape_controls(way.text)
@@ -319,7 +334,7 @@ class Printer:
             yield f"{indent}    {escape_controls(way.command)}"
 
 
-def _what(near: Near) -> str:
+def _what(near: NearbyCall) -> str:
     return summary(near.type, near.data) or escape_controls(near.name)
 
 

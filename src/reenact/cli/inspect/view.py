@@ -10,7 +10,7 @@ from reenact.cli._output import escape_controls, json_line, size, write_page
 from reenact.cli._parser import RECORDING, Command, Parser, json_flag, positive
 from reenact.cli._recordings import divergences_in, recording_at
 from reenact.store.reader import open_recording
-from reenact.views.calls import read_steps
+from reenact.views.calls import read_run
 from reenact.views.html.run_page import MOST_STEPS, Window, contents, left_out, run_page
 
 __all__ = ["COMMANDS"]
@@ -45,7 +45,7 @@ def view(args: argparse.Namespace) -> int:
     found = [] if args.report is None else divergences_in(Path(args.report))
     target = Path(args.output or f"{path.resolve().stem}.html")
     with open_recording(path) as source:
-        steps = read_steps(source, draws=args.draws)
+        steps = read_run(source, draws=args.draws)
         window = Window(first=args.first or 1, steps=args.limit or MOST_STEPS)
         data = contents(path.name, source.manifest(), steps, found, window)
     note, following = left_out(data), data["left"]["next"]

@@ -26,9 +26,9 @@ from reenact.exchange.patch import Op, Verb, apply_patch, format_pointer
 from reenact.format.canonical import digest
 from reenact.format.json_path import parse
 from reenact.store.source import SeekableSource
-from reenact.views.calls import MARKS, Step
-from reenact.views.compare.call_digests import Seen, Skimmer
-from reenact.views.content import Speaker
+from reenact.views.calls import MARKS, RecordedCall
+from reenact.views.compare.call_digests import DigestedCall, DigestReader
+from reenact.views.content import ContentReader
 
 __all__ = [
     "Answer",
@@ -98,9 +98,9 @@ class Call(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def read_calls(source: SeekableSource, processors: Sequence[Processor] = ()) -> tuple[Call, ...]:
     """The calls of a recording as they began; what was drawn from clock and chance
     is left out. ``source`` is at its beginning, and may be closed afterwards."""
-    skimmer = Skimmer(source)
+    skimmer = DigestReader(source)
     skimmer.read_all()
-    speaker = Speaker()
+    speaker = ContentReader()
     for seen in skimmer.answered:
         speaker.learn(skimmer.step(seen))
     owners = _Owners(processors)
@@ -109,7 +109,7 @@ def read_calls(source: SeekableSource, processors: Sequence[Processor] = ()) -> 
     return tuple(_call(skimmer.step(seen), seen, speaker, owners.of(seen)) for seen in calls)
 
 
-def _call(step: Step, seen: Seen, speaker: Speaker, owner: int) -> Call:
+def _call(step: RecordedCall, seen: DigestedCall, speaker: ContentReader, owner: int) -> Call:
     said = dict(speaker.of(step))
     step.let_go()
     response, error = said.pop("response", None), said.pop("error", None)
@@ -151,7 +151,7 @@ class _Owners:
         for those in self._lanes.values():
             those.sort(key=lambda one: (one.first_call, -one.end_call, one.seq))
 
-    def of(self, seen: Seen) -> int:
+    def of(self, seen: DigestedCall) -> int:
         """Its seq; 0 for a call in a lane that no processor ran in."""
         found = 0
         for one in self._lanes.get(seen.lane, ()):

@@ -20,7 +20,7 @@ from reenact.server.problems import Problem
 from reenact.server.process.logs import FACTS
 from reenact.server.responses import answer_problem
 from reenact.server.runtime import Server
-from reenact.server.web.errors import answer_anybody, wants_page
+from reenact.server.web.errors import plain_error_page, wants_page
 
 __all__ = ["LOGGER", "ServerMiddleware", "request_id_of", "told_of"]
 
@@ -136,7 +136,7 @@ class ServerMiddleware:
 
 def _answer(scope: Scope, problem: Problem, request_id: str) -> Response:
     if wants_page(Request(scope)):
-        return answer_anybody(problem, request_id)
+        return plain_error_page(problem, request_id)
     return answer_problem(problem, request_id)
 
 

@@ -30,7 +30,7 @@ from reenact.server.telemetry.otlp_receiver import DEPLOYMENT
 from reenact.store.pack import unpack
 from reenact.store.payloads.decoder import ReadLimits
 from reenact.store.reader import open_recording
-from reenact.views.calls import Step, read_steps
+from reenact.views.calls import RecordedCall, read_run
 from reenact.views.content import meaning_of
 
 __all__ = [
@@ -279,12 +279,12 @@ def _read(data: bytes, processors: Sequence[Processor], limits: ReadLimits) -> t
         with open_recording(capture, limits=limits) as source:
             owners = {call.seq: call.processor_seq for call in read_calls(source, processors)}
         with open_recording(capture, limits=limits) as source:
-            lanes = read_steps(source).lanes.values()
+            lanes = read_run(source).lanes.values()
             steps = sorted((step for lane in lanes for step in lane), key=lambda one: one.seq)
             return tuple(_told(steps, owners))
 
 
-def _told(steps: Sequence[Step], owners: dict[int, int]) -> Iterator[OutCall]:
+def _told(steps: Sequence[RecordedCall], owners: dict[int, int]) -> Iterator[OutCall]:
     for step in steps:
         say = _SAYING.get(step.kind)
         if say is not None:
@@ -305,7 +305,7 @@ def _told(steps: Sequence[Step], owners: dict[int, int]) -> Iterator[OutCall]:
 Said = tuple[str, SpanKind, dict[str, Any]]
 
 
-def _model(step: Step) -> Said:
+def _model(step: RecordedCall) -> Said:
     provider, model = (str(step.asked.get(name) or "") for name in ("provider", "model"))
     answer = meaning_of(step)
     found = {
@@ -330,18 +330,18 @@ def _answer(answer: Answered) -> dict[str, Any]:
     return found
 
 
-def _tool(step: Step) -> Said:
+def _tool(step: RecordedCall) -> Said:
     name = str(step.asked.get("name") or step.name)
     found = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
     return f"execute_tool {name}", "internal", found
 
 
-def _network(step: Step) -> Said:
+def _network(step: RecordedCall) -> Said:
     found = _http(step)
     return str(found.get("http.request.method") or step.name), "client", found
 
 
-def _http(step: Step) -> dict[str, Any]:
+def _http(step: RecordedCall) -> dict[str, Any]:
     request, response = step.asked.get("request"), step.answered.get("response")
     if not isinstance(request, dict):
         return {}

@@ -13,9 +13,15 @@ from reenact.server.problems import Problem
 from reenact.server.runtime import Principal, Server
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import alert, bare, page
-from reenact.server.web.expired_session import Kept, form_again, keep, shown, sign_in_again
+from reenact.server.web.expired_session import (
+    SavedForm,
+    resend_form,
+    save_form,
+    saved_summary,
+    sign_in_page,
+)
 
-__all__ = ["answer_anybody", "answer_browser", "answer_stray", "is_browser", "wants_page"]
+__all__ = ["error_page", "is_browser", "plain_error_page", "unknown_route_page", "wants_page"]
 
 
 _PROGRAMS: Final = ("/api/", "/v1/")
@@ -44,7 +50,7 @@ def wants_page(request: Request) -> bool:
     return is_browser(request) and not path_of(request).startswith(_PROGRAMS)
 
 
-def answer_anybody(problem: Problem, request_id: str) -> Response:
+def plain_error_page(problem: Problem, request_id: str) -> Response:
     """Return an error page without any lookup."""
     return bare(
         _title(problem),
@@ -55,16 +61,16 @@ def answer_anybody(problem: Problem, request_id: str) -> Response:
     )
 
 
-async def answer_browser(
+async def error_page(
     server: Server, request: Request, principal: Principal | None, problem: Problem, request_id: str
 ) -> Response:
     """Return an error page for a browser. ``principal`` is None if the visitor is not signed in."""
     if problem.status == 401:
         return await _unknown(server, request, problem)
     if principal is None:
-        return answer_anybody(problem, request_id)
+        return plain_error_page(problem, request_id)
     ask = RequestContext(request, server, principal)
-    old = await keep(server, request) if problem.code == "csrf_failed" else None
+    old = await save_form(server, request) if problem.code == "csrf_failed" else None
     return page(
         ask,
         _title(problem),
@@ -101,7 +107,7 @@ def _title(problem: Problem) -> str:
     return _TITLES.get(problem.status, "Not like this")
 
 
-async def answer_stray(
+async def unknown_route_page(
     server: Server, request: Request, problem: Problem, request_id: str
 ) -> Response:
     """Return the error page for an address without a route."""
@@ -109,16 +115,16 @@ async def answer_stray(
         principal = await authenticate(server, request)
     except Problem:
         principal = None
-    return await answer_browser(server, request, principal, problem, request_id)
+    return await error_page(server, request, principal, problem, request_id)
 
 
-def _of_another_session(ask: RequestContext, kept: Kept) -> Html:
+def _of_another_session(ask: RequestContext, kept: SavedForm) -> Html:
     """Signed in again elsewhere, and then sent: the token is the old one, the form is one's own."""
     return tag(
         "section",
         tag("p", "If it is a form of yours from before you signed in, it can be sent once more."),
-        form_again(ask, kept, "Send it once more"),
-        shown(kept),
+        resend_form(ask, kept, "Send it once more"),
+        saved_summary(kept),
     )
 
 
@@ -126,9 +132,9 @@ async def _unknown(server: Server, request: Request, problem: Problem) -> Respon
     if request.method in SAFE:
         query = f"?{query_of(request)}" if query_of(request) else ""
         return RedirectResponse(url("/signin", next=f"{path_of(request)}{query}"), 303)
-    ask, kept = RequestContext(request, server, None), await keep(server, request)
+    ask, kept = RequestContext(request, server, None), await save_form(server, request)
     if kept is not None:
-        return sign_in_again(ask, kept)
+        return sign_in_page(ask, kept)
     return bare(
         "Your session has ended",
         alert(problem),

@@ -23,19 +23,19 @@ from reenact.server.web.components.forms import Form, read_form
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
 from reenact.server.web.components.layout import alert, bare, csrf, page
 from reenact.server.web.components.values import block, facts, folded
-from reenact.server.web.sign_in import issuer_of, who
+from reenact.server.web.sign_in import issuer_of, sign_in_fields
 
 __all__ = [
     "MOST",
-    "Kept",
-    "carried",
-    "carry",
+    "SavedForm",
     "do_again",
-    "form_again",
-    "keep",
-    "once_more",
-    "shown",
-    "sign_in_again",
+    "read_saved_form",
+    "resend_form",
+    "resume_page",
+    "save_form",
+    "saved_fields",
+    "saved_summary",
+    "sign_in_page",
 ]
 
 MOST: Final = 1 << 20
@@ -49,14 +49,14 @@ _REPLAY: Final = re.compile(r"(/exchanges/[^/]+/replay)(?:/preview)?")
 _SECRET: Final = "csrf"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SavedForm(msgspec.Struct, frozen=True):
     """A form that was sent: where to, and what."""
 
     action: str
     fields: tuple[tuple[str, str], ...]
 
 
-async def keep(server: Server, request: Request) -> Kept | None:
+async def save_form(server: Server, request: Request) -> SavedForm | None:
     """Return the submitted form, or None if it is too large, not a form, or from a different
     site."""
     action = request.scope.get("raw_path", b"").decode("ascii", "replace")
@@ -67,10 +67,10 @@ async def keep(server: Server, request: Request) -> Kept | None:
         form = await read_form(RequestContext(request, server, None), MOST)
     except Problem:
         return None
-    return Kept(action, tuple(pair for pair in form.pairs if pair[0] != _SECRET))
+    return SavedForm(action, tuple(pair for pair in form.pairs if pair[0] != _SECRET))
 
 
-def carry(kept: Kept) -> Html:
+def saved_fields(kept: SavedForm) -> Html:
     """Fields for a form that is sent on the way."""
     return fragment(
         tag("input", type="hidden", name="kept-action", value=kept.action),
@@ -78,8 +78,8 @@ def carry(kept: Kept) -> Html:
     )
 
 
-def carried(form: Form) -> Kept | None:
-    """Return the form saved by :func:`carry`, or None."""
+def read_saved_form(form: Form) -> SavedForm | None:
+    """Return the form saved by :func:`saved_fields`, or None."""
     action, text = form.one("kept-action"), form.one("kept-fields")
     if not _ACTION.fullmatch(action):
         return None
@@ -87,10 +87,10 @@ def carried(form: Form) -> Kept | None:
         fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
     except ValueError:
         return None
-    return Kept(action, tuple(pair for pair in fields if pair[0] != _SECRET))
+    return SavedForm(action, tuple(pair for pair in fields if pair[0] != _SECRET))
 
 
-def shown(kept: Kept) -> Html:
+def saved_summary(kept: SavedForm) -> Html:
     """Render the submitted fields."""
     rows: list[tuple[str, Child]] = [
         (name, _text(said)) for name, said in kept.fields if said and name != "once"
@@ -103,7 +103,7 @@ def _text(said: str) -> Html:
     return block(said) if "\n" in said or len(said) > _LONG else tag("code", said)
 
 
-def once_more(ask: RequestContext, kept: Kept) -> Response:
+def resume_page(ask: RequestContext, kept: SavedForm) -> Response:
     """Return the page with the saved form after sign-in."""
     replay = _REPLAY.fullmatch(kept.action)
     words = "You are signed in, and nothing was sent yet."
@@ -111,12 +111,12 @@ def once_more(ask: RequestContext, kept: Kept) -> Response:
         ask,
         "Where you were",
         tag("p", words, role="status"),
-        form_again(ask, kept, "Back to the form" if replay else "Send it now"),
-        shown(kept),
+        resend_form(ask, kept, "Back to the form" if replay else "Send it now"),
+        saved_summary(kept),
     )
 
 
-def form_again(ask: RequestContext, kept: Kept, button: str) -> Html:
+def resend_form(ask: RequestContext, kept: SavedForm, button: str) -> Html:
     """Return the saved form with the CSRF token of this session.
 
     A replay form leads to its preview.
@@ -137,14 +137,14 @@ _MOST: Final = 4 * MOST
 """A form inside a form is longer than it was."""
 
 
-def sign_in_again(
-    ask: RequestContext, kept: Kept, problem: Problem | None = None, email: str = ""
+def sign_in_page(
+    ask: RequestContext, kept: SavedForm, problem: Problem | None = None, email: str = ""
 ) -> Response:
     """The answer to a form whose session has ended. It holds what was sent."""
     form = tag(
         "form",
-        carry(kept),
-        who(email, problem),
+        saved_fields(kept),
+        sign_in_fields(email, problem),
         tag("button", "Sign in", class_="main"),
         method="post",
         action="/again",
@@ -158,20 +158,20 @@ def sign_in_again(
         alert(problem) if problem is not None else None,
         form,
         _elsewhere(ask, kept),
-        shown(kept),
+        saved_summary(kept),
         status=401 if problem is None else problem.status,
         headers=headers,
     )
 
 
-def _elsewhere(ask: RequestContext, kept: Kept) -> Html | None:
+def _elsewhere(ask: RequestContext, kept: SavedForm) -> Html | None:
     """With the OpenID provider, where there is one: that leads away, and so it is another window."""
     issuer = issuer_of(ask)
     if not issuer:
         return None
     return tag(
         "form",
-        carry(kept),
+        saved_fields(kept),
         tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer}", target="_blank"), "."),
         tag("p", "Then come back to this page: ", tag("button", "Go on")),
         method="post",
@@ -184,23 +184,25 @@ async def do_again(ask: RequestContext) -> Response:
     kept. It does nothing else."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)
-    kept = carried(form)
+    kept = read_saved_form(form)
     if kept is None:
         raise Problem("malformed", "there is nothing to go on with")
     try:
         return await _known(ask, form, kept)
     except Problem as problem:
         asked = "email" in dict(form.pairs)
-        return sign_in_again(ask, kept, problem if asked else None, form.one("email"))
+        return sign_in_page(ask, kept, problem if asked else None, form.one("email"))
 
 
-async def _known(ask: RequestContext, form: Form, kept: Kept) -> Response:
+async def _known(ask: RequestContext, form: Form, kept: SavedForm) -> Response:
     server, request = ask.server, ask.request
     if not form.one("email"):
-        return once_more(RequestContext(request, server, await authenticate(server, request)), kept)
+        return resume_page(
+            RequestContext(request, server, await authenticate(server, request)), kept
+        )
     email, password, tenant = (form.one(name) for name in ("email", "password", "tenant"))
     found = await sign_in(server, request, email, password, tenant)
     principal = await by_session(server, request, found.opened.secret)
-    response = once_more(RequestContext(request, server, principal), kept)
+    response = resume_page(RequestContext(request, server, principal), kept)
     set_cookie(request, response, found.opened.secret)
     return response

@@ -36,7 +36,7 @@ __all__ = [
     "show_setup",
     "show_signin",
     "show_start",
-    "who",
+    "sign_in_fields",
 ]
 
 _MOST: Final = 16 << 10
@@ -78,7 +78,7 @@ def _field(name: str, label: str, kind: str, complete: str, value: str = "") -> 
     return fragment(tag("label", label, for_=name), box)
 
 
-def who(email: str = "", problem: Problem | None = None) -> Html:
+def sign_in_fields(email: str = "", problem: Problem | None = None) -> Html:
     """Return the sign-in fields.
 
     ``email`` is the previous input. The tenant is requested only if the password is valid in
@@ -230,7 +230,7 @@ def _signin_page(
         words,
         "/signin",
         _hidden("next", way) if _WAY.fullmatch(way) else None,
-        who(email, problem),
+        sign_in_fields(email, problem),
         button="Sign in",
         problem=problem,
         below=_other_way(ask),

@@ -11,16 +11,16 @@ from reenact.diff.sequences import Pair, align, blocks
 from reenact.format.event import lane_order
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
-from reenact.views.calls import Step
-from reenact.views.compare.call_digests import Seen, Skimmer
-from reenact.views.content import Speaker
+from reenact.views.calls import RecordedCall
+from reenact.views.compare.call_digests import DigestedCall, DigestReader
+from reenact.views.content import ContentReader
 
-__all__ = ["Label", "LaneNames", "Said", "Side", "aligned", "paired_lanes"]
+__all__ = ["ComparableContent", "Label", "LaneNames", "RunSide", "align_calls", "pair_lanes"]
 
 Label = tuple[str, ...]
 
 
-class Said:
+class ComparableContent:
     """Comparable content of the calls of both runs, with a key for each.
 
     Calls with equal content have equal keys. Generated ids are replaced in both runs, so a key
@@ -29,11 +29,11 @@ class Said:
 
     def __init__(self, rules: Rules, everything: bool) -> None:
         self._comparer = Comparer(rules, Redactor("none"))
-        self._speaker = Speaker(everything=everything)
+        self._speaker = ContentReader(everything=everything)
         self._keys: dict[bytes, str] = {}
         self._learnt = [0, 0]
 
-    def learn(self, one: Skimmer, other: Skimmer) -> None:
+    def learn(self, one: DigestReader, other: DigestReader) -> None:
         """Note the ids that models made up in what was read so far."""
         for number, run in enumerate((one, other)):
             for seen in run.answered[self._learnt[number] :]:
@@ -41,11 +41,11 @@ class Said:
                     self._keys.clear()
             self._learnt[number] = len(run.answered)
 
-    def of(self, step: Step) -> object:
+    def of(self, step: RecordedCall) -> object:
         """Return the comparable content of ``step``."""
         return self._comparer.normal(self._speaker.of(step))
 
-    def key(self, run: Skimmer, seen: Seen) -> str:
+    def key(self, run: DigestReader, seen: DigestedCall) -> str:
         """The digest of that."""
         found = self._keys.get(seen.digest)
         if found is None:
@@ -53,10 +53,10 @@ class Said:
         return found
 
 
-class Side:
+class RunSide:
     """One of the two."""
 
-    def __init__(self, skimmer: Skimmer, said: Said) -> None:
+    def __init__(self, skimmer: DigestReader, said: ComparableContent) -> None:
         self.lanes = skimmer.lanes
         self.step = skimmer.step
         self._skimmer = skimmer
@@ -65,7 +65,7 @@ class Side:
         for lane in sorted(skimmer.lanes, key=lane_order):
             self._children.setdefault(self._above(lane), []).append(lane)
 
-    def key(self, seen: Seen) -> str:
+    def key(self, seen: DigestedCall) -> str:
         """Steps with the same one say the same."""
         return self._said.key(self._skimmer, seen)
 
@@ -73,7 +73,7 @@ class Side:
         """Return the keys of all calls in ``lane``."""
         return tuple(map(self.key, self.lanes[lane]))
 
-    def label(self, seen: Seen) -> Label:
+    def label(self, seen: DigestedCall) -> Label:
         """Return the kind of a call, which is the same for a different prompt or argument."""
         if seen.kind == "llm":
             return ("llm",)
@@ -86,7 +86,7 @@ class Side:
         """Return the labels of all calls in ``lane``."""
         return tuple(map(self.label, self.lanes[lane]))
 
-    def said(self, step: Step) -> object:
+    def said(self, step: RecordedCall) -> object:
         """Return the comparable content of ``step``."""
         return self._said.of(step)
 
@@ -102,7 +102,7 @@ class Side:
         return ""
 
 
-def _are_same(one: Side, other: Side, left: Seen, right: Seen) -> bool:
+def _are_same(one: RunSide, other: RunSide, left: DigestedCall, right: DigestedCall) -> bool:
     return left.digest == right.digest or one.key(left) == other.key(right)
 
 
@@ -123,7 +123,9 @@ def _ends(
     return start, end
 
 
-def aligned(one: Side, other: Side, mine: list[Seen], theirs: list[Seen]) -> Iterator[Pair]:
+def align_calls(
+    one: RunSide, other: RunSide, mine: list[DigestedCall], theirs: list[DigestedCall]
+) -> Iterator[Pair]:
     """As :func:`align` does with the keys, of which only those between the ends are asked for."""
     start, end = _ends(mine, theirs, lambda left, right: _are_same(one, other, left, right))
     yield from ((index, index) for index in range(start))
@@ -138,7 +140,7 @@ def aligned(one: Side, other: Side, mine: list[Seen], theirs: list[Seen]) -> Ite
 LaneNames = tuple[str | None, str | None]
 
 
-def paired_lanes(one: Side, other: Side) -> Iterator[LaneNames]:
+def pair_lanes(one: RunSide, other: RunSide) -> Iterator[LaneNames]:
     """Parents before their children. A lane that is new moves the numbers of those after it, so
     siblings are paired by what is done in them."""
     waiting: list[LaneNames] = [("", "")]
@@ -151,7 +153,9 @@ def paired_lanes(one: Side, other: Side) -> Iterator[LaneNames]:
         waiting += _siblings(one, other, mine, theirs)
 
 
-def _siblings(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Iterator[LaneNames]:
+def _siblings(
+    one: RunSide, other: RunSide, mine: list[str], theirs: list[str]
+) -> Iterator[LaneNames]:
     """Pair sibling lanes by equal content, then by equal labels, then in order."""
 
     def same(left: str, right: str) -> bool:
@@ -169,7 +173,7 @@ def _siblings(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Ite
     yield from zip(mine[len(mine) - end :], theirs[len(theirs) - end :], strict=True)
 
 
-def _alike(one: Side, other: Side, mine: list[str], theirs: list[str]) -> Iterator[LaneNames]:
+def _alike(one: RunSide, other: RunSide, mine: list[str], theirs: list[str]) -> Iterator[LaneNames]:
     said = [*map(one.keys, mine)], [*map(other.keys, theirs)]
     for lanes, others, _ in blocks(mine, theirs, *said):
         done = [*map(one.labels, lanes)], [*map(other.labels, others)]

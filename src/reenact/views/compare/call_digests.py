@@ -13,15 +13,15 @@ from reenact.engine.call import DRAWS, PAIRS, SCHEDULE
 from reenact.format.draws import LONGEST_RUN
 from reenact.format.event import Event
 from reenact.store.source import SeekableSource
-from reenact.views.calls import Step
+from reenact.views.calls import RecordedCall
 from reenact.views.content import NOT_SAID, is_noise
 
 __all__ = [
+    "DigestReader",
+    "DigestedCall",
     "Members",
-    "Seen",
-    "Skimmer",
+    "data_members",
     "digest_of",
-    "look",
     "number",
     "text",
 ]
@@ -32,7 +32,7 @@ _FEW, _MANY = 4, 64
 """Events per batch: small at first to report an early difference quickly, then larger."""
 
 
-class Seen(msgspec.Struct, gc=False):
+class DigestedCall(msgspec.Struct, gc=False):
     """One call, or the beginning or the end of the run. ``last`` is the seq of the event that
     completed it, None where none did; ``digest`` is empty until that is known."""
 
@@ -48,13 +48,13 @@ class Seen(msgspec.Struct, gc=False):
 class _Open(msgspec.Struct):
     """A call that waits for its answer."""
 
-    seen: Seen
+    seen: DigestedCall
     type: str
     call_id: str
     said: bytes
 
 
-class Skimmer:
+class DigestReader:
     """Incremental reader of calls and their digests.
 
     ``draws`` includes clock readings and random values. ``everything`` includes all event data in
@@ -64,11 +64,11 @@ class Skimmer:
     def __init__(
         self, source: SeekableSource, *, draws: bool = False, everything: bool = False
     ) -> None:
-        self.lanes: dict[str, list[Seen]] = {}
+        self.lanes: dict[str, list[DigestedCall]] = {}
         """In the order of the log; in program order once all is read."""
         self.left_out: Counter[str] = Counter()
         """Draws, by their source: how many values."""
-        self.answered: list[Seen] = []
+        self.answered: list[DigestedCall] = []
         """The model calls that were answered, in the order of their answers."""
         self.jumped: set[str] = set()
         """Lanes in which the log contains a call before an earlier one."""
@@ -100,12 +100,12 @@ class Skimmer:
         while self.read_on():
             pass
 
-    def step(self, seen: Seen) -> Step:
+    def step(self, seen: DigestedCall) -> RecordedCall:
         """The call with its events, to be looked at."""
         opening = self._source.at(seen.first)
         same = seen.last == seen.first
         closing = opening if same else None if seen.last is None else self._source.at(seen.last)
-        return Step(opening=opening, closing=closing, kind=seen.kind, name=seen.name)
+        return RecordedCall(opening=opening, closing=closing, kind=seen.kind, name=seen.name)
 
     def _finish(self) -> None:
         for one in self._open.values():
@@ -127,12 +127,12 @@ class Skimmer:
         elif kind in _MARKS:
             self._mark(event)
         elif kind == "state_mutation":
-            members = look(event)
+            members = data_members(event)
             if not _is_aside(members):
                 self._add(event, members, done=True)
 
     def _single(self, event: Event) -> None:
-        members = look(event)
+        members = data_members(event)
         source = text(members.get("source"))
         if source == SCHEDULE or _is_aside(members):
             return
@@ -144,7 +144,7 @@ class Skimmer:
         self._add(event, members, done=True)
 
     def _begin(self, event: Event) -> None:
-        members = look(event)
+        members = data_members(event)
         seen = self._add(event, members, done=False)
         call_id = text(members.get("callId"))
         found = _Open(
@@ -155,7 +155,7 @@ class Skimmer:
 
     def _end(self, event: Event) -> None:
         """Its opening: by its seq, by the id of the call, or the oldest open one."""
-        members = look(event)
+        members = data_members(event)
         call_id = text(members.get("callId"))
         found = self._open.get(event.parent or 0)
         if found is None or not _belongs(event, call_id, found):
@@ -174,19 +174,21 @@ class Skimmer:
         ).digest()
 
     def _mark(self, event: Event) -> None:
-        digest = digest_of(event, look(event), everything=self._everything)
+        digest = digest_of(event, data_members(event), everything=self._everything)
         seq = event.seq
-        seen = Seen(event.lane, event.type, "", seq, seq, self._positions[event.lane], digest)
+        seen = DigestedCall(
+            event.lane, event.type, "", seq, seq, self._positions[event.lane], digest
+        )
         self.lanes.setdefault(event.lane, []).append(seen)
 
-    def _add(self, event: Event, members: Members, *, done: bool) -> Seen:
+    def _add(self, event: Event, members: Members, *, done: bool) -> DigestedCall:
         lane = event.lane
         kind, name = _names(event.type, members)
         expected = self._positions[lane]
         position = number(members.get("position"), expected)
         if position != expected:
             self.jumped.add(lane)
-        seen = Seen(lane, kind, name, event.seq, None, position)
+        seen = DigestedCall(lane, kind, name, event.seq, None, position)
         if done:
             seen.last, seen.digest = (
                 event.seq,
@@ -235,7 +237,7 @@ _members = msgspec.json.Decoder(Members)
 _noise = lru_cache(maxsize=1024)(is_noise)
 
 
-def look(event: Event) -> Members:
+def data_members(event: Event) -> Members:
     """Return the data members of ``event``; empty if the data is not an object."""
     try:
         return _members.decode(event.payload)

@@ -8,7 +8,7 @@ from typing import Any
 
 from reenact.diff.values import Difference, normalised_path
 from reenact.format.canonical import decode, stored
-from reenact.views.calls import Step
+from reenact.views.calls import RecordedCall
 from reenact.views.compare.runs import Change, LanePair
 
 __all__ = ["KINDS", "VERSION", "as_json", "counts"]
@@ -45,7 +45,7 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _step(step: Step | None) -> dict[str, Any] | None:
+def _step(step: RecordedCall | None) -> dict[str, Any] | None:
     if step is None:
         return None
     return {"seq": step.seq, "lane": step.lane, "kind": step.kind, "name": step.name}

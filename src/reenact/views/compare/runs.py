@@ -13,9 +13,15 @@ from reenact.diff.values import Difference, differences
 from reenact.format.event import ROOT_LANE
 from reenact.policy.matching import Rules
 from reenact.store.source import SeekableSource
-from reenact.views.calls import Step
-from reenact.views.compare.alignment import LaneNames, Said, Side, aligned, paired_lanes
-from reenact.views.compare.call_digests import Seen, Skimmer
+from reenact.views.calls import RecordedCall
+from reenact.views.compare.alignment import (
+    ComparableContent,
+    LaneNames,
+    RunSide,
+    align_calls,
+    pair_lanes,
+)
+from reenact.views.compare.call_digests import DigestedCall, DigestReader
 
 __all__ = [
     "Change",
@@ -34,8 +40,8 @@ class Change(msgspec.Struct, kw_only=True):
     """
 
     kind: Kind
-    one: Step | None = None
-    other: Step | None = None
+    one: RecordedCall | None = None
+    other: RecordedCall | None = None
     find: Callable[[], list[Difference]] = list
 
     @property
@@ -44,7 +50,7 @@ class Change(msgspec.Struct, kw_only=True):
         return self.find()
 
     @property
-    def step(self) -> Step:
+    def step(self) -> RecordedCall:
         """That of the second run, if it has it."""
         found = self.other or self.one
         assert found is not None
@@ -54,7 +60,7 @@ class Change(msgspec.Struct, kw_only=True):
 class Same(msgspec.Struct):
     """Steps that follow each other in both runs and say the same."""
 
-    pairs: list[tuple[Seen, Seen]]
+    pairs: list[tuple[DigestedCall, DigestedCall]]
 
 
 class LanePair(msgspec.Struct, kw_only=True):
@@ -93,9 +99,9 @@ class Comparison:
         everything: bool = False,
         first: Callable[[Change], None] | None = None,
     ) -> None:
-        self.one = Skimmer(one, draws=everything, everything=everything)
-        self.other = Skimmer(other, draws=everything, everything=everything)
-        self._said = Said(rules or Rules(), everything)
+        self.one = DigestReader(one, draws=everything, everything=everything)
+        self.other = DigestReader(other, draws=everything, everything=everything)
+        self._said = ComparableContent(rules or Rules(), everything)
         self._first = first
 
     @property
@@ -103,7 +109,7 @@ class Comparison:
         """Draws of both that are not compared, by their source; known once all is read."""
         return self.one.left_out + self.other.left_out
 
-    def said(self, step: Step) -> object:
+    def said(self, step: RecordedCall) -> object:
         """Return the comparable content of a step."""
         return self._said.of(step)
 
@@ -112,8 +118,8 @@ class Comparison:
         self._read()
         said = self._said
         said.learn(self.one, self.other)
-        mine, theirs = Side(self.one, said), Side(self.other, said)
-        lanes = [_Lane(mine, theirs, names) for names in paired_lanes(mine, theirs)]
+        mine, theirs = RunSide(self.one, said), RunSide(self.other, said)
+        lanes = [_Lane(mine, theirs, names) for names in pair_lanes(mine, theirs)]
         moved = _moves(mine, theirs, lanes)
         gone = {seen.first for seen in moved.values()}
         for lane in lanes:
@@ -140,28 +146,28 @@ class Comparison:
                 break
             if left.digest != right.digest and self._differ(left, right):
                 self._first = None
-                first(_changed(Side(one, self._said), Side(other, self._said), left, right))
+                first(_changed(RunSide(one, self._said), RunSide(other, self._said), left, right))
             compared += 1
         return compared
 
-    def _differ(self, left: Seen, right: Seen) -> bool:
+    def _differ(self, left: DigestedCall, right: DigestedCall) -> bool:
         self._said.learn(self.one, self.other)
         return self._said.key(self.one, left) != self._said.key(self.other, right)
 
 
-_Apart = tuple[list[Seen], list[Seen]]
+_Apart = tuple[list[DigestedCall], list[DigestedCall]]
 
 
 class _Lane:
     """A lane of each run, as parts in which all is the same or all is different."""
 
-    def __init__(self, one: Side, other: Side, names: LaneNames) -> None:
+    def __init__(self, one: RunSide, other: RunSide, names: LaneNames) -> None:
         self.names = names
         self.parts: list[Same | _Apart] = []
         left, right = names
         mine = one.lanes[left] if left is not None else []
         theirs = other.lanes[right] if right is not None else []
-        for index, number in aligned(one, other, mine, theirs):
+        for index, number in align_calls(one, other, mine, theirs):
             if index is not None and number is not None:
                 self._same().pairs.append((mine[index], theirs[number]))
             elif index is not None:
@@ -186,14 +192,14 @@ class _Lane:
         return (part for part in self.parts if isinstance(part, tuple))
 
 
-def _moves(one: Side, other: Side, lanes: list[_Lane]) -> dict[int, Seen]:
+def _moves(one: RunSide, other: RunSide, lanes: list[_Lane]) -> dict[int, DigestedCall]:
     """Steps of the first run that the second has elsewhere, by the seq that they have there."""
-    removed: defaultdict[str, list[Seen]] = defaultdict(list)
+    removed: defaultdict[str, list[DigestedCall]] = defaultdict(list)
     for lane in lanes:
         for steps, _ in lane.apart():
             for seen in steps:
                 removed[one.key(seen)].append(seen)
-    found: dict[int, Seen] = {}
+    found: dict[int, DigestedCall] = {}
     for lane in lanes:
         for _, steps in lane.apart():
             for seen in steps:
@@ -204,7 +210,7 @@ def _moves(one: Side, other: Side, lanes: list[_Lane]) -> dict[int, Seen]:
 
 
 def _parts(
-    one: Side, other: Side, lane: _Lane, moved: dict[int, Seen], gone: set[int]
+    one: RunSide, other: RunSide, lane: _Lane, moved: dict[int, DigestedCall], gone: set[int]
 ) -> Iterator[Same | Change]:
     same = Same([])
     for part in lane.parts:
@@ -225,7 +231,9 @@ def _parts(
         yield same
 
 
-def _unlike(one: Side, other: Side, left: list[Seen], right: list[Seen]) -> Iterator[Change]:
+def _unlike(
+    one: RunSide, other: RunSide, left: list[DigestedCall], right: list[DigestedCall]
+) -> Iterator[Change]:
     """Pair the calls by what they do: pairs have changed, the others were removed or added."""
     labels = [*map(one.label, left)], [*map(other.label, right)]
     for mine, theirs, equal in blocks(left, right, *labels):
@@ -236,7 +244,7 @@ def _unlike(one: Side, other: Side, left: list[Seen], right: list[Seen]) -> Iter
             yield from (Change(kind="added", other=other.step(seen)) for seen in theirs)
 
 
-def _changed(one: Side, other: Side, left: Seen, right: Seen) -> Change:
+def _changed(one: RunSide, other: RunSide, left: DigestedCall, right: DigestedCall) -> Change:
     here, there = one.step(left), other.step(right)
 
     def find() -> list[Difference]:

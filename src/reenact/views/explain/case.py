@@ -21,19 +21,19 @@ from reenact.policy.redaction.redactor import Redactor
 
 __all__ = [
     "SURE",
-    "Again",
     "Case",
     "Cause",
-    "Near",
-    "Place",
+    "DifferingPlace",
+    "NearbyCall",
+    "Remedy",
+    "ReplayCommands",
     "Sure",
-    "Way",
-    "ignoring",
+    "ignore_remedy",
     "letting_differ",
     "merged",
     "rule_of",
     "settles_all",
-    "updating",
+    "update_remedy",
 ]
 
 Sure = Literal["certain", "likely", "possible"]
@@ -41,7 +41,7 @@ SURE: tuple[Sure, ...] = ("certain", "likely", "possible")
 """The most certain first."""
 
 
-class Near(msgspec.Struct, frozen=True, kw_only=True):
+class NearbyCall(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded call near the divergence. ``became``: the replay asked for the ``same``, for something
     that ``differs``, or did ``not`` come so far."""
 
@@ -56,7 +56,7 @@ class Near(msgspec.Struct, frozen=True, kw_only=True):
     """Error that is a reason to retry: ``503``, ``ConnectError``."""
 
 
-class Again(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayCommands(msgspec.Struct, frozen=True, kw_only=True):
     """Commands that replay, and that update or repeat the recording."""
 
     replay: str
@@ -69,7 +69,7 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
     """To fork the run: what stands before the options, and after them."""
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Remedy: a rule for the ``policy``, a ``command``, or a change of the program.
 
     ``text`` describes when to use it.
@@ -87,12 +87,12 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     sure: Sure
     text: str
     evidence: list[str] = []
-    ways: list[Way] = []
+    ways: list[Remedy] = []
     explains: list[str] = []
     """The differing paths that it accounts for."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class DifferingPlace(msgspec.Struct, frozen=True):
     """A gap, and its path as steps: empty where the path was cut."""
 
     gap: Gap
@@ -111,8 +111,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """
 
     divergence: Divergence
-    again: Again
-    near: list[Near] = []
+    again: ReplayCommands
+    near: list[NearbyCall] = []
     status: str = ""
     """Of the recording: ``ok``, ``error``, ``recovered``; empty when it is not at hand."""
     policy: str = ""
@@ -125,9 +125,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     given_arguments: list[str] = []
 
     @cached_property
-    def places(self) -> list[Place]:
+    def places(self) -> list[DifferingPlace]:
         """Paths that differ."""
-        return [Place(gap, _steps(gap.path)) for gap in self.divergence.paths]
+        return [DifferingPlace(gap, _steps(gap.path)) for gap in self.divergence.paths]
 
     @property
     def asked(self) -> Any:
@@ -172,17 +172,19 @@ def _steps(path: str) -> Path:
 Policy = dict[str, Any]
 
 
-def updating(case: Case, text: str = "If the change is intended, make again what differs.") -> Way:
+def update_remedy(
+    case: Case, text: str = "If the change is intended, make again what differs."
+) -> Remedy:
     """The call is made again, and the rest stays."""
-    return Way(text=text, command=case.again.update)
+    return Remedy(text=text, command=case.again.update)
 
 
-def letting_differ(kinds: Iterable[str], text: str) -> Way:
+def letting_differ(kinds: Iterable[str], text: str) -> Remedy:
     """Volatile kinds of a policy."""
-    return Way(text=text, policy={"volatile": sorted({*kinds})})
+    return Remedy(text=text, policy={"volatile": sorted({*kinds})})
 
 
-def ignoring(case: Case, places: Iterable[Place], text: str) -> Way | None:
+def ignore_remedy(case: Case, places: Iterable[DifferingPlace], text: str) -> Remedy | None:
     """The rule that leaves these places out; None where no rule can."""
     members: dict[str, list[str]] = {}
     for place in places:
@@ -193,10 +195,10 @@ def ignoring(case: Case, places: Iterable[Place], text: str) -> Way | None:
         said = join(rule.path) if rule.path else rule.name
         if said not in names:
             names.append(said)
-    return Way(text=text, policy={"ignore": members}) if members else None
+    return Remedy(text=text, policy={"ignore": members}) if members else None
 
 
-def rule_of(case: Case, place: Place) -> IgnoreRule | None:
+def rule_of(case: Case, place: DifferingPlace) -> IgnoreRule | None:
     """Return the rule that ignores one place."""
     if not place.path:
         return None
@@ -247,7 +249,7 @@ def _rules(policy: Policy) -> Rules:
     )
 
 
-def _settles(case: Case, place: Place, policy: Policy, comparer: Comparer) -> bool:
+def _settles(case: Case, place: DifferingPlace, policy: Policy, comparer: Comparer) -> bool:
     rule = rule_of(case, place)
     if rule is None:
         return False

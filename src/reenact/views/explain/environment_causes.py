@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from reenact.diff.terminal_text import escape_controls
-from reenact.views.explain.case import Case, Cause, Way, updating
+from reenact.views.explain.case import Case, Cause, Remedy, update_remedy
 
 __all__ = [
     "find_environment_causes",
@@ -29,9 +29,9 @@ def find_file_causes(case: Case) -> Iterator[Cause]:
             sure="certain",
             text=f"What the program reads has changed since it was recorded: {one.get('op')}.",
             ways=[
-                Way(text="Put it back as it was."),
-                updating(case, "If it is to be like that, make again what differs."),
-                Way(
+                Remedy(text="Put it back as it was."),
+                update_remedy(case, "If it is to be like that, make again what differs."),
+                Remedy(
                     text="If the recorded run has changed it itself, keep what is read, and record again.",
                     policy={"files": {"content": True}},
                     command=case.again.rewrite,
@@ -46,8 +46,8 @@ def find_file_causes(case: Case) -> Iterator[Cause]:
             sure="certain",
             text=f"The program changes something else than it did: {seen.operation}.",
             ways=[
-                updating(case),
-                Way(
+                update_remedy(case),
+                Remedy(
                     text="If it is not intended, look for what it was made of: the calls before were the "
                     "same."
                 ),
@@ -77,11 +77,11 @@ def _hidden(case: Case) -> Iterator[Cause]:
             "and reports.",
             evidence=[escape_controls(flag) for flag in said],
             ways=[
-                Way(
+                Remedy(
                     text="Keep the secret out of the request, or name the field that holds it in a sanitizer "
                     "(secretNames): then only its value is replaced."
                 ),
-                Way(
+                Remedy(
                     text="If the change is intended, make the call again.",
                     command=case.again.update,
                 ),
@@ -107,9 +107,9 @@ def _arguments(case: Case) -> Iterator[Cause]:
         sure="certain" if found else "possible",
         text="The program was given other arguments than when it was recorded.",
         evidence=evidence,
-        ways=[Way(text="Replay it with those of the recording.", command=case.again.recorded)]
+        ways=[Remedy(text="Replay it with those of the recording.", command=case.again.recorded)]
         if case.again.recorded
-        else [Way(text="Replay it with those of the recording.")],
+        else [Remedy(text="Replay it with those of the recording.")],
     )
 
 
@@ -125,8 +125,8 @@ def _not_whole(case: Case) -> Iterator[Cause]:
             sure="likely",
             text="The recording ends early: its program was killed, and the recording closed afterwards.",
             ways=[
-                Way(text="Add what is missing.", command=case.again.add),
-                Way(text="Or record the whole run again.", command=case.again.rewrite),
+                Remedy(text="Add what is missing.", command=case.again.add),
+                Remedy(text="Or record the whole run again.", command=case.again.rewrite),
             ],
         )
 
@@ -144,6 +144,6 @@ def _environment(case: Case) -> Iterator[Cause]:
             text="The program runs in other surroundings.",
             evidence=unlike,
             ways=[
-                Way(text="Replay where it was recorded, and see whether it diverges there, too.")
+                Remedy(text="Replay where it was recorded, and see whether it diverges there, too.")
             ],
         )

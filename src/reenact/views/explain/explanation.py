@@ -14,8 +14,17 @@ from reenact.engine.divergence.model import Divergence
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.store.source import SeekableSource
-from reenact.views.calls import Step, read_steps
-from reenact.views.explain.case import SURE, Again, Case, Cause, Near, Way, merged, settles_all
+from reenact.views.calls import RecordedCall, read_run
+from reenact.views.explain.case import (
+    SURE,
+    Case,
+    Cause,
+    NearbyCall,
+    Remedy,
+    ReplayCommands,
+    merged,
+    settles_all,
+)
 from reenact.views.explain.environment_causes import find_environment_causes, find_file_causes
 from reenact.views.explain.model_causes import find_model_causes
 from reenact.views.explain.order_causes import find_order_causes, is_another_call
@@ -24,11 +33,11 @@ from reenact.views.explain.value_causes import find_value_causes
 __all__ = [
     "VERSION",
     "Explanation",
-    "Told",
+    "ReportedDivergence",
     "causes_of",
+    "combined_remedy",
     "explain",
-    "settling",
-    "told_in",
+    "read_divergences",
 ]
 
 VERSION = 1
@@ -36,7 +45,7 @@ _BEFORE, _AFTER = 3, 3
 _RETRIED = frozenset({408, 409, 425, 429})
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ReportedDivergence(msgspec.Struct, frozen=True, kw_only=True):
     """One divergence of a report, with the context from the report."""
 
     divergence: Divergence
@@ -57,14 +66,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     case: Case
     causes: list[Cause]
-    settle: Way | None
+    settle: Remedy | None
 
 
-def told_in(found: Any) -> list[Told]:
+def read_divergences(found: Any) -> list[ReportedDivergence]:
     """Return the divergences in a report of a run, session, test or ``regress``, or a single
     divergence. Raises :class:`UsageError` for any other document."""
     if isinstance(found, dict) and "code" in found:
-        return [Told(divergence=Divergence.from_json(found))]
+        return [ReportedDivergence(divergence=Divergence.from_json(found))]
     if isinstance(found, dict) and isinstance(found.get("divergences"), list):
         return _of_run(found)
     if isinstance(found, dict) and isinstance(found.get("groups"), list):
@@ -75,13 +84,13 @@ def told_in(found: Any) -> list[Told]:
     )
 
 
-def _of_run(found: dict[str, Any]) -> list[Told]:
-    listed: list[Told] = []
+def _of_run(found: dict[str, Any]) -> list[ReportedDivergence]:
+    listed: list[ReportedDivergence] = []
     earlier: set[int] = set()
     for one in found["divergences"]:
         divergence = Divergence.from_json(one)
         listed.append(
-            Told(
+            ReportedDivergence(
                 divergence=divergence,
                 recording=_text(found.get("recording")) or None,
                 content_hash=_text(found.get("contentHash")) or None,
@@ -97,14 +106,16 @@ def _of_run(found: dict[str, Any]) -> list[Told]:
     return listed
 
 
-def _of_regress(groups: list[Any]) -> list[Told]:
-    listed: list[Told] = []
+def _of_regress(groups: list[Any]) -> list[ReportedDivergence]:
+    listed: list[ReportedDivergence] = []
     for group in groups:
         first = group.get("first") if isinstance(group, dict) else None
         one = first.get("divergence") if isinstance(first, dict) else None
         if isinstance(first, dict) and isinstance(one, dict):
             recording = _text(first.get("recording")) or None
-            listed.append(Told(divergence=Divergence.from_json(one), recording=recording))
+            listed.append(
+                ReportedDivergence(divergence=Divergence.from_json(one), recording=recording)
+            )
     return listed
 
 
@@ -122,7 +133,9 @@ def _lists(value: Any) -> dict[str, list[str]]:
     return {name: [*map(str, item)] for name, item in items if isinstance(item, list)}
 
 
-def explain(told: Told, recording: Path | None, source: SeekableSource | None) -> Explanation:
+def explain(
+    told: ReportedDivergence, recording: Path | None, source: SeekableSource | None
+) -> Explanation:
     """``source`` is the ``recording``, open; both are None when it is not at hand."""
     case = Case(
         divergence=told.divergence,
@@ -134,12 +147,12 @@ def explain(told: Told, recording: Path | None, source: SeekableSource | None) -
     if source is not None:
         case = _with_recording(case, told, source)
     causes = causes_of(case)
-    return Explanation(case=case, causes=causes, settle=settling(case, causes))
+    return Explanation(case=case, causes=causes, settle=combined_remedy(case, causes))
 
 
-def _with_recording(case: Case, told: Told, source: SeekableSource) -> Case:
+def _with_recording(case: Case, told: ReportedDivergence, source: SeekableSource) -> Case:
     manifest = source.manifest()
-    steps = read_steps(source).lanes.get(told.divergence.lane, [])
+    steps = read_run(source).lanes.get(told.divergence.lane, [])
     calls = [step for step in steps if step.kind not in ("run_start", "run_end")]
     at = _place(calls, told.divergence)
     near = calls[max(0, at - _BEFORE) : at + _AFTER]
@@ -155,7 +168,7 @@ def _with_recording(case: Case, told: Told, source: SeekableSource) -> Case:
     )
 
 
-def _place(calls: Sequence[Step], divergence: Divergence) -> int:
+def _place(calls: Sequence[RecordedCall], divergence: Divergence) -> int:
     """The index of the call where the lane diverged; behind the last where it has none left."""
     seq = divergence.event_seq
     if seq is None:
@@ -163,10 +176,10 @@ def _place(calls: Sequence[Step], divergence: Divergence) -> int:
     return next((at for at, step in enumerate(calls) if step.seq >= seq), len(calls))
 
 
-def _near(step: Step, told: Told, before: bool) -> Near:
+def _near(step: RecordedCall, told: ReportedDivergence, before: bool) -> NearbyCall:
     here = step.seq == told.divergence.event_seq
     differs = here or step.seq in told.earlier
-    return Near(
+    return NearbyCall(
         seq=step.seq,
         lane=step.lane,
         type=step.opening.type,
@@ -188,9 +201,11 @@ def _failed(answered: Data) -> str:
     return ""
 
 
-def _again(told: Told, recording: Path | None, source: SeekableSource | None) -> Again:
+def _again(
+    told: ReportedDivergence, recording: Path | None, source: SeekableSource | None
+) -> ReplayCommands:
     if told.test:
-        return Again(
+        return ReplayCommands(
             replay=told.test,
             update=f"{told.test} --reenact-update",
             add=f"{told.test} --reenact-mode=record_missing",
@@ -202,7 +217,7 @@ def _again(told: Told, recording: Path | None, source: SeekableSource | None) ->
     return _commands(recording, argv, told.arguments)
 
 
-def _in_code(recording: Path | None) -> Again:
+def _in_code(recording: Path | None) -> ReplayCommands:
     """For a session that a program opens itself."""
     place = "…"
     if recording is not None:
@@ -211,7 +226,7 @@ def _in_code(recording: Path | None) -> Again:
     def session(mode: str) -> str:
         return f'reenact.session({place}, mode="{mode}")'
 
-    return Again(
+    return ReplayCommands(
         replay=session("replay"),
         update=session("update"),
         add=session("record_missing"),
@@ -225,7 +240,7 @@ def _argv(source: SeekableSource | None) -> list[str]:
     return [*map(str, argv)] if isinstance(argv, list) else []
 
 
-def _commands(recording: Path, argv: list[str], arguments: dict[str, list[str]]) -> Again:
+def _commands(recording: Path, argv: list[str], arguments: dict[str, list[str]]) -> ReplayCommands:
     then, now = arguments.get("recorded", []), arguments.get("given", [])
     head = argv[: len(argv) - len(then)]
     given = shlex.join([*head, *now] if then != now else argv)
@@ -233,7 +248,7 @@ def _commands(recording: Path, argv: list[str], arguments: dict[str, list[str]])
     net = recording.is_file()
     to, of = ("--record-net-to", "--replay-net-from") if net else ("--capture", "--replay")
     base = f"reenact run {to} {where}"
-    return Again(
+    return ReplayCommands(
         replay=f"reenact run {of} {where} -- {given}",
         update=f"{base} --mode update -- {given}",
         add=f"{base} --mode record_missing -- {given}",
@@ -281,7 +296,7 @@ def _sorted(found: list[Cause]) -> list[Cause]:
     return sorted(found, key=lambda cause: SURE.index(cause.sure))
 
 
-def settling(case: Case, causes: list[Cause]) -> Way | None:
+def combined_remedy(case: Case, causes: list[Cause]) -> Remedy | None:
     """One policy that settles this call, if there is one: the first rule of each cause, together."""
     rules = [
         next((way.policy for way in cause.ways if way.policy is not None), None)
@@ -292,4 +307,4 @@ def settling(case: Case, causes: list[Cause]) -> Way | None:
     if not rules or not settles_all(case, policy):
         return None
     shown = ", as far as the report shows it" if case.is_cut else ""
-    return Way(text=f"With this in the policy the call matches{shown}.", policy=policy)
+    return Remedy(text=f"With this in the policy the call matches{shown}.", policy=policy)

@@ -10,8 +10,15 @@ from typing import Any
 from reenact.diff.sequences import word_diff
 from reenact.diff.terminal_text import escape_controls
 from reenact.engine.divergence.model import Gap
-from reenact.views.explain.case import Case, Cause, Place, Way, ignoring, updating
-from reenact.views.explain.request_location import Spot, spot_of
+from reenact.views.explain.case import (
+    Case,
+    Cause,
+    DifferingPlace,
+    Remedy,
+    ignore_remedy,
+    update_remedy,
+)
+from reenact.views.explain.request_location import RequestLocation, locate
 
 __all__ = ["find_model_causes"]
 
@@ -28,16 +35,16 @@ _OWN_ROLES = ("assistant", "model", "function_call", "reasoning")
 
 def find_model_causes(case: Case) -> Iterator[Cause]:
     """One cause for each part of the request that differs."""
-    groups: dict[str, list[tuple[Place, Spot]]] = {}
+    groups: dict[str, list[tuple[DifferingPlace, RequestLocation]]] = {}
     for place in case.places:
-        spot = spot_of(case, place)
+        spot = locate(case, place)
         groups.setdefault(_family(place, spot, case), []).append((place, spot))
     for family, found in groups.items():
         if family:
             yield _MAKERS[family](case, found)
 
 
-def _family(place: Place, spot: Spot, case: Case) -> str:
+def _family(place: DifferingPlace, spot: RequestLocation, case: Case) -> str:
     if spot.kind in ("message", "system"):
         if spot.name in _RESULT_ROLES:
             return "tool_result"
@@ -49,7 +56,7 @@ def _family(place: Place, spot: Spot, case: Case) -> str:
     return {"setting": "setting", "argument": "arguments_of_tool"}.get(spot.kind, "")
 
 
-_Found = list[tuple[Place, Spot]]
+_Found = list[tuple[DifferingPlace, RequestLocation]]
 
 
 def _prompt(case: Case, found: _Found) -> Cause:
@@ -60,8 +67,8 @@ def _prompt(case: Case, found: _Found) -> Cause:
         text=f"The prompt has changed: {where}.",
         evidence=[*_words(found)],
         ways=[
-            updating(case),
-            Way(
+            update_remedy(case),
+            Remedy(
                 text="If it is not, look where the program makes this text, and what it reads for it."
             ),
         ],
@@ -76,7 +83,7 @@ def _history(case: Case, found: _Found) -> Cause:
         text="The program gives back another answer of the model than it was given: "
         f"{_where(found)}. What it keeps of the conversation has changed.",
         evidence=[*_words(found)],
-        ways=[updating(case)],
+        ways=[update_remedy(case)],
         explains=_paths(found),
     )
 
@@ -92,12 +99,12 @@ def _tool_result(case: Case, found: _Found) -> Cause:
             "covers it.",
         ],
         ways=[
-            Way(
+            Remedy(
                 text="Have its result re-enacted: put @reenact.boundary (or @reenact.tool) on the tool, "
                 "and record again.",
                 command=case.again.rewrite,
             ),
-            updating(case, "If the tool was changed on purpose, make again what differs."),
+            update_remedy(case, "If the tool was changed on purpose, make again what differs."),
         ],
         explains=_paths(found),
     )
@@ -114,7 +121,7 @@ def _tool_definition(case: Case, found: _Found) -> Cause:
         sure="certain",
         text=f"{what}: {_where(found)}.",
         evidence=[*_words(found)],
-        ways=[updating(case)],
+        ways=[update_remedy(case)],
         explains=_paths(found),
     )
 
@@ -125,23 +132,28 @@ def _model(case: Case, found: _Found) -> Cause:
         name="model",
         sure="certain",
         text=f"Another model is asked: {_value(gap.observed)}, and it was {_value(gap.expected)}.",
-        ways=[updating(case, "If the change is intended, ask the new one."), *_trying(case, gap)],
+        ways=[
+            update_remedy(case, "If the change is intended, ask the new one."),
+            *_trying(case, gap),
+        ],
         explains=_paths(found),
     )
 
 
-def _trying(case: Case, gap: Gap) -> Iterator[Way]:
+def _trying(case: Case, gap: Gap) -> Iterator[Remedy]:
     if case.again.fork is not None and isinstance(gap.observed, str):
         start, end = case.again.fork
-        yield Way(
+        yield Remedy(
             text="To try it and keep what was recorded, fork the run: it goes on with the new one.",
             command=f"{start} --model {shlex.quote(gap.observed)} {end}",
         )
 
 
 def _setting(case: Case, found: _Found) -> Cause:
-    ways = [updating(case)]
-    only = ignoring(case, [place for place, _ in found], "If it does not matter, leave it out.")
+    ways = [update_remedy(case)]
+    only = ignore_remedy(
+        case, [place for place, _ in found], "If it does not matter, leave it out."
+    )
     return Cause(
         name="setting",
         sure="certain",
@@ -158,7 +170,7 @@ def _paging(case: Case, found: _Found) -> Cause:
         sure="likely",
         text=f"Another part of a list is asked for: {_where(found)}.",
         evidence=[*_words(found)],
-        ways=[updating(case)],
+        ways=[update_remedy(case)],
         explains=_paths(found),
     )
 
@@ -169,7 +181,7 @@ def _argument(case: Case, found: _Found) -> Cause:
         sure="likely",
         text=f"It is called with something else: {_where(found)}.",
         evidence=[*_words(found)],
-        ways=[updating(case)],
+        ways=[update_remedy(case)],
         explains=_paths(found),
     )
 
@@ -205,7 +217,7 @@ def _words(found: _Found) -> Iterator[str]:
         yield f"{spot.words}: {_change(place)}"
 
 
-def _change(place: Place) -> str:
+def _change(place: DifferingPlace) -> str:
     one, other = place.gap.expected, place.gap.observed
     if place.gap.kind == "added":
         return f"{{+{_value(other)}+}}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from reenact.engine.divergence.model import Nearest, Seen
-from reenact.views.explain.case import Case, Cause, Way, updating
+from reenact.views.explain.case import Case, Cause, Remedy, update_remedy
 
 __all__ = ["find_order_causes", "is_another_call"]
 
@@ -57,7 +57,7 @@ def _elsewhere(case: Case, same: Nearest) -> Cause:
             f"was lane {same.lane}.",
             evidence=[f"{fact}, and has not been used."],
             ways=[
-                updating(case, "If the program is to be like that, make again what differs."),
+                update_remedy(case, "If the program is to be like that, make again what differs."),
                 _look_up(),
             ],
         )
@@ -70,18 +70,18 @@ def _elsewhere(case: Case, same: Nearest) -> Cause:
         + (f"{between}." if later else "this one was passed over before."),
         evidence=[f"{fact}{', which comes later' if later else ''}."],
         ways=[
-            Way(
+            Remedy(
                 text="If the order is a matter of chance, settle it in the program: sort, or wait for one "
                 "before the other."
             ),
-            updating(case, "If the new order is intended, make again what differs."),
+            update_remedy(case, "If the new order is intended, make again what differs."),
             _look_up(),
         ],
     )
 
 
-def _look_up() -> Way:
-    return Way(
+def _look_up() -> Remedy:
+    return Remedy(
         text="If the order never matters, find calls by what they ask, wherever they stand.",
         policy={"match": "lookup"},
     )
@@ -98,8 +98,8 @@ def _repeated(case: Case, same: Nearest, fact: str) -> Cause:
             "again there.",
             evidence=[f"{fact}, and it has been served."],
             ways=[
-                Way(text="Give the program as many attempts as it had when it was recorded."),
-                updating(case, "If it is to try again, record that."),
+                Remedy(text="Give the program as many attempts as it had when it was recorded."),
+                update_remedy(case, "If it is to try again, record that."),
             ],
         )
     return Cause(
@@ -107,12 +107,12 @@ def _repeated(case: Case, same: Nearest, fact: str) -> Cause:
         sure="certain",
         text="The program makes this call more often than it did: a loop, a retry, or a cache that is gone.",
         evidence=[f"{fact}, and it has been served already."],
-        ways=[_adding(case), updating(case)],
+        ways=[_adding(case), update_remedy(case)],
     )
 
 
-def _adding(case: Case) -> Way:
-    return Way(text="If the new call is intended, add it.", command=case.again.add)
+def _adding(case: Case) -> Remedy:
+    return Remedy(text="If the new call is intended, add it.", command=case.again.add)
 
 
 def _new(case: Case) -> Cause:
@@ -129,7 +129,7 @@ def _new(case: Case) -> Cause:
         sure="likely" if nearest else "certain",
         text="The program makes a call that it did not make when it was recorded.",
         evidence=evidence,
-        ways=[_adding(case), updating(case)],
+        ways=[_adding(case), update_remedy(case)],
     )
 
 
@@ -143,7 +143,7 @@ def _another(case: Case) -> Cause:
             f"{_named(case.divergence.observed)}.",
             "The call itself is recorded nowhere.",
         ],
-        ways=[updating(case), _adding(case)],
+        ways=[update_remedy(case), _adding(case)],
     )
 
 
@@ -163,14 +163,14 @@ def _missing(case: Case) -> Iterator[Cause]:
             text="The program waits for something that does not come: the recording has another order of "
             "events, or something else was to happen first.",
             evidence=["Its stack is where it waits."] if case.divergence.stack else [],
-            ways=[updating(case)],
+            ways=[update_remedy(case)],
         )
     elif "cancelled" in flags:
         yield Cause(
             name="cancelled",
             sure="certain",
             text="The program cancelled a call that had an answer: a time-out, or a cancel(), comes earlier.",
-            ways=[updating(case)],
+            ways=[update_remedy(case)],
         )
     else:
         yield _gone(case)
@@ -186,8 +186,10 @@ def _gone(case: Case) -> Cause:
         else "The program does not make this call any more.",
         evidence=[f"The last call before it was event {reached[-1].seq}."] if reached else [],
         ways=[
-            updating(case, "If it is to be gone, drop it from the recording."),
-            Way(text="If it may be made or not, let it stay unused.", policy={"unused": "allow"}),
+            update_remedy(case, "If it is to be gone, drop it from the recording."),
+            Remedy(
+                text="If it may be made or not, let it stay unused.", policy={"unused": "allow"}
+            ),
         ],
     )
 
@@ -207,10 +209,10 @@ def _more_draws(case: Case) -> Cause:
         text=f"The program {words.get(source, 'asks')} more often than it did.",
         evidence=[f"All that the lane has recorded of {what} is used up."] if what else [],
         ways=[
-            updating(case),
+            update_remedy(case),
             *(
                 [
-                    Way(
+                    Remedy(
                         text="If its value does not matter, take the real one.",
                         policy={source: "pass"},
                     )

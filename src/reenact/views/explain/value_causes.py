@@ -22,14 +22,14 @@ from reenact.policy.volatile import Volatile, settles
 from reenact.views.explain.case import (
     Case,
     Cause,
-    Place,
+    DifferingPlace,
+    Remedy,
     Sure,
-    Way,
-    ignoring,
+    ignore_remedy,
     letting_differ,
-    updating,
+    update_remedy,
 )
-from reenact.views.explain.request_location import spot_of
+from reenact.views.explain.request_location import locate
 
 __all__ = [
     "changing",
@@ -132,7 +132,7 @@ _REWRITTEN = {
 
 def find_value_causes(case: Case) -> Iterator[Cause]:
     """One cause for each kind of difference that values show."""
-    groups: dict[str, list[Place]] = {}
+    groups: dict[str, list[DifferingPlace]] = {}
     volatile: dict[str, set[str]] = {}
     lists = _reordered(case)
     for place in case.places:
@@ -149,16 +149,16 @@ def find_value_causes(case: Case) -> Iterator[Cause]:
         yield _cause(case, words, places, rules, lists if kind == "items" else [])
 
 
-def _kinds(place: Place) -> dict[str, str | None]:
+def _kinds(place: DifferingPlace) -> dict[str, str | None]:
     one, other = place.gap.expected, place.gap.observed
     name = rewritten(one, other)
     return {name: None} if name else changing(place.path, one, other)
 
 
 def _cause(
-    case: Case, words: _Words, places: list[Place], rules: set[str], lists: list[Path]
+    case: Case, words: _Words, places: list[DifferingPlace], rules: set[str], lists: list[Path]
 ) -> Cause:
-    spots = list(dict.fromkeys(spot_of(case, place).words for place in places))
+    spots = list(dict.fromkeys(locate(case, place).words for place in places))
     where = ", ".join(spots[:_LISTED]) + (" and elsewhere" if len(spots) > _LISTED else "")
     return Cause(
         name=words.name,
@@ -184,33 +184,33 @@ def _evidence(case: Case, words: _Words) -> Iterator[str]:
 
 
 def _ways(
-    case: Case, words: _Words, places: list[Place], rules: set[str], lists: list[Path]
-) -> Iterator[Way]:
+    case: Case, words: _Words, places: list[DifferingPlace], rules: set[str], lists: list[Path]
+) -> Iterator[Remedy]:
     left = places
     if rules:
         yield letting_differ(rules, "Let them differ, wherever they stand.")
         left = [place for place in places if None in _kinds(place).values()]
     if lists:
         paths = [join(path) for path in lists]
-        yield Way(
+        yield Remedy(
             text="If neither the order nor what is in there matters, leave the list out.",
             policy={"ignore": {"paths": paths}},
         )
     elif left:
-        only = ignoring(case, left, _caution(left))
+        only = ignore_remedy(case, left, _caution(left))
         if only is not None:
             yield only
     if words.name in _DRAWN and case.then and _DRAWN[words.name][0] not in case.draws:
-        yield Way(
+        yield Remedy(
             text="Record the whole run: reenact run --capture DIR -- CMD. Then it is re-enacted."
         )
     elif words.code:
-        yield Way(text=words.code)
+        yield Remedy(text=words.code)
     if words.name in ("whitespace", "unicode", "serialisation", "number", "unordered", "version"):
-        yield updating(case)
+        yield update_remedy(case)
 
 
-def _caution(places: list[Place]) -> str:
+def _caution(places: list[DifferingPlace]) -> str:
     long = any(
         isinstance(place.gap.expected, str) and " " in place.gap.expected for place in places
     )

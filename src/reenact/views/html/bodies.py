@@ -12,13 +12,13 @@ from reenact._net.sse import parse_events
 from reenact.format.event import Data
 from reenact.lenses import eventstream
 from reenact.lenses.fields import decode
-from reenact.views.calls import readable
-from reenact.views.html.values import Table
+from reenact.views.calls import readable_body
+from reenact.views.html.values import ValueTable
 
 __all__ = [
     "PICTURES",
     "answer_body",
-    "hang",
+    "attach_pictures",
     "pictures_in",
     "request_body",
 ]
@@ -33,7 +33,7 @@ _LINES = ("application/x-ndjson", "application/jsonl", "application/stream+json"
 _FRAMES = "application/vnd.amazon.eventstream"
 
 
-def request_body(request: Data, headers: Any, table: Table) -> Data | None:
+def request_body(request: Data, headers: Any, table: ValueTable) -> Data | None:
     """The body of a request, which is stored by what it is."""
     body, kind = request.get("body"), request.get("type")
     if kind == "form" and isinstance(body, list):
@@ -44,7 +44,7 @@ def request_body(request: Data, headers: Any, table: Table) -> Data | None:
     return answer_body(body, headers, table)
 
 
-def _part(part: Any, table: Table) -> Data:
+def _part(part: Any, table: ValueTable) -> Data:
     found = part if isinstance(part, dict) else {"value": part}
     told = {name: found[name] for name in ("name", "filename") if name in found}
     kind = _content_type(found.get("headers")) or guess_type(str(told.get("filename", "")))[0] or ""
@@ -52,11 +52,11 @@ def _part(part: Any, table: Table) -> Data:
     return {"about": table.put(told), "body": answer_body(found.get("value"), headers, table)}
 
 
-def answer_body(body: Any, headers: Any, table: Table) -> Data | None:
+def answer_body(body: Any, headers: Any, table: ValueTable) -> Data | None:
     """Any other body, without its content coding; None for an empty one."""
     kind = _content_type(headers)
     if not (isinstance(body, str) and len(body) > 4 * _MOST):
-        body = readable(body, headers)
+        body = readable_body(body, headers)
     if body in (None, "", b""):
         return None
     events = _events(kind, body)
@@ -70,7 +70,7 @@ def answer_body(body: Any, headers: Any, table: Table) -> Data | None:
     return {"as": "json", "v": table.put(body)}
 
 
-def _bytes(kind: str, body: bytes, table: Table) -> Data:
+def _bytes(kind: str, body: bytes, table: ValueTable) -> Data:
     if kind in PICTURES and len(body) <= 4 * _MOST:
         return {"as": "image", "kind": kind, "v": table.put(b64encode(body).decode("ascii"))}
     return {"as": "hex", "v": table.put(body[:_MOST_HEX].hex()), "of": len(body)}
@@ -122,7 +122,7 @@ def pictures_in(value: Any) -> list[Data]:
     ]
 
 
-def hang(messages: list[Data], pictures: list[Data]) -> list[Data]:
+def attach_pictures(messages: list[Data], pictures: list[Data]) -> list[Data]:
     """Attach each image to its message, and return the images without one."""
     places = [
         message

@@ -13,14 +13,14 @@ from reenact.diff.sequences import word_diff
 from reenact.diff.values import Difference
 from reenact.format.json_path import join
 from reenact.store.source import SeekableSource
-from reenact.views.calls import Step
-from reenact.views.compare.call_digests import Seen, Skimmer
+from reenact.views.calls import RecordedCall
+from reenact.views.compare.call_digests import DigestedCall, DigestReader
 from reenact.views.compare.json_report import KINDS, counts
 from reenact.views.compare.runs import Change, Comparison, LanePair, Same
 from reenact.views.content import meaning_of
 from reenact.views.html.conversations import conversation, message_pairs, without_messages, words_of
 from reenact.views.html.document import document
-from reenact.views.html.values import key_of, shown
+from reenact.views.html.values import key_of, page_value
 
 __all__ = [
     "MOST_CHANGES",
@@ -111,12 +111,12 @@ def compare_contents(
     }
 
 
-def _pair(one: Seen, other: Seen, names: dict[tuple[str, str], int]) -> list[int]:
+def _pair(one: DigestedCall, other: DigestedCall, names: dict[tuple[str, str], int]) -> list[int]:
     name = names.setdefault((other.kind, other.name), len(names))
     return [one.first, other.first, name]
 
 
-def _about(name: str, source: SeekableSource, steps: Skimmer) -> dict[str, Any]:
+def _about(name: str, source: SeekableSource, steps: DigestReader) -> dict[str, Any]:
     """A run in numbers."""
     manifest = source.manifest()
     tokens: Counter[str] = Counter()
@@ -150,7 +150,7 @@ _TAGS = {"same": 0, "removed": 1, "added": 2}
 class Changes:
     """Writer of changes. ``said`` returns the comparable content of a step."""
 
-    def __init__(self, said: Callable[[Step], Any]) -> None:
+    def __init__(self, said: Callable[[RecordedCall], Any]) -> None:
         self.table: list[Any] = []
         """The values that changes refer to by their place here."""
         self.size = 0
@@ -191,7 +191,7 @@ class Changes:
         firsts = [self._gaps.setdefault(_gist(gap), self._seq) for gap in found]
         return self._seq not in firsts
 
-    def _step(self, step: Step) -> dict[str, Any]:
+    def _step(self, step: RecordedCall) -> dict[str, Any]:
         request = step.asked.get("request")
         response = step.answered.get("response")
         asked = request if isinstance(request, dict) else {}
@@ -208,7 +208,9 @@ class Changes:
             "ms": closing.ts - step.opening.ts,
         }
 
-    def _put_whole(self, told: dict[str, Any], one: Step | None, other: Step | None) -> None:
+    def _put_whole(
+        self, told: dict[str, Any], one: RecordedCall | None, other: RecordedCall | None
+    ) -> None:
         """Add the comparable content; the conversation of a model call is shown separately."""
         left, right = conversation(one), conversation(other)
         if left is not None or right is not None:
@@ -217,7 +219,7 @@ class Changes:
             if step is not None:
                 said = self._said(step)
                 said = without_messages(said) if "talk" in told else said
-                told[name]["whole"] = self._in(shown(said))
+                told[name]["whole"] = self._in(page_value(said))
 
     def _talk(self, mine: list[Any], theirs: list[Any]) -> Iterator[dict[str, Any]]:
         same: list[int] = []
@@ -250,9 +252,9 @@ class Changes:
         if gap.kind == "changed" and isinstance(one, str) and isinstance(other, str):
             return {**told, "words": self._in(_words(one, other))}
         if gap.kind != "added":
-            told["one"] = self._in(shown(one))
+            told["one"] = self._in(page_value(one))
         if gap.kind != "removed":
-            told["other"] = self._in(shown(other))
+            told["other"] = self._in(page_value(other))
         return told
 
     def _in(self, value: Any) -> Any:

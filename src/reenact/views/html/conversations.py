@@ -11,7 +11,7 @@ from reenact.diff.sequences import pair_up
 from reenact.lenses.meaning import Asked, Choice, Message
 from reenact.lenses.reading import read_event
 from reenact.lenses.table import messages
-from reenact.views.calls import Step
+from reenact.views.calls import RecordedCall
 from reenact.views.content import meaning_of
 from reenact.views.html.values import key_of
 
@@ -24,7 +24,7 @@ _ABOUT = ("role", "stopped", "usage", "error")
 Said = dict[str, Any]
 
 
-def conversation(step: Step | None) -> list[Said] | None:
+def conversation(step: RecordedCall | None) -> list[Said] | None:
     """Return the messages of a model call, the response last, or None without a suitable lens."""
     asked = None if step is None or step.kind != "llm" else read_event(step.asked)
     if step is None or not isinstance(asked, Asked):

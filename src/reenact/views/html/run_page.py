@@ -14,10 +14,10 @@ from reenact.lenses.content import content_of
 from reenact.lenses.meaning import Answered, Asked
 from reenact.lenses.reading import read_event
 from reenact.lenses.table import messages
-from reenact.views.calls import Step, Steps, readable, undo
-from reenact.views.html.bodies import answer_body, hang, pictures_in, request_body
+from reenact.views.calls import RecordedCall, RunCalls, decode_content, readable_body
+from reenact.views.html.bodies import answer_body, attach_pictures, pictures_in, request_body
 from reenact.views.html.document import document, policy
-from reenact.views.html.values import Table
+from reenact.views.html.values import ValueTable
 from reenact.views.timeline.model import Span, span_of
 
 __all__ = [
@@ -108,7 +108,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 def contents(
     name: str,
     manifest: Manifest,
-    steps: Steps,
+    steps: RunCalls,
     divergences: Iterable[Divergence] = (),
     window: Window | None = None,
 ) -> dict[str, Any]:
@@ -119,12 +119,14 @@ def contents(
 
 class _Writer:
     def __init__(self, divergences: Iterable[Divergence]) -> None:
-        self._table = Table()
+        self._table = ValueTable()
         self._divergences: dict[int | None, list[Divergence]] = {}
         for one in divergences:
             self._divergences.setdefault(one.event_seq, []).append(one)
 
-    def whole(self, name: str, manifest: Manifest, steps: Steps, window: Window) -> dict[str, Any]:
+    def whole(
+        self, name: str, manifest: Manifest, steps: RunCalls, window: Window
+    ) -> dict[str, Any]:
         found = sorted((one for lane in steps.lanes.values() for one in lane), key=_seq_of)
         before = sum(1 for one in found if one.seq < window.first)
         shown: list[dict[str, Any]] = []
@@ -155,7 +157,7 @@ class _Writer:
             "elsewhere": [self._told(one) for left in self._divergences.values() for one in left],
         }
 
-    def _step(self, step: Step) -> dict[str, Any]:
+    def _step(self, step: RecordedCall) -> dict[str, Any]:
         span = span_of(step)
         told: dict[str, Any] = {
             "seq": span.seq,
@@ -177,7 +179,7 @@ class _Writer:
         step.let_go()
         return told
 
-    def _detail(self, step: Step) -> dict[str, Any]:
+    def _detail(self, step: RecordedCall) -> dict[str, Any]:
         asked, answered = step.asked, step.answered
         if step.opening.type == "llm_request":
             found = self._model_call(asked, answered)
@@ -205,12 +207,12 @@ class _Writer:
 
     def _model_call(self, asked: Data, answered: Data) -> dict[str, Any] | None:
         question = read_event(asked)
-        answer = read_event(answered, lens=_text(asked.get("lens")), undo=undo)
+        answer = read_event(answered, lens=_text(asked.get("lens")), undo=decode_content)
         if not isinstance(question, Asked):
             return None
         put = self._table.put
         said = [_filled(one) for one in messages(question)]
-        left = hang(said, pictures_in(question.input))
+        left = attach_pictures(said, pictures_in(question.input))
         told: dict[str, Any] = {
             "what": "model",
             "model": question.model,
@@ -265,7 +267,7 @@ class _Writer:
         }
 
 
-def _seq_of(step: Step) -> int:
+def _seq_of(step: RecordedCall) -> int:
     return step.seq
 
 
@@ -291,7 +293,7 @@ def _about(manifest: Manifest) -> dict[str, Any]:
     return told
 
 
-def _failed(step: Step, span: Span) -> bool:
+def _failed(step: RecordedCall, span: Span) -> bool:
     if span.state in ("failed", "open") or step.answered.get("error") is not None:
         return True
     return step.kind == "run_end" and step.answered.get("status") not in ("ok", None)
@@ -308,7 +310,7 @@ def _settings(given: Any) -> Any:
 
 def _values(response: Data) -> list[Any]:
     """The JSON in an answer, streamed or not."""
-    body = readable(response.get("body"), response.get("headers"))
+    body = readable_body(response.get("body"), response.get("headers"))
     if not isinstance(body, str):
         return [body]
     found = content_of("", body.encode("utf-8", "surrogatepass"))

@@ -11,9 +11,9 @@ from typing import Any
 from reenact.format.canonical import digest
 
 __all__ = [
-    "Table",
+    "ValueTable",
     "key_of",
-    "shown",
+    "page_value",
 ]
 
 _LONGEST = 256 * 1024
@@ -26,7 +26,7 @@ _PICTURES = {
 _SAFE = (1 << 53) - 1
 
 
-def shown(value: Any) -> dict[str, Any]:
+def page_value(value: Any) -> dict[str, Any]:
     """``{"json": …}``, or for bytes ``{"image": type, "data": base64}`` and ``{"hex": …, "size": n}``."""
     if not isinstance(value, bytes):
         return {"json": _plain(value)}
@@ -73,7 +73,7 @@ _EXACT = 2**53
 _MOST_TEXT = 1024 * 1024
 
 
-class Table:
+class ValueTable:
     """``rows`` are JSON. A recorded object with a key ``$t`` is ``{"$t": {…}}``, a long list
     ``{"$t": [list, list …]}``, an integer that a browser cannot hold ``{"$t": "digits"}``."""
 

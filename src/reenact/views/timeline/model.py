@@ -15,7 +15,7 @@ import msgspec
 from reenact.engine.call import CUT_OFF
 from reenact.engine.decision.recorded_calls import text_or_empty
 from reenact.format.event import Event
-from reenact.views.calls import MARKS, Step, took
+from reenact.views.calls import MARKS, RecordedCall, recorded_duration
 
 __all__ = ["Extent", "Span", "State", "TimeRange", "nested", "read_spans", "span_of"]
 
@@ -111,13 +111,13 @@ _request = msgspec.json.Decoder(_Request)
 _response = msgspec.json.Decoder(_Response)
 
 
-def read_spans(steps: Iterable[Step], diverged: Collection[int] = ()) -> list[Span]:
+def read_spans(steps: Iterable[RecordedCall], diverged: Collection[int] = ()) -> list[Span]:
     """Return the calls among ``steps`` by start. ``diverged`` has the numbers of diverged events."""
     spans = [span_of(step, diverged) for step in steps if step.kind not in MARKS]
     return sorted(spans, key=lambda span: (span.start, span.seq))
 
 
-def span_of(step: Step, diverged: Collection[int] = ()) -> Span:
+def span_of(step: RecordedCall, diverged: Collection[int] = ()) -> Span:
     """Return ``step`` as a span, and release its decoded data."""
     opening, closing = step.opening, step.closing
     asked = _look(opening)
@@ -130,7 +130,7 @@ def span_of(step: Step, diverged: Collection[int] = ()) -> Span:
         lane=step.lane,
         kind=step.kind,
         label=_label(step, asked),
-        start=last - took(asked.timing) if single else min(opening.ts, last),
+        start=last - recorded_duration(asked.timing) if single else min(opening.ts, last),
         end=last,
         timed=not single or _says_how_long(opening, asked),
         state="open" if closing is None else _state(answered),
@@ -152,7 +152,7 @@ def _look(event: Event | None) -> _Brief:
         return _Brief()
 
 
-def _label(step: Step, asked: _Brief) -> str:
+def _label(step: RecordedCall, asked: _Brief) -> str:
     if step.kind == "llm":
         return (step.name.rpartition("/")[2] or step.name)[:_LABEL]
     try:

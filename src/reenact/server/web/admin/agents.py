@@ -9,11 +9,11 @@ from starlette.responses import Response
 from reenact.exchange.model import Route
 from reenact.server.agents.service import AgentView, read_agents
 from reenact.server.context import RequestContext
-from reenact.server.web.admin.connect import connecting
+from reenact.server.web.admin.connect import connect_instructions
 from reenact.server.web.components.formatting import badge, count, environment, stamp
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.tables import pieces, table
+from reenact.server.web.components.tables import pager, table
 from reenact.server.web.components.values import folded
 from reenact.server.web.replays.containment import drivers_of
 
@@ -45,8 +45,8 @@ async def show_agents(ask: RequestContext) -> Response:
         title,
         listed,
         _others(ask),
-        connecting(ask) if not found.items else None,
-        pieces(ask, found.next),
+        connect_instructions(ask) if not found.items else None,
+        pager(ask, found.next),
         here="/agents",
     )
 

@@ -18,18 +18,18 @@ from reenact.server.auth.permissions import has_anywhere
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import badge, count, stamp
-from reenact.server.web.components.forms import Filled
+from reenact.server.web.components.forms import FormRequest
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import Known, known_to
+from reenact.server.web.components.lookups import KnownNames, known_names
 from reenact.server.web.components.tables import (
     choice,
     field,
     filters,
-    pieces,
+    pager,
     since_until,
     table,
-    when,
+    time_filter,
 )
 from reenact.server.web.components.values import block, facts, pretty
 
@@ -43,7 +43,7 @@ _NAMES: Final = (
 async def show_audit(ask: RequestContext) -> Response:
     """``GET /audit``: the records that the filters find, and how the log is."""
     query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
-    found = await list_records(Filled(ask, query={**query, **since_until(ask)}))
+    found = await list_records(FormRequest(ask, query={**query, **since_until(ask)}))
     records = [(one.seq, msgspec.json.decode(one.record)) for one in found.items]
     names = await _names(ask, [record for _, record in records])
     rows = [_row(seq, record, names) for seq, record in records]
@@ -59,15 +59,15 @@ async def show_audit(ask: RequestContext) -> Response:
         ask,
         "Audit",
         await _status(ask),
-        _filters(ask, await known_to(ask)),
+        _filters(ask, await known_names(ask)),
         listed,
-        pieces(ask, found.next),
+        pager(ask, found.next),
         here="/audit",
         heading=_exports(ask),
     )
 
 
-def _filters(ask: RequestContext, known: Known) -> Html:
+def _filters(ask: RequestContext, known: KnownNames) -> Html:
     return filters(
         ask,
         "/audit",
@@ -80,7 +80,7 @@ def _filters(ask: RequestContext, known: Known) -> Html:
         ),
         field(ask, "actor", "Who", hint="e-mail, key or id"),
         field(ask, "environment", "Environment", known=known.environments),
-        when(ask),
+        time_filter(ask),
         more=(
             field(ask, "exchange", "Exchange"),
             field(ask, "replay", "Replay"),

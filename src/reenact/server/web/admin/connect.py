@@ -11,7 +11,7 @@ from reenact.server.people.accounts import address_here
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.values import copyable
 
-__all__ = ["connecting", "with_key"]
+__all__ = ["connect_instructions", "key_instructions"]
 
 _SOMEWHERE: Final = "https://reenact.example"
 """Stands for a server that was not asked by its name."""
@@ -24,7 +24,7 @@ app.add_middleware(agent.asgi)  # Flask: app.wsgi_app = agent.wsgi(app.wsgi_app)
 """
 
 
-def connecting(ask: RequestContext) -> Html:
+def connect_instructions(ask: RequestContext) -> Html:
     """From nothing to the first exchange."""
     return tag(
         "section",
@@ -67,7 +67,7 @@ def _lines(ask: RequestContext, app: str, environment: str) -> str:
     )
 
 
-def with_key(ask: RequestContext, app: str, environment: str, *, listed: bool) -> Html:
+def key_instructions(ask: RequestContext, app: str, environment: str, *, listed: bool) -> Html:
     """Return instructions for a new app agent key.
 
     ``listed`` means that the kind of ``environment`` is configured.

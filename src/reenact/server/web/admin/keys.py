@@ -12,22 +12,22 @@ from reenact.server.people import api
 from reenact.server.people.schema import KeyMade, KeyShown
 from reenact.server.problems import Problem
 from reenact.server.storage.people import names_of
-from reenact.server.web.admin.connect import with_key
+from reenact.server.web.admin.connect import key_instructions
 from reenact.server.web.admin.people import ROLE_WORDS, grants_of
 from reenact.server.web.components.formatting import stamp
 from reenact.server.web.components.forms import (
-    Filled,
-    confirmed,
+    FormRequest,
+    confirm_button,
     form,
-    labelled,
-    options,
+    input_field,
     read_form,
     secret_once,
+    select_field,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
-from reenact.server.web.components.lookups import kinds_of
-from reenact.server.web.components.tables import pieces, table
+from reenact.server.web.components.lookups import environment_kinds
+from reenact.server.web.components.tables import pager, table
 
 __all__ = ["do_add_key", "do_revoke_key", "show_keys"]
 
@@ -41,7 +41,7 @@ async def show_keys(ask: RequestContext) -> Response:
 
 async def _keys(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
     cursor = ask.query("cursor") if ask.request.method == "GET" else ""
-    found = await api.list_keys(Filled(ask, query={"cursor": cursor}))
+    found = await api.list_keys(FormRequest(ask, query={"cursor": cursor}))
     heads = ("Name", "Kind", "For", "Made (UTC)", "Last used (UTC)", "Expires (UTC)", "")
     async with ask.server.database.reading(ask.tenant) as scope:
         names = await names_of(scope, sorted({one.owner for one in found.items} - {""}))
@@ -52,7 +52,7 @@ async def _keys(ask: RequestContext, *told: Child, problem: Problem | None = Non
         alert(problem) if problem is not None else None,
         *told,
         table(heads, rows, none="There are no keys.", caption="Keys"),
-        pieces(ask, found.next) if ask.request.method == "GET" else None,
+        pager(ask, found.next) if ask.request.method == "GET" else None,
         tag("section", tag("h2", "A key for an agent"), _for_agent(ask)),
         tag(
             "section",
@@ -75,7 +75,7 @@ def _row(ask: RequestContext, one: KeyShown, owner: str) -> tuple[Child, ...]:
         stamp(one.created_at),
         stamp(one.last_used_at, none="never"),
         stamp(one.expires_at, none="never"),
-        confirmed(ask, url("/keys/{}/revoke", one.id), "Revoke", warning),
+        confirm_button(ask, url("/keys/{}/revoke", one.id), "Revoke", warning),
     )
 
 
@@ -84,9 +84,9 @@ def _for_agent(ask: RequestContext) -> Html:
         ask,
         "/keys",
         tag("input", type="hidden", name="kind", value="agent"),
-        labelled("Name", "name", required=True),
-        labelled("App", "app", required=True),
-        labelled("Environment", "environment", required=True),
+        input_field("Name", "name", required=True),
+        input_field("App", "app", required=True),
+        input_field("Environment", "environment", required=True),
         button="Make a key",
     )
 
@@ -96,10 +96,10 @@ def _for_program(ask: RequestContext) -> Html:
         ask,
         "/keys",
         tag("input", type="hidden", name="kind", value="user"),
-        labelled("Name", "name", required=True),
-        options("Role or permission", "role", ROLE_WORDS),
-        labelled("Only in environment", "limit-environment"),
-        labelled("Only for app", "limit-app"),
+        input_field("Name", "name", required=True),
+        select_field("Role or permission", "role", ROLE_WORDS),
+        input_field("Only in environment", "limit-environment"),
+        input_field("Only for app", "limit-app"),
         button="Make a key",
     )
 
@@ -115,7 +115,7 @@ async def do_add_key(ask: RequestContext) -> Response:
         grant |= {name: sent.one(f"limit-{name}").strip() for name in ("environment", "app")}
         asked["grants"] = [grant]
     try:
-        answer = await api.add_key(Filled(ask, asked))
+        answer = await api.add_key(FormRequest(ask, asked))
     except Problem as problem:
         if problem.status == 403:
             raise
@@ -128,8 +128,8 @@ async def _use_of(ask: RequestContext, made: KeyMade) -> Html:
     once = tag("p", _ONCE)
     if made.kind != "agent":
         return fragment(once, tag("p", "Commands and programs take it from REENACT_API_KEY."))
-    listed = made.environment in await kinds_of(ask)
-    return fragment(once, with_key(ask, made.app, made.environment, listed=listed))
+    listed = made.environment in await environment_kinds(ask)
+    return fragment(once, key_instructions(ask, made.app, made.environment, listed=listed))
 
 
 async def do_revoke_key(ask: RequestContext) -> Response:

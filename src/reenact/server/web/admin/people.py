@@ -14,17 +14,17 @@ from reenact.server.people.schema import GrantShown, Invited, UserShown
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import badge, clock, stamp, whole
 from reenact.server.web.components.forms import (
-    Filled,
-    confirmed,
+    FormRequest,
+    confirm_button,
     form,
-    labelled,
-    options,
+    input_field,
     read_form,
     secret_once,
+    select_field,
 )
 from reenact.server.web.components.html import Child, Html, fragment, tag, url
 from reenact.server.web.components.layout import alert, page
-from reenact.server.web.components.tables import pieces, table
+from reenact.server.web.components.tables import pager, table
 from reenact.server.web.components.values import folded
 
 __all__ = [
@@ -48,7 +48,7 @@ async def show_people(ask: RequestContext) -> Response:
 
 async def _people(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
     cursor = ask.query("cursor") if ask.request.method == "GET" else ""
-    found = await people.list_users(Filled(ask, query={"cursor": cursor}))
+    found = await people.list_users(FormRequest(ask, query={"cursor": cursor}))
     rows: list[tuple[Child, ...]] = [
         (
             tag("b", whole(one.email)),
@@ -69,14 +69,14 @@ async def _people(ask: RequestContext, *told: Child, problem: Problem | None = N
         *told,
         tag("p", f"Tenant {who.name}: tier {tier}.", class_="dim"),
         table(heads, rows, none="Nobody is here.", caption="People and their grants"),
-        pieces(ask, found.next) if ask.request.method == "GET" else None,
+        pager(ask, found.next) if ask.request.method == "GET" else None,
         tag(
             "section",
             tag("h2", "Invite somebody"),
             form(
                 ask,
                 "/people",
-                labelled("E-mail address", "email", kind="email", required=True),
+                input_field("E-mail address", "email", kind="email", required=True),
                 button="Invite",
             ),
         ),
@@ -104,7 +104,7 @@ def _grants(ask: RequestContext, user: UserShown) -> Html | None:
             "li",
             _words(one),
             " ",
-            confirmed(
+            confirm_button(
                 ask,
                 url("/people/{}/grants/{}/revoke", user.id, one.id),
                 "Revoke",
@@ -120,17 +120,17 @@ def _more(ask: RequestContext, user: UserShown) -> Html:
     add = form(
         ask,
         url("/people/{}/grants", user.id),
-        options("Role or permission", "role", ROLE_WORDS),
-        labelled("Only in environment", "environment"),
-        labelled("Only for app", "app"),
+        select_field("Role or permission", "role", ROLE_WORDS),
+        input_field("Only in environment", "environment"),
+        input_field("Only for app", "app"),
         button="Grant",
     )
     again = "The password so far and all sessions end; there is a new link."
     gone = "Their grants, sessions and keys end with them."
     return fragment(
         folded("Grant …", add),
-        confirmed(ask, url("/people/{}/invite", user.id), "Invite again", again),
-        confirmed(ask, url("/people/{}/remove", user.id), "Remove", gone),
+        confirm_button(ask, url("/people/{}/invite", user.id), "Invite again", again),
+        confirm_button(ask, url("/people/{}/remove", user.id), "Remove", gone),
     )
 
 
@@ -144,7 +144,7 @@ async def do_add_user(ask: RequestContext) -> Response:
     """``POST /people``: the people, and once the link for the new one; else why not."""
     sent = await read_form(ask)
     try:
-        answer = await people.add_user(Filled(ask, {"email": sent.one("email")}))
+        answer = await people.add_user(FormRequest(ask, {"email": sent.one("email")}))
     except Problem as problem:
         return await _refused(ask, problem)
     return await _people(ask, _invited(answer))
@@ -166,7 +166,7 @@ async def do_grant(ask: RequestContext) -> Response:
         name: sent.one(name).strip() for name in ("role", "environment", "app")
     }
     try:
-        await people.add_grant(Filled(ask, asked))
+        await people.add_grant(FormRequest(ask, asked))
     except Problem as problem:
         return await _refused(ask, problem)
     return RedirectResponse("/people", 303)

@@ -15,13 +15,13 @@ from reenact.server.runtime import TenantFacts
 from reenact.server.tenants import api as tenants
 from reenact.server.web.components.formatting import clock, environment
 from reenact.server.web.components.forms import (
-    Filled,
-    confirmed,
+    FormRequest,
+    confirm_button,
     form,
-    labelled,
-    options,
+    input_field,
     read_form,
     secret_once,
+    select_field,
 )
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import alert, page
@@ -58,8 +58,8 @@ async def _environments(ask: RequestContext, problem: Problem | None = None) -> 
     change = form(
         ask,
         "/environments",
-        labelled("Name", "name", required=True, value=ask.query("name")),
-        options("Kind", "kind", _KINDS),
+        input_field("Name", "name", required=True, value=ask.query("name")),
+        select_field("Kind", "kind", _KINDS),
         button="Set",
     )
     return page(
@@ -81,13 +81,13 @@ async def _environments(ask: RequestContext, problem: Problem | None = None) -> 
 
 async def _with_agents(ask: RequestContext) -> set[str]:
     """Return the environments of the app agents that the user can see."""
-    found = await read_agents(Filled(ask, query={"limit": "500"}))
+    found = await read_agents(FormRequest(ask, query={"limit": "500"}))
     return {one.environment for one in found.items}
 
 
 def _row(ask: RequestContext, name: str, kind: str, said: str, may: bool) -> tuple[Child, ...]:
     other = next(one for one in _KINDS if one != kind)
-    change = confirmed(
+    change = confirm_button(
         ask,
         "/environments",
         f"Make it {other}",
@@ -106,7 +106,7 @@ def _row(ask: RequestContext, name: str, kind: str, said: str, may: bool) -> tup
 async def do_set_environment(ask: RequestContext) -> Response:
     """``POST /environments``: leads back to them; else the environments, and why not."""
     sent = await read_form(ask)
-    filled = Filled(ask, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()})
+    filled = FormRequest(ask, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()})
     try:
         await tenants.set_environment(filled)
     except Problem as problem:
@@ -130,10 +130,10 @@ async def _tenants(ask: RequestContext, *told: Child, problem: Problem | None = 
     add = form(
         ask,
         "/tenants",
-        labelled("Name", "name", required=True),
-        labelled("First administrator", "admin", kind="email", required=True),
-        options("Tier", "tier", _TIERS),
-        options("Dedicated infrastructure", "dedicated", ("no", "yes")),
+        input_field("Name", "name", required=True),
+        input_field("First administrator", "admin", kind="email", required=True),
+        select_field("Tier", "tier", _TIERS),
+        select_field("Dedicated infrastructure", "dedicated", ("no", "yes")),
         button="Add",
     )
     return page(
@@ -156,8 +156,8 @@ def _change(ask: RequestContext, one: TenantFacts) -> Html:
     return form(
         ask,
         url("/tenants/{}", one.id),
-        options("Tier", "tier", _TIERS, one.tier),
-        options("Dedicated", "dedicated", ("no", "yes"), _yes(one.dedicated)),
+        select_field("Tier", "tier", _TIERS, one.tier),
+        select_field("Dedicated", "dedicated", ("no", "yes"), _yes(one.dedicated)),
         button="Change",
     )
 
@@ -168,7 +168,7 @@ async def do_add_tenant(ask: RequestContext) -> Response:
     asked = {name: sent.one(name).strip() for name in ("name", "tier", "admin")}
     try:
         answer = await tenants.add_tenant(
-            Filled(ask, {**asked, "dedicated": sent.one("dedicated") == "yes"})
+            FormRequest(ask, {**asked, "dedicated": sent.one("dedicated") == "yes"})
         )
     except Problem as problem:
         if problem.status == 403:
@@ -186,5 +186,5 @@ async def do_change_tenant(ask: RequestContext) -> Response:
     """``POST /tenants/{id}``: changes tier and infrastructure and leads back to ``/tenants``."""
     sent = await read_form(ask)
     change = {"tier": sent.one("tier"), "dedicated": sent.one("dedicated") == "yes"}
-    await tenants.change_tenant(Filled(ask, change))
+    await tenants.change_tenant(FormRequest(ask, change))
     return RedirectResponse("/tenants", 303)

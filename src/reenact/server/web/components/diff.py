@@ -14,8 +14,8 @@ from reenact.server.web.components.html import Html, fragment, tag
 from reenact.server.web.components.values import pretty, value
 
 __all__ = [
-    "Gap",
-    "changes",
+    "PathChange",
+    "path_changes",
     "side_by_side",
 ]
 
@@ -25,7 +25,7 @@ _SIZE: Final = 1 << 20
 _ERROR: Final = {"type", "message"}
 
 
-class Gap(Protocol):
+class PathChange(Protocol):
     """One place that differs: of a processor, of a comparison."""
 
     @property
@@ -38,8 +38,11 @@ class Gap(Protocol):
     def after(self) -> Any: ...
 
 
-def changes(
-    found: Sequence[Gap], *, none: str = "", beside: Callable[[Gap], Html | None] | None = None
+def path_changes(
+    found: Sequence[PathChange],
+    *,
+    none: str = "",
+    beside: Callable[[PathChange], Html | None] | None = None,
 ) -> Html | None:
     """List the differences by path. ``beside`` renders an addition after each path."""
     if not found:
@@ -65,7 +68,7 @@ def changes(
     )
 
 
-def _gap(one: Gap) -> Html:
+def _gap(one: PathChange) -> Html:
     """Texts that are alike word by word; all else as what was, and what is."""
     before, after = one.before, one.after
     if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) < _WORDS:

@@ -24,22 +24,22 @@ from reenact.server.web.components.layout import csrf
 from reenact.server.web.components.values import copyable, folded
 
 __all__ = [
-    "Filled",
     "Form",
+    "FormRequest",
+    "already_sent_notice",
+    "can_replay",
     "check_form",
-    "confirmed",
+    "confirm_button",
     "denial",
     "form",
+    "input_field",
     "is_key",
-    "labelled",
-    "may_replay",
-    "missing",
+    "missing_permissions",
     "new_key",
-    "options",
     "read_form",
     "replay_of",
     "secret_once",
-    "was_sent",
+    "select_field",
 ]
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ async def check_form(ask: RequestContext) -> None:
         check_token(form.one("csrf"), ask.principal.csrf)
 
 
-class Filled(RequestContext):
+class FormRequest(RequestContext):
     """An ask by the same one, with a body that was made from a form."""
 
     def __init__(
@@ -138,13 +138,13 @@ class Filled(RequestContext):
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 
 
-def may_replay(ask: RequestContext) -> bool:
+def can_replay(ask: RequestContext) -> bool:
     """Return whether the user is allowed to replay anything."""
     now = ask.server.now()
     return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
 
 
-def missing(
+def missing_permissions(
     ask: RequestContext, permissions: Iterable[Permission], place: ResourceScope
 ) -> list[Permission]:
     """Return the subset of ``permissions`` that the user lacks there."""
@@ -205,13 +205,15 @@ def form(
     )
 
 
-def confirmed(ask: RequestContext, action: str, word: str, warning: str, *inside: Child) -> Html:
+def confirm_button(
+    ask: RequestContext, action: str, word: str, warning: str, *inside: Child
+) -> Html:
     """Return a button that opens a confirmation. ``inside`` is part of its form."""
     sent = form(ask, action, *inside, button=f"Yes, {word.lower()}")
     return folded(word, tag("p", warning), sent, class_="confirm")
 
 
-def labelled(
+def input_field(
     label: str,
     name: str,
     *,
@@ -233,7 +235,7 @@ def labelled(
     return tag("label", tag("span", label), box, class_="wide" if wide else None)
 
 
-def options(label: str, name: str, words: tuple[str, ...], now: str = "") -> Html:
+def select_field(label: str, name: str, words: tuple[str, ...], now: str = "") -> Html:
     """A choice of ``words`` with its label; ``now`` is the one that is chosen."""
     shown = (tag("option", word, value=word, selected=word == now) for word in words)
     return tag("label", tag("span", label), tag("select", *shown, name=name))
@@ -271,7 +273,7 @@ async def replay_of(ask: RequestContext, key: str) -> str:
     return "" if found is None else str(found.replay_id)
 
 
-def was_sent(exchange_id: str, words: str, replay_id: str = "") -> Html:
+def already_sent_notice(exchange_id: str, words: str, replay_id: str = "") -> Html:
     """That it was sent already, and the ways on. ``replay_id`` is left out where it is shown."""
     there = link(url("/replays/{}", replay_id), "Look at the replay", class_="button")
     new = link(url("/exchanges/{}/replay", exchange_id), "Make a new replay", class_="button")

@@ -14,16 +14,16 @@ from reenact.server.storage.people import environments
 from reenact.server.web.components.html import Child, link, tag, url
 
 __all__ = [
-    "Known",
-    "agent_named",
-    "kinds_of",
-    "known_to",
+    "KnownNames",
+    "agent_link",
+    "environment_kinds",
+    "known_names",
 ]
 
 _OFFERED: Final = 500
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownNames(msgspec.Struct, frozen=True):
     """Apps and environments for filters. ``kinds`` maps environments to their kinds."""
 
     kinds: dict[str, str]
@@ -31,7 +31,7 @@ class Known(msgspec.Struct, frozen=True):
     environments: frozenset[str]
 
 
-async def kinds_of(ask: RequestContext) -> dict[str, str]:
+async def environment_kinds(ask: RequestContext) -> dict[str, str]:
     """Return the kinds of all environments by name; nothing without permission to see them.
 
     An unlisted environment counts as production.
@@ -42,18 +42,18 @@ async def kinds_of(ask: RequestContext) -> dict[str, str]:
         return {one.name: one.kind for one in await environments(scope)}
 
 
-async def known_to(ask: RequestContext) -> Known:
+async def known_names(ask: RequestContext) -> KnownNames:
     """Return the apps and environments that filters offer to the user."""
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
-        return Known({}, frozenset(), frozenset())
+        return KnownNames({}, frozenset(), frozenset())
     async with ask.server.database.reading(ask.tenant) as scope:
         kinds: dict[str, str] = {one.name: one.kind for one in await environments(scope)}
         rows = await agent_places(scope, places_of(ask, "agent:read"), _OFFERED)
     apps = frozenset(row.app for row in rows)
-    return Known(kinds, apps, frozenset(kinds) | {row.environment for row in rows})
+    return KnownNames(kinds, apps, frozenset(kinds) | {row.environment for row in rows})
 
 
-async def agent_named(ask: RequestContext, agent_id: str, app: str) -> Child:
+async def agent_link(ask: RequestContext, agent_id: str, app: str) -> Child:
     """Return the name of an app agent as a link, or its id if it has no name or the user cannot see
     agents."""
     known = None

@@ -15,17 +15,17 @@ from reenact.server.web.components.formatting import count
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
 
 __all__ = [
-    "Part",
+    "ListPart",
     "choice",
     "field",
     "filters",
-    "part",
-    "pieces",
+    "list_part",
+    "pager",
     "since_until",
     "spans",
     "table",
+    "time_filter",
     "times_of",
-    "when",
 ]
 
 Row = Sequence[Child]
@@ -43,7 +43,7 @@ _ITEMS: Final = 500
 _SIZE: Final = 4 << 20
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class ListPart(msgspec.Struct, frozen=True, kw_only=True):
     """Part of a list that is too long for one page. It starts with item ``first``, and ends after 500
     items or 4 MiB of HTML. ``name`` is its parameter in ``query``, the query string of the page."""
 
@@ -92,10 +92,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return f"?{query}#{self.name}"
 
 
-def part(ask: RequestContext, name: str) -> Part:
+def list_part(ask: RequestContext, name: str) -> ListPart:
     """Return the part of a list that the address of the page specifies. Raises :class:`Problem`."""
     query = tuple((key, value) for key, value in ask.request.query_params.multi_items() if value)
-    return Part(name=name, first=ask.number(name, 1, least=1), query=query)
+    return ListPart(name=name, first=ask.number(name, 1, least=1), query=query)
 
 
 def table(
@@ -197,7 +197,7 @@ def choice(ask: RequestContext, name: str, label: str, options: Sequence[tuple[s
     return tag("label", tag("span", label), tag("select", *shown, name=name))
 
 
-def pieces(
+def pager(
     ask: RequestContext, following: str | None, words: tuple[str, str] = ("Newest", "Older")
 ) -> Html | None:
     """Links to the first and to the next piece of a list; the filters stay as they are. ``words``
@@ -212,7 +212,7 @@ def pieces(
     return tag("nav", fragment(*ways), aria_label="Pages", class_="pieces") if ways else None
 
 
-def when(ask: RequestContext) -> Html:
+def time_filter(ask: RequestContext) -> Html:
     """Since when, counted back from now."""
     return choice(ask, "within", "When", spans(ask))
 

@@ -15,15 +15,15 @@ from reenact.server.web.components.html import Child, Html, fragment, tag
 __all__ = [
     "LONGEST",
     "block",
+    "bytes_preview",
     "copyable",
-    "data",
+    "error_text",
     "facts",
     "folded",
     "pairs",
     "payload",
     "pretty",
     "value",
-    "wrong",
 ]
 
 _LONG: Final = 200
@@ -75,7 +75,7 @@ def facts(rows: Iterable[tuple[str, Child]]) -> Html:
     )
 
 
-def wrong(error: ErrorFacts | None) -> Html | None:
+def error_text(error: ErrorFacts | None) -> Html | None:
     """An exception."""
     if error is None:
         return None
@@ -120,7 +120,7 @@ def _body(body: Body) -> Html:
     if body.type == "none":
         return tag("p", "none", class_="dim")
     if body.type == "bytes":
-        return data(body.base64)
+        return bytes_preview(body.base64)
     return block(_spread(body.text) if body.type == "json" else body.text)
 
 
@@ -134,7 +134,7 @@ def _spread(text: str) -> str:
         return text
 
 
-def data(encoded: str) -> Html:
+def bytes_preview(encoded: str) -> Html:
     """Bytes, in base64: how many, and the first of them."""
     try:
         found = b64decode(encoded)

@@ -12,19 +12,19 @@ from reenact.exchange.model import Exchange
 from reenact.server.exchanges.recordings import check_calls, with_recording
 from reenact.server.runtime import Server
 from reenact.server.web.components.html import Html, fragment, tag
-from reenact.server.web.components.values import block, data, pairs, value
+from reenact.server.web.components.values import block, bytes_preview, pairs, value
 from reenact.store.source import SeekableSource
-from reenact.views.calls import Step, read_steps
+from reenact.views.calls import RecordedCall, read_run
 from reenact.views.html.conversations import conversation
 
 __all__ = [
-    "Told",
-    "spoken",
-    "tell",
+    "CallDetails",
+    "http_message",
+    "read_call_details",
 ]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class CallDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Outbound call with its times in milliseconds since the epoch.
 
     ``talk`` has the messages of a model call including the response, and ``model`` its model.
@@ -39,7 +39,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     served: bool = False
 
 
-async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, ...]:
+async def read_call_details(
+    server: Server, tenant: str, exchange: Exchange
+) -> tuple[CallDetails, ...]:
     """Read the calls of ``exchange`` in order, or none without a recording.
 
     The calls of a replay have the requests that were made.
@@ -47,12 +49,12 @@ async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, .
     if exchange.recording is None:
         return ()
 
-    def read(source: SeekableSource) -> tuple[Told, ...]:
+    def read(source: SeekableSource) -> tuple[CallDetails, ...]:
         check_calls(source, server.limits.called)
         steps_of = exchange.processors
         calls = as_asked(read_calls(source, steps_of), exchange.replay, steps_of).calls
         with closing(source.reopen()) as again:
-            lanes = read_steps(again).lanes.values()
+            lanes = read_run(again).lanes.values()
             steps = {step.seq: step for lane in lanes for step in lane}
             return tuple(_told(call, steps.get(call.seq), exchange) for call in calls)
 
@@ -60,10 +62,10 @@ async def tell(server: Server, tenant: str, exchange: Exchange) -> tuple[Told, .
         return await with_recording(server, tenant, exchange.recording.digest, read)
 
 
-def _told(call: Call, step: Step | None, exchange: Exchange) -> Told:
+def _told(call: Call, step: RecordedCall | None, exchange: Exchange) -> CallDetails:
     if step is None:
-        return Told(call=call, began=0, ended=0)
-    told = Told(
+        return CallDetails(call=call, began=0, ended=0)
+    told = CallDetails(
         call=call,
         began=step.began,
         ended=step.ended,
@@ -78,7 +80,7 @@ def _told(call: Call, step: Step | None, exchange: Exchange) -> Told:
 _PARTS: Final = ("method", "url", "status", "headers", "body", "type")
 
 
-def spoken(item: Any) -> Html:
+def http_message(item: Any) -> Html:
     """A request or an answer."""
     if not isinstance(item, dict) or not _first_line(item):
         return value(item)
@@ -116,5 +118,5 @@ def _body(body: Any) -> Html:
     if isinstance(body, str):
         return block(body)
     if isinstance(body, dict) and [*body] == ["$bytes"]:
-        return data(str(body["$bytes"]))
+        return bytes_preview(str(body["$bytes"]))
     return value(body)

@@ -10,7 +10,7 @@ from reenact.exchange.comparison.documents import Changed
 from reenact.exchange.comparison.result import CallChange, Comparison, ProcessorChange
 from reenact.exchange.model import Exchange, Payload
 from reenact.exchange.payload import to_document
-from reenact.server.web.components.diff import Gap, changes, side_by_side
+from reenact.server.web.components.diff import PathChange, path_changes, side_by_side
 from reenact.server.web.components.formatting import (
     badge,
     count,
@@ -21,12 +21,12 @@ from reenact.server.web.components.formatting import (
     stamp,
 )
 from reenact.server.web.components.html import Child, Html, breakable, fragment, link, tag, url
-from reenact.server.web.components.tables import Part
+from reenact.server.web.components.tables import ListPart
 from reenact.server.web.components.values import folded, value
 
 __all__ = ["PARTS", "Beside", "comparison"]
 
-Beside = Callable[[tuple[str, ...], Gap | None], Html | None]
+Beside = Callable[[tuple[str, ...], PathChange | None], Html | None]
 """Renders an addition to a difference, or to a complete section, by its path in noise rules."""
 
 _VERDICTS: Final = {
@@ -41,7 +41,7 @@ PARTS: Final = ("steps", "calls", "divergences")
 """Lists of a comparison that can be too long for one page."""
 
 
-def _nothing(root: tuple[str, ...], gap: Gap | None) -> Html | None:
+def _nothing(root: tuple[str, ...], gap: PathChange | None) -> Html | None:
     return None
 
 
@@ -52,14 +52,14 @@ def comparison(
     beside: Beside = _nothing,
     names: tuple[str, str] = REPLAYED,
     places: tuple[Child, Child] = ("", ""),
-    parts: Mapping[str, Part] = {},
+    parts: Mapping[str, ListPart] = {},
 ) -> Html:
     """Render the comparison ``found`` of ``before`` and ``after``.
 
     ``names`` and ``places`` describe both; ``parts`` are the visible parts of long lists, by
     :data:`PARTS`.
     """
-    part = {name: parts.get(name, Part(name=name)) for name in PARTS}
+    part = {name: parts.get(name, ListPart(name=name)) for name in PARTS}
     result = partial(beside, ("result",))
     given = (names[0], "edited" if names == REPLAYED else names[1])
     return fragment(
@@ -171,7 +171,7 @@ def _part(
     before: Payload | None,
     after: Payload | None,
     names: tuple[str, str],
-    beside: Callable[[Gap], Html | None] | None,
+    beside: Callable[[PathChange], Html | None] | None,
 ) -> Html:
     real = [one for one in found if not one.noise]
     noise = [one for one in found if one.noise]
@@ -179,24 +179,24 @@ def _part(
     if real and before is not None and after is not None:
         table = side_by_side(to_document(before), to_document(after), names)
         both = folded("Side by side", table, open_=True)
-    said = changes(real, none="The same.", beside=beside)
+    said = path_changes(real, none="The same.", beside=beside)
     return tag("section", tag("h2", title), said, both, _noise(noise))
 
 
 def _noise(found: Sequence[Changed]) -> Html | None:
     if not found:
         return None
-    return folded(f"Noise: {count(len(found), 'place')}", changes(found), class_="fold noise")
+    return folded(f"Noise: {count(len(found), 'place')}", path_changes(found), class_="fold noise")
 
 
-def _processors(found: Sequence[ProcessorChange], beside: Beside, part: Part) -> Html | None:
+def _processors(found: Sequence[ProcessorChange], beside: Beside, part: ListPart) -> Html | None:
     if not found:
         return None
     shown = _folding(found, partial(_processor, beside), "step", part)
     return tag("section", tag("h2", "Steps"), *shown, id=part.name)
 
 
-def _calls(found: Sequence[CallChange], beside: Beside, part: Part) -> Html | None:
+def _calls(found: Sequence[CallChange], beside: Beside, part: ListPart) -> Html | None:
     if not found:
         return None
     shown = _folding(found, partial(_call, beside), "call", part)
@@ -204,7 +204,7 @@ def _calls(found: Sequence[CallChange], beside: Beside, part: Part) -> Html | No
 
 
 def _folding(
-    found: Sequence[Any], show: Callable[[Any], Html], noun: str, part: Part
+    found: Sequence[Any], show: Callable[[Any], Html], noun: str, part: ListPart
 ) -> Iterator[Child]:
     """Render the differences in order, with equal stretches folded."""
     items, drawn = part.of(found, show)
@@ -264,7 +264,7 @@ def _change(
     head: Html,
     found: Sequence[Changed],
     state: str,
-    beside: Callable[[Gap | None], Html | None],
+    beside: Callable[[PathChange | None], Html | None],
     quiet: bool,
 ) -> Html:
     if not found:
@@ -272,11 +272,11 @@ def _change(
         return tag("div", head, " ", whole, class_=f"change {state}")
     real = [one for one in found if not one.noise]
     noise = [one for one in found if one.noise]
-    said = changes(real, beside=beside)
+    said = path_changes(real, beside=beside)
     return folded(head, said, _noise(noise), open_=bool(real), class_=f"change {state}")
 
 
-def _divergences(found: Sequence[dict[str, Any]], part: Part) -> Html | None:
+def _divergences(found: Sequence[dict[str, Any]], part: ListPart) -> Html | None:
     if not found:
         return None
     items, drawn = part.of(found, _divergence)

@@ -8,9 +8,9 @@ from typing import Any, Final
 from reenact.server.web.components.formatting import count
 from reenact.server.web.components.html import Child, Html, breakable, fragment, tag
 from reenact.server.web.components.values import LONGEST, block, folded, pretty, value
-from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.exchanges.calls import CallDetails
 
-__all__ = ["called", "conversations"]
+__all__ = ["call_target", "conversations"]
 
 Said = dict[str, Any]
 _SIZE: Final = 4 << 20
@@ -19,7 +19,7 @@ Shown = dict[tuple[int, str], int]
 _SHORT: Final = 200
 
 
-def conversations(found: Sequence[Told]) -> list[Html]:
+def conversations(found: Sequence[CallDetails]) -> list[Html]:
     """Model calls as their messages, up to about 4 MiB of HTML. Messages that an earlier call has
     shown already are folded: an agent sends everything again each time."""
     shown: Shown = {}
@@ -36,13 +36,13 @@ def conversations(found: Sequence[Told]) -> list[Html]:
     return articles
 
 
-def _article(told: Told, said: Sequence[Said], known: int, left: int) -> Html:
+def _article(told: CallDetails, said: Sequence[Said], known: int, left: int) -> Html:
     before = count(known, "message")
     new, left = _messages(said[known:], left)
     old, left = _messages(said[:known], left)
     return tag(
         "article",
-        tag("h3", called(told)),
+        tag("h3", call_target(told)),
         folded(f"{before} as above", *old) if known else None,
         *new,
         class_="talk",
@@ -86,7 +86,7 @@ def _content(said: Said) -> str:
     return pretty([role, {name: said[name] for name in kept if said.get(name)}])
 
 
-def called(told: Told) -> Html:
+def call_target(told: CallDetails) -> Html:
     """Render the target of a call: its model and operation."""
     operation = breakable(told.call.operation)
     if not told.model or told.model == told.call.operation:

@@ -25,15 +25,15 @@ from reenact.server.web.components.formatting import (
     stamp,
     whole,
 )
-from reenact.server.web.components.forms import Filled, may_replay
+from reenact.server.web.components.forms import FormRequest, can_replay
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import agent_named, kinds_of
-from reenact.server.web.components.tables import part, table
-from reenact.server.web.components.values import facts, payload, wrong
-from reenact.server.web.exchanges.calls import tell
+from reenact.server.web.components.lookups import agent_link, environment_kinds
+from reenact.server.web.components.tables import list_part, table
+from reenact.server.web.components.values import error_text, facts, payload
+from reenact.server.web.exchanges.calls import read_call_details
 from reenact.server.web.exchanges.conversation import conversations
-from reenact.server.web.exchanges.timeline import happening
+from reenact.server.web.exchanges.timeline import exchange_timeline
 
 __all__ = ["show_exchange"]
 
@@ -43,15 +43,15 @@ _EXCHANGE: Final = re.compile(r"\b(ex_[0-9a-f]{32})\b")
 async def show_exchange(ask: RequestContext) -> Response:
     """``GET /exchanges/{id}``: one that the asker may read, with its timeline and replays."""
     found = await read_exchange(ask)
-    told = await tell(ask.server, ask.tenant, found)
-    kind = (await kinds_of(ask)).get(found.environment, "production")
-    timeline, calls = happening(found, told, part(ask, "from"))
+    told = await read_call_details(ask.server, ask.tenant, found)
+    kind = (await environment_kinds(ask)).get(found.environment, "production")
+    timeline, calls = exchange_timeline(found, told, list_part(ask, "from"))
     talks = [one for one in calls if one.talk]
-    replays = await read_replays(Filled(ask, query={"exchange": found.exchange_id}))
+    replays = await read_replays(FormRequest(ask, query={"exchange": found.exchange_id}))
     return page(
         ask,
         found.route_id,
-        _about(found, await agent_named(ask, found.agent_id, found.app)),
+        _about(found, await agent_link(ask, found.agent_id, found.app)),
         _not_replayable(found.not_replayable) if found.not_replayable else None,
         _wrong(found),
         _section("What happened", timeline),
@@ -88,7 +88,7 @@ def _actions(ask: RequestContext, found: ExchangeView) -> Html:
     edit = link(url("/exchanges/{}/replay", exchange_id), "Edit and replay", class_="button main")
     return tag(
         "div",
-        edit if may_replay(ask) and not found.not_replayable else None,
+        edit if can_replay(ask) and not found.not_replayable else None,
         link(url("/exchanges/{}/related", exchange_id), "Related", class_="button"),
         link(_of_route(found, compare=exchange_id), "Compare with …", class_="button"),
         link(url("/exchanges/{}/view", exchange_id), "Recording", class_="button")
@@ -146,7 +146,7 @@ def _wrong(found: ExchangeView) -> Html | None:
         return None
     alike = url("/exchanges", app=found.app, status="failed", text=found.error.type)
     way = tag("p", link(alike, "Others that failed like this"), class_="ways")
-    return fragment(wrong(found.error), way if found.error.type else None)
+    return fragment(error_text(found.error), way if found.error.type else None)
 
 
 def _id(exchange_id: str) -> Html:

@@ -12,7 +12,7 @@ from reenact.server.context import RequestContext
 from reenact.server.exchanges.schema import ExchangeBrief, ReplayView
 from reenact.server.exchanges.service import read_exchanges
 from reenact.server.replays.service import read_replays
-from reenact.server.web.admin.connect import connecting
+from reenact.server.web.admin.connect import connect_instructions
 from reenact.server.web.components.formatting import (
     badge,
     duration,
@@ -23,18 +23,18 @@ from reenact.server.web.components.formatting import (
     stamp,
     whole,
 )
-from reenact.server.web.components.forms import Filled, may_replay
+from reenact.server.web.components.forms import FormRequest, can_replay
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import Known, known_to
+from reenact.server.web.components.lookups import KnownNames, known_names
 from reenact.server.web.components.tables import (
     choice,
     field,
     filters,
-    pieces,
+    pager,
     since_until,
     table,
-    when,
+    time_filter,
 )
 from reenact.server.web.exchanges.search_query import kept_query
 
@@ -47,22 +47,22 @@ _NAMES: Final = (
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
 
 
-def _asked(ask: RequestContext) -> Filled:
+def _asked(ask: RequestContext) -> FormRequest:
     query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
-    return Filled(ask, query={**query, **since_until(ask)})
+    return FormRequest(ask, query={**query, **since_until(ask)})
 
 
 async def show_history(ask: RequestContext) -> Response:
     """``GET /exchanges``: what the filters in the address find, the newest first."""
     found = await read_exchanges(_asked(ask))
-    known = await known_to(ask)
+    known = await known_names(ask)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
     other = ask.query("compare")
     kinds = known.kinds
     rows = (_row(one, kinds.get(one.environment, "production"), other) for one in found.items)
     none = "No exchange matches these filters."
     if not found.items and not ask.request.query_params:
-        return page(ask, "History", _nothing(), connecting(ask), here="/exchanges")
+        return page(ask, "History", _nothing(), connect_instructions(ask), here="/exchanges")
     return page(
         ask,
         "History",
@@ -70,7 +70,7 @@ async def show_history(ask: RequestContext) -> Response:
         _filters(ask, found.items, known),
         table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
         _hidden(ask) if not found.items else None,
-        pieces(ask, found.next),
+        pager(ask, found.next),
         here="/exchanges",
         heading=_ways(ask, bool(found.items)),
     )
@@ -106,12 +106,12 @@ def _ways(ask: RequestContext, found: bool) -> Html:
         "div",
         link("/searches", "Saved searches", class_="button"),
         save if kept else None,
-        all_of_it if found and may_replay(ask) else None,
+        all_of_it if found and can_replay(ask) else None,
         class_="actions",
     )
 
 
-def _filters(ask: RequestContext, found: Sequence[ExchangeBrief], known: Known) -> Html:
+def _filters(ask: RequestContext, found: Sequence[ExchangeBrief], known: KnownNames) -> Html:
     """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)
@@ -124,7 +124,7 @@ def _filters(ask: RequestContext, found: Sequence[ExchangeBrief], known: Known) 
         field(ask, "environment", "Environment", known=environments),
         choice(ask, "status", "Status", _options("completed", "failed")),
         choice(ask, "replay", "Replays", (("", "hidden"), ("any", "shown"), ("true", "only"))),
-        when(ask),
+        time_filter(ask),
         _kept(ask, "compare"),
         more=(
             field(ask, "route", "Route", known=routes),
@@ -187,7 +187,7 @@ def _correlated(name: str) -> Html:
 async def show_replays(ask: RequestContext) -> Response:
     """``GET /replays``: what the filters in the address find, the newest first."""
     found = await read_replays(_asked(ask))
-    known = await known_to(ask)
+    known = await known_names(ask)
     kinds = known.kinds
     heads = (
         *("Requested (UTC)", "Replay of", "App", "Environment", "State", "Verdict", "By", "Reason"),
@@ -200,13 +200,13 @@ async def show_replays(ask: RequestContext) -> Response:
         "Replays",
         _replay_filters(ask, found.items, known),
         listed,
-        pieces(ask, found.next),
+        pager(ask, found.next),
         here="/replays",
         heading=tag("div", link("/noise", "Noise rules", class_="button"), class_="actions"),
     )
 
 
-def _replay_filters(ask: RequestContext, found: Sequence[ReplayView], known: Known) -> Html:
+def _replay_filters(ask: RequestContext, found: Sequence[ReplayView], known: KnownNames) -> Html:
     """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)
@@ -221,7 +221,7 @@ def _replay_filters(ask: RequestContext, found: Sequence[ReplayView], known: Kno
         field(ask, "environment", "Environment", known=environments),
         choice(ask, "state", "State", _options(*STATES)),
         choice(ask, "verdict", "Verdict", _options(*VERDICTS)),
-        when(ask),
+        time_filter(ask),
         more=(
             field(ask, "route", "Route", known=routes),
             field(ask, "by", "By", known=people, hint="who asked"),

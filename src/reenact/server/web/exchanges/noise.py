@@ -23,9 +23,16 @@ from reenact.server.replays.result import with_rules
 from reenact.server.storage.documents import exchange_of, unpack
 from reenact.server.storage.pagination import Page
 from reenact.server.storage.replays import ReplayFilters, list_replays
-from reenact.server.web.components.diff import Gap, changes
+from reenact.server.web.components.diff import PathChange, path_changes
 from reenact.server.web.components.formatting import badge, clock, count
-from reenact.server.web.components.forms import Filled, Form, form, labelled, options, read_form
+from reenact.server.web.components.forms import (
+    Form,
+    FormRequest,
+    form,
+    input_field,
+    read_form,
+    select_field,
+)
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
 from reenact.server.web.components.tables import table
@@ -37,9 +44,9 @@ __all__ = [
     "do_add_rule",
     "do_learn_rules",
     "do_remove_rule",
-    "hiding",
+    "hide_links",
     "may_change",
-    "noise_way",
+    "noise_link",
     "pairs_of",
     "rules_at",
     "said",
@@ -101,7 +108,7 @@ async def _routes(ask: RequestContext) -> Response:
 async def _rules(
     ask: RequestContext, app: str, route: str, problem: Problem | None = None
 ) -> Response:
-    found = await read_noise(Filled(ask, query={"app": app, "route": route}))
+    found = await read_noise(FormRequest(ask, query={"app": app, "route": route}))
     known = found.items[0] if found.items else RouteRules(app, route, [])
     may = may_change(ask, app)
     heads = ("Where", "What may differ", "Note", "")
@@ -183,12 +190,12 @@ def _add(ask: RequestContext, app: str, route: str) -> Html:
             ask,
             "/noise",
             *_named(app, route),
-            labelled("Where, such as /result/body/id", "path", required=True, wide=True),
-            options("What may differ", "kind", _KINDS),
-            labelled("Pattern (regex)", "pattern"),
-            labelled("Absolute (tolerance)", "absolute"),
-            labelled("Relative (tolerance)", "relative"),
-            labelled("Note", "note"),
+            input_field("Where, such as /result/body/id", "path", required=True, wide=True),
+            select_field("What may differ", "kind", _KINDS),
+            input_field("Pattern (regex)", "pattern"),
+            input_field("Absolute (tolerance)", "absolute"),
+            input_field("Relative (tolerance)", "relative"),
+            input_field("Note", "note"),
             button="Add it",
         ),
         folded(
@@ -223,7 +230,7 @@ async def do_learn_rules(ask: RequestContext) -> Response:
     """``POST /noise/learn``: what the API learns from two replays."""
     sent = await read_form(ask)
     try:
-        await learn_noise(Filled(ask, {"replays": sent.one("replays").split()}))
+        await learn_noise(FormRequest(ask, {"replays": sent.one("replays").split()}))
     except Problem as problem:
         if problem.status in (403, 404):
             raise
@@ -287,17 +294,17 @@ async def pairs_of(ask: RequestContext, app: str, route: str) -> list[Pair]:
 _NOTE = "hidden by hand"
 
 
-def noise_way(app: str, route: str) -> Html:
+def noise_link(app: str, route: str) -> Html:
     """To the rules of a route."""
     return tag("p", link(rules_at(app, route), "Noise rules of this route"), class_="ways")
 
 
-def hiding(ask: RequestContext, app: str, one: str, other: str, replay: str = "") -> Beside:
+def hide_links(ask: RequestContext, app: str, one: str, other: str, replay: str = "") -> Beside:
     """Return a renderer of links that hide a difference, for users with permission."""
     if not may_change(ask, app):
         return lambda root, gap: None
 
-    def way(root: tuple[str, ...], gap: Gap | None) -> Html:
+    def way(root: tuple[str, ...], gap: PathChange | None) -> Html:
         place = format_pointer((*root, *(parse_pointer(gap.path) if gap is not None else ())))
         there = url("/noise/hide", a=one, b=other, path=place, replay=replay)
         return link(there, "hide …", class_="hide", aria_label=f"hide {place} from now on")
@@ -323,7 +330,7 @@ async def show_hiding(ask: RequestContext) -> Response:
         ask,
         "Hide a difference",
         tag("p", _back(ask), " of ", tag("b", one.route_id), f" in {one.app}"),
-        changes([change]) if change is not None else tag("p", tag("code", ask.query("path"))),
+        path_changes([change]) if change is not None else tag("p", tag("code", ask.query("path"))),
         tag("p", "It is now ", badge(now.verdict), f", {_left(now)}."),
         *(
             _choice(ask, one.app, one.route_id, rule, found, now)

@@ -14,12 +14,19 @@ from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.formatting import size, stamp
-from reenact.server.web.components.forms import Filled
+from reenact.server.web.components.forms import FormRequest
 from reenact.server.web.components.html import Child, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.tables import field, filters, pieces, since_until, table, when
+from reenact.server.web.components.tables import (
+    field,
+    filters,
+    pager,
+    since_until,
+    table,
+    time_filter,
+)
 from reenact.store.source import SeekableSource
-from reenact.views.calls import read_steps
+from reenact.views.calls import read_run
 from reenact.views.html.run_page import Window, contents, left_out, run_page, run_policy
 
 __all__ = ["show_recordings", "view_capture", "view_exchange"]
@@ -32,12 +39,12 @@ async def show_recordings(ask: RequestContext) -> Response:
     """``GET /recordings``: the captures that the filters find, the newest first."""
     names = ("text", "cursor", "limit")
     query = {name: ask.query(name) for name in names if ask.query(name)}
-    found = await read_captures(Filled(ask, query={**query, **since_until(ask)}))
+    found = await read_captures(FormRequest(ask, query={**query, **since_until(ask)}))
     form = filters(
         ask,
         "/recordings",
         field(ask, "text", "Search", kind="search", hint="name of the run"),
-        when(ask),
+        time_filter(ask),
         more=(
             field(ask, "from", "From (UTC)", kind="datetime-local"),
             field(ask, "to", "To (UTC)", kind="datetime-local"),
@@ -47,7 +54,7 @@ async def show_recordings(ask: RequestContext) -> Response:
     heads = ("Pushed (UTC)", "Run", "Events", "Size", "By", "")
     none = "No run was pushed like this. Push one: reenact push RUN"
     listed = table(heads, map(_row, found.items), none=none, caption="Recordings, newest first")
-    return page(ask, "Recordings", form, listed, pieces(ask, found.next), here="/recordings")
+    return page(ask, "Recordings", form, listed, pager(ask, found.next), here="/recordings")
 
 
 def _row(one: CaptureView) -> tuple[Child, ...]:
@@ -112,7 +119,7 @@ async def _run_view(
 
     def read(source: SeekableSource) -> str:
         window = Window(first=first, steps=_STEPS, size=_SIZE)
-        made = contents(name, source.manifest(), read_steps(source), window=window)
+        made = contents(name, source.manifest(), read_run(source), window=window)
         links = [(here, "First steps")] if made["left"]["before"] else []
         if made["left"]["next"] is not None:
             links.append((f"{here}?from={made['left']['next']}", "Next steps"))

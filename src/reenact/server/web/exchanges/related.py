@@ -24,7 +24,7 @@ from reenact.server.web.components.formatting import (
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import kinds_of
+from reenact.server.web.components.lookups import environment_kinds
 from reenact.server.web.components.tables import table
 from reenact.server.web.components.values import folded
 from reenact.server.web.exchanges.timeline import SVG_WIDTH, span_bar
@@ -42,7 +42,7 @@ async def show_related(ask: RequestContext) -> Response:
     """``GET /exchanges/{id}/related``: what belongs to it, as far as one may read it."""
     here = ask.path("id")
     found, lineage = await read_correlation(ask), await read_lineage(ask)
-    kinds = await kinds_of(ask)
+    kinds = await environment_kinds(ask)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration")
     rows: list[tuple[Child, ...]] = [
         (

@@ -16,12 +16,12 @@ from reenact.server.web.components.tables import times_of
 
 __all__ = [
     "as_search",
-    "filters_said",
+    "filter_texts",
     "from_text",
+    "history_address",
     "kept_query",
-    "place_of",
     "search_in",
-    "search_said",
+    "search_text",
     "to_text",
 ]
 
@@ -80,7 +80,7 @@ def kept_query(ask: RequestContext) -> dict[str, str]:
     return {name: ask.query(name) for name in names if ask.query(name)}
 
 
-def place_of(search: Search) -> str:
+def history_address(search: Search) -> str:
     """Return the address of the history page for ``search``."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     query = {name: str(found[name]) for name in _WORDS if found.get(name)}
@@ -95,13 +95,13 @@ def _flag(value: bool | str) -> str:
     return value if isinstance(value, str) else "true" if value else "false"
 
 
-def filters_said(search: Search) -> list[tuple[str, str]]:
+def filter_texts(search: Search) -> list[tuple[str, str]]:
     """Return the filters of a search with their labels."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     return [(_SAID.get(name, name), _said(name, value)) for name, value in found.items()]
 
 
-def search_said(search: Search) -> str:
+def search_text(search: Search) -> str:
     """Return a search as one line of text."""
     found: dict[str, Any] = msgspec.to_builtins(search)
     words = (

@@ -12,24 +12,24 @@ from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import stamp
 from reenact.server.web.components.forms import (
-    Filled,
-    confirmed,
+    FormRequest,
+    can_replay,
+    confirm_button,
     form,
-    labelled,
-    may_replay,
+    input_field,
     read_form,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
-from reenact.server.web.components.tables import choice, pieces, spans, table
+from reenact.server.web.components.tables import choice, pager, spans, table
 from reenact.server.web.components.values import facts, folded
 from reenact.server.web.exchanges.search_query import (
     as_search,
-    filters_said,
+    filter_texts,
     from_text,
-    place_of,
+    history_address,
     search_in,
-    search_said,
+    search_text,
     to_text,
 )
 
@@ -43,7 +43,7 @@ async def show_searches(ask: RequestContext) -> Response:
 
 async def _list(ask: RequestContext, problem: Problem | None = None) -> Response:
     query = {"cursor": ask.query("cursor")} if ask.request.method == "GET" else {}
-    found = await searches.read_searches(Filled(ask, query=query))
+    found = await searches.read_searches(FormRequest(ask, query=query))
     heads = ("Name", "Finds", "By", "Saved (UTC)", "")
     none = "There are no saved searches. Search in the history, and save what you looked for."
     rows = (_row(ask, one) for one in found.items)
@@ -52,7 +52,7 @@ async def _list(ask: RequestContext, problem: Problem | None = None) -> Response
         "Saved searches",
         alert(problem) if problem is not None else None,
         table(heads, rows, none=none, caption="Saved searches, by name"),
-        pieces(ask, found.next, ("First", "Next")),
+        pager(ask, found.next, ("First", "Next")),
         here="/exchanges",
         heading=tag("div", link("/exchanges", "History", class_="button"), class_="actions"),
         status=200 if problem is None else problem.status,
@@ -60,8 +60,8 @@ async def _list(ask: RequestContext, problem: Problem | None = None) -> Response
 
 
 def _row(ask: RequestContext, one: SavedSearch) -> tuple[Child, ...]:
-    said = search_said(one.filters)
-    place = place_of(one.filters)
+    said = search_text(one.filters)
+    place = history_address(one.filters)
     return (
         link(place, one.name, class_="route"),
         said or "every exchange except replays",
@@ -75,7 +75,7 @@ def _actions(ask: RequestContext, one: SavedSearch) -> Html:
     replay = link(url("/batches/new", saved=one.name), "Replay all …", class_="button")
     return tag(
         "div",
-        replay if may_replay(ask) else None,
+        replay if can_replay(ask) else None,
         _changes(ask, one) if _is_own(ask, one) else None,
         class_="actions",
     )
@@ -93,12 +93,12 @@ def _changes(ask: RequestContext, one: SavedSearch) -> Html:
             form(
                 ask,
                 url("/searches/{}/rename", one.name),
-                labelled("New name", "name", required=True),
+                input_field("New name", "name", required=True),
                 button="Rename it",
             ),
             class_="confirm",
         ),
-        confirmed(
+        confirm_button(
             ask, url("/searches/{}/remove", one.name), "Delete", "The exchanges stay as they are."
         ),
     )
@@ -111,7 +111,7 @@ async def edit_search(ask: RequestContext) -> Response:
 
 def _form(ask: RequestContext, search: dict[str, Any], problem: Problem | None = None) -> Response:
     from_address = {name: value for name, value in search.items() if name != "within"}
-    said = filters_said(as_search(from_address))
+    said = filter_texts(as_search(from_address))
     return page(
         ask,
         "Save a search",
@@ -121,7 +121,7 @@ def _form(ask: RequestContext, search: dict[str, Any], problem: Problem | None =
             ask,
             "/searches",
             tag("input", type="hidden", name="search", value=to_text(from_address)),
-            labelled("Name", "name", required=True),
+            input_field("Name", "name", required=True),
             choice(ask, "within", "Exchanges of", spans(ask)),
             button="Save it",
             main=True,
@@ -144,7 +144,7 @@ async def do_save_search(ask: RequestContext) -> Response:
     if within.isascii() and within.isdigit():
         search["within"] = int(within)
     try:
-        await searches.put_search(Filled(ask, search, path={"name": sent.one("name")}))
+        await searches.put_search(FormRequest(ask, search, path={"name": sent.one("name")}))
     except Problem as problem:
         if problem.status == 403:
             raise

@@ -14,33 +14,35 @@ from reenact.exchange.model import Change, Exchange, Processor
 from reenact.exchange.patch import Op, apply_patch
 from reenact.exchange.payload import to_document
 from reenact.server.exchanges.schema import ExchangeView
-from reenact.server.web.components.diff import changes, side_by_side
+from reenact.server.web.components.diff import path_changes, side_by_side
 from reenact.server.web.components.formatting import badge, count, duration
 from reenact.server.web.components.html import Child, Html, fragment, tag
-from reenact.server.web.components.tables import Part
-from reenact.server.web.components.values import folded, value, wrong
-from reenact.server.web.exchanges.calls import Told, spoken
-from reenact.server.web.exchanges.conversation import called
+from reenact.server.web.components.tables import ListPart
+from reenact.server.web.components.values import error_text, folded, value
+from reenact.server.web.exchanges.calls import CallDetails, http_message
+from reenact.server.web.exchanges.conversation import call_target
 from reenact.views.timeline.model import Extent, TimeRange, nested
 
 __all__ = [
     "SVG_WIDTH",
-    "Entry",
-    "Passage",
-    "bar",
-    "entries",
-    "happening",
-    "passages",
+    "PayloadStep",
+    "TimelineRow",
+    "exchange_timeline",
+    "payload_steps",
+    "row_bar",
     "span_bar",
+    "timeline_rows",
 ]
 
 
-def happening(found: ExchangeView, told: Sequence[Told], part: Part) -> tuple[Html, list[Told]]:
+def exchange_timeline(
+    found: ExchangeView, told: Sequence[CallDetails], part: ListPart
+) -> tuple[Html, list[CallDetails]]:
     """Return a part of the timeline, and the calls in it."""
-    rows = [*entries(found, told)]
+    rows = [*timeline_rows(found, told)]
     if not rows:
         return tag("p", "It has no steps, and made no calls.", class_="dim"), []
-    shown, drawn = part.of(rows, partial(_row, found=found, documents=passages(found)))
+    shown, drawn = part.of(rows, partial(_row, found=found, documents=payload_steps(found)))
     timeline = fragment(
         tag("p", _counted(found, told), class_="dim"),
         tag("div", *drawn, class_="timeline", id=part.name) if drawn else None,
@@ -49,12 +51,12 @@ def happening(found: ExchangeView, told: Sequence[Told], part: Part) -> tuple[Ht
     return timeline, [one.told for one in shown if one.told is not None]
 
 
-def _counted(found: ExchangeView, told: Sequence[Told]) -> str:
+def _counted(found: ExchangeView, told: Sequence[CallDetails]) -> str:
     counts = ((len(found.processors), "step"), (len(told), "outbound call"))
     return ", ".join(count(number, noun) for number, noun in counts if number)
 
 
-def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Html:
+def _row(entry: TimelineRow, found: ExchangeView, documents: dict[int, PayloadStep]) -> Html:
     if entry.processor is not None:
         one = entry.processor
         name = fragment(tag("b", one.processor_id), " ", tag("span", _kind(one), class_="dim"))
@@ -63,18 +65,18 @@ def _row(entry: Entry, found: ExchangeView, documents: dict[int, Passage]) -> Ht
     else:
         assert entry.told is not None  # a row is one or the other
         call = entry.told.call
-        name = fragment(tag("span", call.type, class_="dim"), " ", called(entry.told))
+        name = fragment(tag("span", call.type, class_="dim"), " ", call_target(entry.told))
         state = _state(entry.told)
         inside, tone = [*_call(entry.told)], f"call {_known(call.type)}"
     head = fragment(
         tag("span", name, " ", state, class_="name"),
-        bar(entry, found.duration, tone),
+        row_bar(entry, found.duration, tone),
         tag("span", _length(entry), class_="number"),
     )
     return folded(head, *inside, class_=f"row depth-{entry.depth}")
 
 
-def _state(told: Told) -> Html | None:
+def _state(told: CallDetails) -> Html | None:
     call = told.call
     if call.refused is True:
         return badge("refused")
@@ -83,7 +85,7 @@ def _state(told: Told) -> Html | None:
     return badge("asked otherwise", tone="warn") if call.asked is not msgspec.UNSET else None
 
 
-def _length(entry: Entry) -> str:
+def _length(entry: TimelineRow) -> str:
     """Calls are timed in whole milliseconds, processors more closely."""
     if entry.told is not None and entry.told.served:
         return "recorded"
@@ -109,14 +111,14 @@ def _label(words: str) -> Html:
     return tag("h3", words, class_="label")
 
 
-def _step(entry: Entry, documents: dict[int, Passage]) -> Iterator[Child]:
+def _step(entry: TimelineRow, documents: dict[int, PayloadStep]) -> Iterator[Child]:
     one = entry.processor
     if one is None:
         return
-    yield wrong(one.error)
+    yield error_text(one.error)
     if one.changes:
         yield _label(f"Changed {count(len(one.changes), 'place')}")
-        yield changes(one.changes)
+        yield path_changes(one.changes)
     if one.seq in documents:
         passage = documents[one.seq]
         both = side_by_side(passage.before, passage.after, caption="Payload before and after")
@@ -129,7 +131,7 @@ def _step(entry: Entry, documents: dict[int, Passage]) -> Iterator[Child]:
         yield tag("p", "It changed nothing.", class_="dim")
 
 
-def _call(told: Told) -> Iterator[Child]:
+def _call(told: CallDetails) -> Iterator[Child]:
     call = told.call
     otherwise = call.asked is not msgspec.UNSET
     if call.refused is True:
@@ -138,15 +140,15 @@ def _call(told: Told) -> Iterator[Child]:
         yield tag("p", _from_recording(told), class_="dim")
     if otherwise:
         yield _label("Asked in this replay")
-        yield spoken(call.asked)
+        yield http_message(call.asked)
     request = "Recorded request that was answered" if otherwise else "Request"
     for name, item in ((request, call.request), ("Answer", call.response), ("Error", call.error)):
         if item is not None:
             yield _label(name)
-            yield spoken(item)
+            yield http_message(item)
 
 
-def _from_recording(told: Told) -> str:
+def _from_recording(told: CallDetails) -> str:
     by = told.call.answered_by
     which = f", of event {by}" if by is not msgspec.UNSET else ""
     took = duration(told.ended - told.began)
@@ -159,7 +161,7 @@ _SLACK: Final = 5.0
 """Milliseconds: clocks of steps and calls are rounded."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TimelineRow(msgspec.Struct, frozen=True):
     """Row of the timeline: a processor or a call.
 
     ``start`` and ``length`` are in milliseconds from the start of the exchange; ``start`` is
@@ -168,14 +170,14 @@ class Entry(msgspec.Struct, frozen=True):
 
     depth: int
     processor: Processor | None
-    told: Told | None
+    told: CallDetails | None
     start: float | None
     length: float
 
 
-def entries(exchange: Exchange, calls: Sequence[Told]) -> Iterator[Entry]:
+def timeline_rows(exchange: Exchange, calls: Sequence[CallDetails]) -> Iterator[TimelineRow]:
     """Yield the rows of the timeline: each processor, then its calls and inner processors by start."""
-    items: list[Processor | Told] = [*exchange.processors, *calls]
+    items: list[Processor | CallDetails] = [*exchange.processors, *calls]
     known = {one.seq for one in exchange.processors}
     inside: dict[int, list[int]] = {}
     for index, one in enumerate(items):
@@ -187,7 +189,9 @@ def entries(exchange: Exchange, calls: Sequence[Told]) -> Iterator[Entry]:
 
     def below(seq: int) -> list[int]:
         found = inside.pop(seq, [])
-        served = any(isinstance(one, Told) and one.served for one in map(items.__getitem__, found))
+        served = any(
+            isinstance(one, CallDetails) and one.served for one in map(items.__getitem__, found)
+        )
         order = _position if served else _moment
         return sorted(found, key=lambda index: order(items[index]))
 
@@ -199,31 +203,31 @@ def entries(exchange: Exchange, calls: Sequence[Told]) -> Iterator[Entry]:
         yield _entry(exchange, depth, items[index])
 
 
-def _position(one: Processor | Told) -> tuple[int, int]:
+def _position(one: Processor | CallDetails) -> tuple[int, int]:
     """By calls, where they have no time: a processor stands where the first of its calls would."""
     if isinstance(one, Processor):
         return one.first_call, one.seq
     return one.call.position, sys.maxsize
 
 
-def _moment(one: Processor | Told) -> tuple[int, int]:
+def _moment(one: Processor | CallDetails) -> tuple[int, int]:
     """Sort key by start. Rows without a time, such as refused calls, come last."""
     if isinstance(one, Processor):
         return one.started_at or sys.maxsize, one.seq
     return one.began or sys.maxsize, one.call.seq
 
 
-def _entry(exchange: Exchange, depth: int, one: Processor | Told) -> Entry:
+def _entry(exchange: Exchange, depth: int, one: Processor | CallDetails) -> TimelineRow:
     if isinstance(one, Processor):
         start = float(one.started_at - exchange.started_at) if one.started_at else None
-        return Entry(depth, one, None, start, one.duration)
+        return TimelineRow(depth, one, None, start, one.duration)
     if one.served or not one.began:  # without a duration, or unknown
-        return Entry(depth, None, one, None, 0.0)
+        return TimelineRow(depth, None, one, None, 0.0)
     start = float(one.began - exchange.started_at)
-    return Entry(depth, None, one, start, float(one.ended - one.began))
+    return TimelineRow(depth, None, one, start, float(one.ended - one.began))
 
 
-def bar(entry: Entry, whole: float, tone: str) -> Html:
+def row_bar(entry: TimelineRow, whole: float, tone: str) -> Html:
     """Draw the extent of a row in an exchange of ``whole`` milliseconds. A row outside it has none."""
     inside: Html | None = None
     if entry.start is not None and whole > 0 and entry.start <= whole + _SLACK:
@@ -252,26 +256,26 @@ def span_bar(extent: Extent, tone: str, *, height: int, y: int = 0, rx: int | No
     )
 
 
-class Passage(msgspec.Struct, frozen=True):
+class PayloadStep(msgspec.Struct, frozen=True):
     """The documents before and after a processor."""
 
     before: Any
     after: Any
 
 
-def passages(exchange: Exchange) -> dict[int, Passage]:
+def payload_steps(exchange: Exchange) -> dict[int, PayloadStep]:
     """Return the documents around each processor that changed the payload, by its seq.
 
     Stops at the first change that cannot be applied.
     """
     around = {one.parent_seq for one in exchange.processors}
-    found: dict[int, Passage] = {}
+    found: dict[int, PayloadStep] = {}
     try:
         document = to_document(exchange.start)
         for one in exchange.processors:
             if one.changes and one.seq not in around:
                 after = apply_patch(document, [_op(change) for change in one.changes])
-                found[one.seq] = Passage(document, after)
+                found[one.seq] = PayloadStep(document, after)
                 document = after
     except ReenactError:
         return found

@@ -16,8 +16,8 @@ __all__ = [
     "causes_of",
     "code",
     "counted",
-    "doubts",
     "plan_of",
+    "plan_warnings",
     "progress_of",
     "verdicts",
 ]
@@ -76,7 +76,7 @@ def code(name: str, tone: str = "") -> Html:
     return badge(words, tone=tone, title=name if words != name else "")
 
 
-def doubts(found: BatchView) -> Html | None:
+def plan_warnings(found: BatchView) -> Html | None:
     """Render warnings about replays that cannot succeed at present."""
     refused = sum(found.plan.refused.values())
     if not refused:

@@ -27,35 +27,35 @@ from reenact.server.problems import Problem
 from reenact.server.replays.checks import check_reason
 from reenact.server.web.components.formatting import badge, count, environment, judged, stamp, whole
 from reenact.server.web.components.forms import (
-    Filled,
     Form,
-    confirmed,
+    FormRequest,
+    can_replay,
+    confirm_button,
     denial,
     form,
-    labelled,
-    may_replay,
-    missing,
+    input_field,
+    missing_permissions,
     read_form,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
-from reenact.server.web.components.lookups import kinds_of
-from reenact.server.web.components.tables import choice, pieces, table
+from reenact.server.web.components.lookups import environment_kinds
+from reenact.server.web.components.tables import choice, pager, table
 from reenact.server.web.components.values import facts
 from reenact.server.web.exchanges.search_query import (
     as_search,
-    filters_said,
+    filter_texts,
     from_text,
-    place_of,
+    history_address,
     search_in,
-    search_said,
+    search_text,
     to_text,
 )
 from reenact.server.web.replays.batch_view import (
     batch_state,
     causes_of,
-    doubts,
     plan_of,
+    plan_warnings,
     progress_of,
     verdicts,
 )
@@ -89,7 +89,7 @@ async def show_batches(ask: RequestContext) -> Response:
         ask,
         "Batches",
         listed,
-        pieces(ask, found.next),
+        pager(ask, found.next),
         here="/batches",
         heading=tag("div", link("/searches", "Saved searches", class_="button"), class_="actions"),
     )
@@ -109,7 +109,7 @@ def _row(one: BatchView) -> tuple[Child, ...]:
 
 def _named(one: BatchView) -> str:
     """By the saved search, or by what was looked for."""
-    words = search_said(one.search) if one.search is not None else ""
+    words = search_text(one.search) if one.search is not None else ""
     return one.saved or words or one.batch_id
 
 
@@ -122,12 +122,12 @@ async def _batch(ask: RequestContext, problem: Problem | None = None) -> Respons
     found = await read_batch(ask)
     over = found.state in ("completed", "cancelled")
     live = found.state in ("running", "cancelling")
-    items = await read_items(Filled(ask, query=_item_query(ask)))
+    items = await read_items(FormRequest(ask, query=_item_query(ask)))
     return page(
         ask,
         f"Batch: {_named(found)}",
         alert(problem) if problem is not None else None,
-        *(_actions(ask, found, over, await _refusal(ask, found)) if may_replay(ask) else ()),
+        *(_actions(ask, found, over, await _refusal(ask, found)) if can_replay(ask) else ()),
         tag(
             "div",
             tag("div", progress_of(found), data_part="progress") if found.confirmed_at else None,
@@ -151,8 +151,8 @@ async def _batch(ask: RequestContext, problem: Problem | None = None) -> Respons
             _only(ask, found),
             tag(
                 "div",
-                _items(items.items, await kinds_of(ask)),
-                pieces(ask, items.next, ("First", "Next")),
+                _items(items.items, await environment_kinds(ask)),
+                pager(ask, items.next, ("First", "Next")),
                 data_part="items",
             ),
         ),
@@ -167,12 +167,12 @@ def _ways(ask: RequestContext, found: BatchView) -> Html | None:
     """To what was looked for, and to a new plan of it."""
     if found.search is None:
         return None
-    here = place_of(found.search)
+    here = history_address(found.search)
     again = url("/batches/new", saved=found.saved) if found.saved else _again(here)
     return tag(
         "div",
         link(here, "In the history", class_="button"),
-        link(again, "Plan it again …", class_="button") if may_replay(ask) else None,
+        link(again, "Plan it again …", class_="button") if can_replay(ask) else None,
         class_="actions",
     )
 
@@ -207,7 +207,7 @@ def _item_query(ask: RequestContext) -> dict[str, str]:
 
 def _plainly(ask: RequestContext) -> RequestContext:
     """Return the request without the filters of the exchange list."""
-    return Filled(ask, query={})
+    return FormRequest(ask, query={})
 
 
 async def _refusal(ask: RequestContext, found: BatchView) -> Html | None:
@@ -222,7 +222,7 @@ async def _refusal(ask: RequestContext, found: BatchView) -> Html | None:
             if standing.refused is None:
                 return None
             live: list[Permission] = [] if found.boundaries == "recorded" else ["replay:live"]
-            lacking = missing(ask, [replay_permission(standing.kind), *live], place)
+            lacking = missing_permissions(ask, [replay_permission(standing.kind), *live], place)
             denied = standing.refused.status == 403 and bool(lacking)
             why = denial(ask, lacking, place) if denied else alert(standing.refused)
             first = first or why
@@ -234,7 +234,7 @@ def _actions(
 ) -> Iterator[Html]:
     if found.state == "planned":
         number = count(found.plan.replayable, "exchange")
-        refused = doubts(found)
+        refused = plan_warnings(found)
         if refused is not None:
             yield refused
         if refusal is not None:
@@ -248,14 +248,14 @@ def _actions(
                 main=True,
                 disabled=refusal is not None,
             ),
-            confirmed(
+            confirm_button(
                 ask, url("/batches/{}/cancel", found.batch_id), "Drop the plan", "It is gone then."
             ),
             class_="actions",
         )
     elif not over:
         warning = "What waits is not tried any more; replays under way are told to end."
-        yield confirmed(ask, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
+        yield confirm_button(ask, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
 
 
 def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
@@ -325,7 +325,7 @@ async def edit_batch(ask: RequestContext) -> Response:
 
 
 async def _saved_search(ask: RequestContext, saved: str) -> dict[str, Any]:
-    found = await read_search(Filled(ask, path={"name": saved}))
+    found = await read_search(FormRequest(ask, path={"name": saved}))
     search: dict[str, Any] = msgspec.to_builtins(found.filters)
     return search
 
@@ -339,9 +339,9 @@ def _form(
     sent: Form | None = None,
 ) -> Response:
     """``sent`` is what was in it when it was sent."""
-    said = filters_said(as_search(search))
+    said = filter_texts(as_search(search))
     name, value = ("saved", saved) if saved else ("search", to_text(search))
-    typed = Filled(ask, query=dict(sent.pairs) if sent is not None else {})
+    typed = FormRequest(ask, query=dict(sent.pairs) if sent is not None else {})
     return page(
         ask,
         "Replay many",
@@ -364,7 +364,7 @@ def _form(
 
 def _fields(typed: RequestContext) -> Html:
     def field(label: str, name: str, **more: Any) -> Html:
-        return labelled(label, name, value=typed.query(name), **more)
+        return input_field(label, name, value=typed.query(name), **more)
 
     at_a_time, a_minute = str(_UNSAID.concurrency), str(_UNSAID.per_minute)
     return fragment(
@@ -390,7 +390,7 @@ async def do_plan_batch(ask: RequestContext) -> Response:
         check_reason(
             "non-production", live, reason
         )  # the plan checks the kinds of the environments
-        answer = await plan_batch(Filled(ask, {**which, **wanted}))
+        answer = await plan_batch(FormRequest(ask, {**which, **wanted}))
     except Problem as problem:
         if problem.status in (403, 404):
             raise

@@ -26,14 +26,14 @@ __all__ = [
     "TYPES",
     "Draft",
     "Mistake",
-    "Slip",
-    "base64_slip",
+    "SyntaxMistake",
+    "api_edit",
     "draft_of",
-    "json_slip",
+    "find_base64_mistake",
+    "find_json_mistake",
     "payload_of",
-    "place_in",
+    "position_text",
     "read_draft",
-    "sections_of",
 ]
 
 TYPES: Final[tuple[BodyType, ...]] = ("none", "json", "text", "bytes")
@@ -62,7 +62,7 @@ class Mistake(msgspec.Struct, frozen=True):
     column: int = 0
 
 
-def place_in(one: Mistake) -> str:
+def position_text(one: Mistake) -> str:
     """Return the position in the field as text; empty if unknown."""
     if one.line and not one.column:
         return f"number {one.line}"
@@ -110,7 +110,7 @@ def payload_of(draft: Draft, start: Payload) -> tuple[Payload | None, tuple[Mist
             mistakes += _check("body", draft.body, _SLIPS[draft.body_type])
         sections["body"] = _body(draft, start.body)
     if draft.properties != recorded.properties:
-        found = [*_check("properties", draft.properties, json_slip)]
+        found = [*_check("properties", draft.properties, find_json_mistake)]
         mistakes += found
         if not found:
             sections["properties"] = json.loads(draft.properties)
@@ -142,7 +142,9 @@ def _check_headers(headers: Sequence[tuple[str, str]]) -> Iterator[Mistake]:
             yield Mistake("headers", message, number)
 
 
-def _check(field: Field, text: str, slip_in: Callable[[str], Slip | None]) -> Iterator[Mistake]:
+def _check(
+    field: Field, text: str, slip_in: Callable[[str], SyntaxMistake | None]
+) -> Iterator[Mistake]:
     slip = slip_in(text)
     if slip is not None:
         before = text[: slip.at].rpartition("\n")
@@ -161,7 +163,7 @@ def _body(draft: Draft, before: Body) -> Body:
     return Body(type=kind, text=text, content_type=before.content_type)
 
 
-def sections_of(start: Payload, made: Payload) -> dict[str, Any]:
+def api_edit(start: Payload, made: Payload) -> dict[str, Any]:
     """Return the edit as the API expects it: a patch if it is exact, otherwise complete sections.
 
     Empty without an edit.
@@ -203,24 +205,24 @@ _NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=\s]")
 _AFTER_THE_END: Final = re.compile(r"=\s*(?=[^=\s])")
 
 
-class Slip(msgspec.Struct, frozen=True):
+class SyntaxMistake(msgspec.Struct, frozen=True):
     """``at`` counts characters from 0."""
 
     message: str
     at: int
 
 
-def json_slip(text: str) -> Slip | None:
+def find_json_mistake(text: str) -> SyntaxMistake | None:
     """The first thing for which ``text`` is no JSON, or none that can be kept."""
     if _is_taken(Body(type="json", text=text)):
         return None
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return Slip(f"not JSON: {error.msg.removesuffix(' at')}", error.pos)
+        return SyntaxMistake(f"not JSON: {error.msg.removesuffix(' at')}", error.pos)
     except (ValueError, RecursionError):
         pass  # too many digits, too deep: the first place of that is found below
-    return next(_strictly(text), Slip("not JSON that can be kept", 0))
+    return next(_strictly(text), SyntaxMistake("not JSON that can be kept", 0))
 
 
 def _is_taken(body: Body) -> bool:
@@ -231,7 +233,7 @@ def _is_taken(body: Body) -> bool:
     return True
 
 
-def _strictly(text: str) -> Iterator[Slip]:
+def _strictly(text: str) -> Iterator[SyntaxMistake]:
     """Find mistakes that the JSON parser accepts or cannot locate.
 
     ``text`` is otherwise valid JSON.
@@ -241,16 +243,16 @@ def _strictly(text: str) -> Iterator[Slip]:
     for match in _TOKEN.finditer(text):
         token, at = match[0], match.start()
         if len(inside) > MAX_DEPTH and token not in "]}":
-            yield Slip(f"nested deeper than {MAX_DEPTH}", at)
+            yield SyntaxMistake(f"nested deeper than {MAX_DEPTH}", at)
         if token in "[{":
             inside.append(set() if token == "{" else None)
         elif token in "]}":
             inside.pop()
         elif token[0] == '"':
             keys = inside[-1] if inside and before in "{," else None
-            yield from (Slip(words, at) for words in _of_text(json.loads(token), keys))
+            yield from (SyntaxMistake(words, at) for words in _of_text(json.loads(token), keys))
         else:
-            yield from (Slip(words, at) for words in _of_number(token))
+            yield from (SyntaxMistake(words, at) for words in _of_number(token))
         before = token
 
 
@@ -275,17 +277,19 @@ def _of_number(token: str) -> Iterator[str]:
             yield "a number too large for a float"
 
 
-def base64_slip(text: str) -> Slip | None:
+def find_base64_mistake(text: str) -> SyntaxMistake | None:
     """Return the first character that is invalid in base64; white space is allowed."""
     if _is_taken(Body(type="bytes", base64="".join(text.split()))):
         return None
     strange = _NO_BASE64.search(text)
     if strange is not None:
-        return Slip(f"not base64: {strange[0]!r}", strange.start())
+        return SyntaxMistake(f"not base64: {strange[0]!r}", strange.start())
     early = _AFTER_THE_END.search(text)
     if early is not None:
-        return Slip("not base64: something follows the =", early.end())
-    return Slip("not base64: the last of its groups of four is not whole", len(text.rstrip()))
+        return SyntaxMistake("not base64: something follows the =", early.end())
+    return SyntaxMistake(
+        "not base64: the last of its groups of four is not whole", len(text.rstrip())
+    )
 
 
-_SLIPS: Final = {"json": json_slip, "bytes": base64_slip}
+_SLIPS: Final = {"json": find_json_mistake, "bytes": find_base64_mistake}

@@ -21,29 +21,29 @@ from reenact.server.replays.service import read_replay, request_replay
 from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.formatting import environment, stamp
 from reenact.server.web.components.forms import (
-    Filled,
     Form,
+    FormRequest,
+    already_sent_notice,
     is_key,
     new_key,
     read_form,
     replay_of,
-    was_sent,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, textarea, url
 from reenact.server.web.components.layout import alert, csrf, page
-from reenact.server.web.components.lookups import kinds_of
-from reenact.server.web.exchanges.calls import tell
+from reenact.server.web.components.lookups import environment_kinds
+from reenact.server.web.exchanges.calls import read_call_details
 from reenact.server.web.replays.draft import (
     TYPES,
     Draft,
     Mistake,
+    api_edit,
     draft_of,
     payload_of,
-    place_in,
+    position_text,
     read_draft,
-    sections_of,
 )
-from reenact.server.web.replays.plan import Outlook, look_ahead, panel
+from reenact.server.web.replays.plan import ReplayPlan, plan_panel, plan_replay
 
 __all__ = [
     "Options",
@@ -76,7 +76,7 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
     def body(self) -> dict[str, Any]:
         """Return the equivalent API request body."""
         options = self.options
-        edit = {} if self.made is None else sections_of(self.exchange.start, self.made)
+        edit = {} if self.made is None else api_edit(self.exchange.start, self.made)
         return {
             **edit,
             "target": {"agentId": options.agent} if options.agent else {},
@@ -116,7 +116,7 @@ async def edit_replay(ask: RequestContext) -> Response:
 
 async def _as_before(ask: RequestContext, exchange: Exchange, like: str) -> tuple[Payload, Options]:
     """Return the payload and options of the earlier replay ``like``. Raises :class:`Problem`."""
-    before = await read_replay(Filled(ask, path={"id": like}))
+    before = await read_replay(FormRequest(ask, path={"id": like}))
     if before.source_exchange_id != exchange.exchange_id or not before.exchange_id:
         raise Problem("not_found", "this exchange has no such replay")
     ran = exchange_of(await get_exchange(ask, before.exchange_id))
@@ -148,7 +148,7 @@ async def do_replay(ask: RequestContext) -> Response:
     if sheet.mistakes:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")
         return await _show(ask, sheet, problem)
-    filled = Filled(ask, sheet.body(), headers={"idempotency-key": sheet.key})
+    filled = FormRequest(ask, sheet.body(), headers={"idempotency-key": sheet.key})
     before = await replay_of(ask, sheet.key)
     try:
         answer = await request_replay(filled)
@@ -181,12 +181,12 @@ async def _read(ask: RequestContext) -> _Sheet:
     )
 
 
-async def _panel(ask: RequestContext, sheet: _Sheet) -> tuple[Outlook, Html]:
-    wanted = await Filled(ask, sheet.body()).json(ReplayRequest)
-    outlook = await look_ahead(ask, sheet.row, wanted)
-    told = await tell(ask.server, ask.tenant, sheet.exchange)
+async def _panel(ask: RequestContext, sheet: _Sheet) -> tuple[ReplayPlan, Html]:
+    wanted = await FormRequest(ask, sheet.body()).json(ReplayRequest)
+    outlook = await plan_replay(ask, sheet.row, wanted)
+    told = await read_call_details(ask.server, ask.tenant, sheet.exchange)
     start, made = sheet.exchange.start, sheet.made
-    return outlook, panel(ask, outlook, wanted, sheet.mistakes, start, made, told)
+    return outlook, plan_panel(ask, outlook, wanted, sheet.mistakes, start, made, told)
 
 
 async def _show(ask: RequestContext, sheet: _Sheet, problem: Problem | None = None) -> Response:
@@ -195,7 +195,7 @@ async def _show(ask: RequestContext, sheet: _Sheet, problem: Problem | None = No
     otherwise = problem is not None and problem.code == "idempotency_conflict"
     key = new_key(ask) if otherwise else sheet.key
     once = tag("input", type="hidden", name="once", value=key)
-    kinds = await kinds_of(ask)
+    kinds = await environment_kinds(ask)
     outlook, plan = await _panel(ask, sheet)
     form = editor(
         exchange,
@@ -220,7 +220,7 @@ async def _show(ask: RequestContext, sheet: _Sheet, problem: Problem | None = No
             " UTC, recorded in ",
             environment(sheet.row.environment, kinds.get(sheet.row.environment, "production")),
         ),
-        was_sent(exchange.exchange_id, _OTHERWISE if otherwise else _AGAIN, before)
+        already_sent_notice(exchange.exchange_id, _OTHERWISE if otherwise else _AGAIN, before)
         if before
         else None,
         alert(problem) if problem is not None and not otherwise and problem.status != 403 else None,
@@ -234,7 +234,7 @@ async def _agents(ask: RequestContext, app: str) -> list[AgentView]:
     """Return the app agents of ``app`` that the user can see."""
     if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
         return []
-    found = await read_agents(Filled(ask, query={"limit": "500", "app": app}))
+    found = await read_agents(FormRequest(ask, query={"limit": "500", "app": app}))
     return sorted(found.items, key=lambda one: (one.state != "online", one.environment, one.name))
 
 
@@ -360,7 +360,7 @@ def _text(name: str, text: str, rows: int, mistakes: Sequence[Mistake]) -> Html:
 def _wrong(name: str, mistakes: Sequence[Mistake]) -> Html:
     """Render the mistakes of a field. ``editor.js`` updates them."""
     told = (
-        ": ".join(filter(None, (place_in(one), one.message)))
+        ": ".join(filter(None, (position_text(one), one.message)))
         for one in mistakes
         if one.field == name
     )

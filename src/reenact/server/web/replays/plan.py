@@ -19,15 +19,15 @@ from reenact.server.replays.plan import ReplayTarget, aim, plan
 from reenact.server.replays.schema import ReplayRequest
 from reenact.server.web.components.diff import side_by_side
 from reenact.server.web.components.formatting import badge, count
-from reenact.server.web.components.forms import denial, missing
+from reenact.server.web.components.forms import denial, missing_permissions
 from reenact.server.web.components.html import Html, breakable, fragment, link, tag
 from reenact.server.web.components.layout import alert
 from reenact.server.web.components.values import block, facts, folded, pretty
-from reenact.server.web.exchanges.calls import Told
+from reenact.server.web.exchanges.calls import CallDetails
 from reenact.server.web.replays.containment import CALLS, contained
-from reenact.server.web.replays.draft import Mistake, place_in
+from reenact.server.web.replays.draft import Mistake, position_text
 
-__all__ = ["Outlook", "look_ahead", "panel"]
+__all__ = ["ReplayPlan", "plan_panel", "plan_replay"]
 
 _VARIABLES: Final = {
     "current": "Environment variables have the current values of the app.",
@@ -41,7 +41,7 @@ _MISSING: Final = {
 """Form field and advice for each problem code."""
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A replay that was not asked for yet. ``problem`` is the first reason why it would be refused,
     ``rule`` what allows it."""
 
@@ -68,7 +68,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         return self.goal is not None and needs_reason(self.goal.kind, self.boundaries)
 
 
-async def look_ahead(ask: RequestContext, source: Row[Any], wanted: ReplayRequest) -> Outlook:
+async def plan_replay(ask: RequestContext, source: Row[Any], wanted: ReplayRequest) -> ReplayPlan:
     """As it would be decided now. Nothing is written."""
     goal: ReplayTarget | None = None
     try:
@@ -76,23 +76,23 @@ async def look_ahead(ask: RequestContext, source: Row[Any], wanted: ReplayReques
             goal = await aim(ask, scope, source, wanted)
         found = plan(ask, source, wanted, goal)
     except Problem as problem:
-        outlook = Outlook(goal=goal, rule="", problem=problem, boundaries=wanted.boundaries)
+        outlook = ReplayPlan(goal=goal, rule="", problem=problem, boundaries=wanted.boundaries)
         if goal is None or not outlook.is_denied:
             return outlook
-        lacking = tuple(missing(ask, outlook.permissions, goal.place))
+        lacking = tuple(missing_permissions(ask, outlook.permissions, goal.place))
         return msgspec.structs.replace(outlook, denied=lacking)
     rule = found.decision.rule
-    return Outlook(goal=goal, rule=rule, problem=None, boundaries=wanted.boundaries)
+    return ReplayPlan(goal=goal, rule=rule, problem=None, boundaries=wanted.boundaries)
 
 
-def panel(
+def plan_panel(
     ask: RequestContext,
-    outlook: Outlook,
+    outlook: ReplayPlan,
     wanted: ReplayRequest,
     mistakes: Sequence[Mistake],
     start: Payload,
     made: Payload | None,
-    told: Sequence[Told],
+    told: Sequence[CallDetails],
 ) -> Html:
     """Render the part of the form that follows the edit.
 
@@ -131,10 +131,10 @@ def _mistakes(found: Sequence[Mistake]) -> Html:
 
 
 def _place(one: Mistake) -> str:
-    return f"{one.field}, {place_in(one)}" if one.line else one.field
+    return f"{one.field}, {position_text(one)}" if one.line else one.field
 
 
-def _problem(ask: RequestContext, outlook: Outlook) -> Html | None:
+def _problem(ask: RequestContext, outlook: ReplayPlan) -> Html | None:
     """With the way to what is missing."""
     problem = outlook.problem
     if problem is None:
@@ -147,7 +147,7 @@ def _problem(ask: RequestContext, outlook: Outlook) -> Html | None:
     return alert(problem, hint=link(place, words))
 
 
-def _where(outlook: Outlook) -> Html | None:
+def _where(outlook: ReplayPlan) -> Html | None:
     goal = outlook.goal
     if goal is None:
         return None
@@ -190,7 +190,7 @@ def _edit(wanted: ReplayRequest, start: Payload, made: Payload) -> Html:
     )
 
 
-def _boundaries(mode: Boundaries, told: Sequence[Told]) -> Html:
+def _boundaries(mode: Boundaries, told: Sequence[CallDetails]) -> Html:
     calls = Counter((one.call.type, one.call.operation) for one in told)
     live = mode == "live"
     items = [

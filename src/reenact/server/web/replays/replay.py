@@ -28,20 +28,26 @@ from reenact.server.web.components.formatting import (
     replay_state,
     stamp,
 )
-from reenact.server.web.components.forms import denial, form, may_replay, missing, was_sent
+from reenact.server.web.components.forms import (
+    already_sent_notice,
+    can_replay,
+    denial,
+    form,
+    missing_permissions,
+)
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import agent_named, kinds_of
-from reenact.server.web.components.tables import part
+from reenact.server.web.components.lookups import agent_link, environment_kinds
+from reenact.server.web.components.tables import list_part
 from reenact.server.web.components.values import block, facts, folded, pretty
 from reenact.server.web.exchanges.comparison import PARTS, comparison
-from reenact.server.web.exchanges.noise import hiding, noise_way
+from reenact.server.web.exchanges.noise import hide_links, noise_link
 from reenact.server.web.replays.containment import drivers_of, files_of
 
 __all__ = [
     "WAYS_OUT",
     "do_cancel",
-    "ending",
+    "failure_notice",
     "show_comparison",
     "show_replay",
 ]
@@ -58,19 +64,21 @@ _SAME: Final = "This is the replay that came of it; there is no second one."
 async def show_replay(ask: RequestContext) -> Response:
     """``GET /replays/{id}``: how far it has come; once it is over, original and replay."""
     found = await read_replay(ask)
-    kind = (await kinds_of(ask)).get(found.environment, "production")
+    kind = (await environment_kinds(ask)).get(found.environment, "production")
     over = found.state in TERMINAL
     place = ResourceScope(found.environment, found.app)
     needed = replay_permission("non-production" if kind == "non-production" else "production")
-    denied = missing(ask, [needed], place) if may_replay(ask) and not over else []
+    denied = missing_permissions(ask, [needed], place) if can_replay(ask) and not over else []
     refresh = tag("noscript", tag("meta", http_equiv="refresh", content="2"))
     return page(
         ask,
         f"Replay of {found.route_id}",
-        was_sent(found.source_exchange_id, _SAME) if ask.query("sent") == "before" else None,
+        already_sent_notice(found.source_exchange_id, _SAME)
+        if ask.query("sent") == "before"
+        else None,
         _progress(found),
         denial(ask, denied, place) if denied else None,
-        _about(ask, found, await agent_named(ask, found.agent_id, found.app)),
+        _about(ask, found, await agent_link(ask, found.agent_id, found.app)),
         await _compared(ask, found) if over and found.exchange_id else None,
         here="/replays",
         heading=fragment(
@@ -102,7 +110,7 @@ def _progress(found: ReplayView) -> Html:
     return tag(
         "div",
         tag("ol", *steps, class_="way", data_part="way"),
-        ending(found),
+        failure_notice(found),
         tag("p", role="status", id="live", class_="dim"),
         class_="progress",
         data_events=None if over else url("/api/v1/replays/{}/events", found.replay_id),
@@ -178,7 +186,7 @@ def _actions(
     prove = _may_audit(ask)
     return tag(
         "div",
-        acts if may_replay(ask) else None,
+        acts if can_replay(ask) else None,
         link(
             url("/api/v1/replays/{}/proof", found.replay_id),
             "Proof",
@@ -194,7 +202,7 @@ def _actions(
 async def _compared(ask: RequestContext, found: ReplayView) -> Html:
     before = await get_exchange(ask, found.source_exchange_id)
     after = await get_exchange(ask, found.exchange_id)
-    beside = hiding(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
+    beside = hide_links(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
     return fragment(
         comparison(
             await diff_replay(ask),
@@ -202,15 +210,15 @@ async def _compared(ask: RequestContext, found: ReplayView) -> Html:
             exchange_of(after),
             beside,
             places=await _places(ask, before, after),
-            parts={name: part(ask, name) for name in PARTS},
+            parts={name: list_part(ask, name) for name in PARTS},
         ),
-        noise_way(before.app, before.route_id),
+        noise_link(before.app, before.route_id),
     )
 
 
 async def _places(ask: RequestContext, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
     """Render the environments and apps of two exchanges."""
-    kinds = await kinds_of(ask)
+    kinds = await environment_kinds(ask)
 
     def place(one: Row[Any]) -> Html:
         kind = kinds.get(one.environment, "production")
@@ -229,12 +237,12 @@ async def show_comparison(ask: RequestContext) -> Response:
     """Any two exchanges."""
     found = await diff_exchanges(ask)
     before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
-    beside = hiding(ask, before.app, before.exchange_id, after.exchange_id)
+    beside = hide_links(ask, before.app, before.exchange_id, after.exchange_id)
     names = ("first", "second")
     places = await _places(ask, before, after)
-    parts = {name: part(ask, name) for name in PARTS}
+    parts = {name: list_part(ask, name) for name in PARTS}
     shown = comparison(found, exchange_of(before), exchange_of(after), beside, names, places, parts)
-    way = noise_way(before.app, before.route_id)
+    way = noise_link(before.app, before.route_id)
     return page(ask, f"{before.route_id}, side by side", shown, way, here="/exchanges")
 
 
@@ -271,7 +279,7 @@ _WORDS: Final[dict[Way, str]] = {
 }
 
 
-def ending(found: ReplayView) -> Html | None:
+def failure_notice(found: ReplayView) -> Html | None:
     """None for a replay that has ended as it should, or not yet."""
     if not found.code and not found.message:
         return None
