@@ -15,7 +15,7 @@ __all__ = ["LazyObject", "lazy_module"]
 
 
 class LazyObject:
-    """Stands for what ``load()`` returns. What was asked of it once is not looked up again."""
+    """Proxy of the object that ``load()`` returns. Attributes are looked up once."""
 
     def __init__(self, load: Callable[[], Any]) -> None:
         self._load = load

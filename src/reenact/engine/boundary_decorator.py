@@ -89,7 +89,7 @@ class _Maker:
         *,
         streams: bool = False,
     ) -> Any:
-        """The same, and the arguments that the function gets if it is called."""
+        """Return the call, and the arguments for the function if it is called."""
         call = self(args, kwargs, streams)
         if session.fork is None:
             return call, (args, kwargs)

@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 DRAWS: Final = frozenset({"clock", "rng", "env"})
-"""Sources that answer at once: they are positions of their lane, and nobody waits for them."""
+"""Sources with immediate results: they have positions, and no delivery."""
 
 SLEEP: Final = "sleep"
-"""The source of sleeping: it waits for its turn, and nobody minds if there is more or less of it."""
+"""Source of sleeps: deliveries whose number can differ."""
 
 CUT_OFF: Final = ("abandoned", "cancelled", "unfinished")
-"""How a stream ended whose end nobody saw: the program stopped or cancelled it, or was killed."""
+"""Ends of a stream before its last chunk: stopped, cancelled, or killed."""
 
 PAIRS: Final = {"llm_request": "llm_response", "tool_call": "tool_result"}
 """Calls that are two events, one when the call starts and one when it completes."""
@@ -77,11 +77,10 @@ Says = Callable[[Any], Data]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What a boundary says about one call before it is made.
+    """Description of one call, created by a boundary before the call is made.
 
-    ``request`` is owned by the call from now on: nobody changes it any more. ``instant``
-    calls are answered without waiting for their turn in the order of deliveries. ``method`` and
-    ``url`` are for the net rules.
+    The call owns ``request``, which must not be changed any more. ``instant`` calls do not wait for
+    their turn in the order of deliveries. ``method`` and ``url`` are for the net rules.
     """
 
     type: CallType
@@ -93,27 +92,26 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Stated by callers that have a key of their own; otherwise the digest of the request."""
     instant: bool = False
     observed: bool = False
-    """The program only says that something happened; there is nothing to answer."""
+    """The program only reports that something happened, and expects no result."""
     returns_failure: bool = False
     """A recorded failure is returned as data, as any other result, and not raised."""
     nests: bool = False
-    """What runs inside the call has a lane of its own: a tool."""
+    """Calls inside the call have a lane of their own, as in a tool."""
     call_id: str = ""
     replay: Literal["stub", "re-execute", "pass"] = "stub"
-    """What a replay does with a call that nests, where no rule of the policy says it."""
+    """Replay action of a nesting call, unless a rule of the policy specifies one."""
     volatile: tuple[str, ...] = ()
     """Places of the completing event, as paths, that differ in every run and do not count."""
     extra: Data = {}
-    """Fields of the event that says what was asked which are not compared."""
+    """Fields of the request event that are not compared."""
     method: str = ""
     url: str = ""
     raw_hash: str = ""
     """Of boundaries that can tell: what has the same one is the same request, to the letter."""
     says: Says | None = None
-    """What an answer says, in fields of the event that completes the call; they are taken for what
-    the boundary says itself."""
+    """Function from a result to fields of the completing event, used by lenses."""
     plain: Call | None = None
-    """The same call as it is recorded where nobody sees what it means."""
+    """Form of the call in recordings without a lens for it."""
 
     @property
     def kind(self) -> str:
@@ -126,7 +124,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sketch(self) -> bool:
-        """Is its hash all that is known of the request?"""
+        """True if only the hash of the request is known."""
         return bool(self.raw_hash) and not self.request
 
     @property
@@ -163,7 +161,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     position: int
     raw_hash: str = ""
     answer: bytes = b""
-    """What was answered, in its stored encoding, where that is short and all there is to say."""
+    """Result in its stored encoding, where that is short and complete."""
     call_id: str = ""
     closing: Event | None = None
     unanswered: bool = False
@@ -187,7 +185,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
         self.kind, _, self.key = name.partition(" ")
 
     def let_go(self) -> None:
-        """Nobody needs what was recorded for the time being."""
+        """Release the memory of the recorded data until they are read again."""
         self.opening.let_go()
         if self.closing is not None:
             self.closing.let_go()

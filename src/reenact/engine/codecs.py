@@ -64,7 +64,7 @@ _NATIVE: Final[dict[type[BaseException], tuple[str, ...]]] = {
     NameError: ("name",),
     AttributeError: ("name",),
 }
-"""What built-in exceptions keep outside of their ``__dict__``."""
+"""Attributes of built-in exceptions outside of their ``__dict__``."""
 
 
 _CAUSE: Final = "cause"
@@ -94,10 +94,10 @@ class RecordedFailure(ReenactError):
 
 
 def dump_exception(error: BaseException, above: tuple[BaseException, ...] = ()) -> Data:
-    """What is recorded of ``error``: class, text, arguments, attributes, members and causes.
+    """Return the record of ``error``: class, text, arguments, attributes, members and causes.
 
-    Of arguments and attributes those that JSON can hold. ``above`` are the exceptions that this
-    one is a member or the cause of.
+    Arguments and attributes must be JSON values. ``above`` are the exceptions that contain this one
+    or that it caused.
     """
     kind = type(error)
     data: Data = {
@@ -124,8 +124,10 @@ def dump_exception(error: BaseException, above: tuple[BaseException, ...] = ()) 
 def _arguments_data(
     error: BaseException, arguments: list[Any], below: tuple[BaseException, ...]
 ) -> Data:
-    """The arguments, with those that are exceptions apart; one that is also the cause is there
-    already. Nothing where something else is among them."""
+    """Return the arguments, with exceptions separated; nothing if one is not a JSON value.
+
+    A cause among the arguments is not repeated.
+    """
     raised: dict[str, Any] = {}
     for number, one in enumerate(arguments):
         if one is error.__cause__ is not None:
@@ -214,7 +216,7 @@ def _made(kind: type[BaseException] | None, data: Data, message: str) -> BaseExc
             continue
         try:
             error: BaseException = native.__new__(kind, *arguments)
-            native.__init__(error, *arguments)  # type: ignore[misc]  # that of the built-in class
+            native.__init__(error, *arguments)  # type: ignore[misc]  # of the built-in class
         except (TypeError, ValueError):
             continue
         return error
@@ -246,14 +248,14 @@ def _restore(error: BaseException, state: Any) -> None:
 
 
 def _lend(error: RecordedFailure, state: Any) -> None:
-    """What the exception had besides its text: a status code, say, by which programs decide."""
+    """Restore attributes of the exception, such as a status code that programs check."""
     for name, value in state.items() if isinstance(state, dict) else ():
         if not hasattr(error, name):
             error.__dict__[name] = value
 
 
 def _say(error: BaseException, message: str) -> None:
-    """If the class words its text from what was not recorded, let it say what it said."""
+    """Restore the recorded text, for classes that compute it from other data."""
     kind = type(error)
     words: dict[str, Any] = {}
     if _text(error) != message:
@@ -311,16 +313,16 @@ class ResultCodec(Protocol):
     """One per boundary. Data are fields of the event that completes the call."""
 
     def dump(self, call: Call, result: Any) -> Data:
-        """What is recorded of ``result``. Raises :class:`ValueRefused` for what cannot be."""
+        """Return the record of ``result``. Raises :class:`ValueRefused` if it cannot be recorded."""
 
     def load(self, call: Call, data: Data) -> Any:
         """The result that ``data`` was recorded of."""
 
     def returned(self, call: Call, result: Any, data: Data) -> Any:
-        """What the program gets while recording: ``result`` itself, or what a replay will give."""
+        """Return the value for the program while recording: ``result``, or its recorded form."""
 
     def dump_error(self, call: Call, error: BaseException) -> Data:
-        """What is recorded of a failure."""
+        """Return the record of a failure."""
 
     def load_error(self, call: Call, data: Any) -> BaseException:
         """The exception that ``data`` was recorded of."""
@@ -363,8 +365,10 @@ class PartialResponse(Protocol):
     """The response of one stream, while it is coming."""
 
     def add(self, piece: Any) -> Any:
-        """What ``piece`` adds to the response, as far as it may be written by now: an object whose
-        fields are joined with those before (lists, texts and bytes one behind the other)."""
+        """Return the part of the response that ``piece`` adds and that can be written by now.
+
+        It is an object whose fields are appended to the previous ones (lists, texts and bytes).
+        """
 
 
 class StreamCodec(Protocol):
@@ -378,7 +382,7 @@ class StreamCodec(Protocol):
         """``piece`` by value. Raises :class:`ValueRefused` for what cannot be recorded."""
 
     def size(self, piece: Any) -> int:
-        """How many bytes of the answer it is."""
+        """Return the number of bytes that the piece adds to the response."""
 
     def dump(self, pieces: list[Any], returned: Any) -> Any:
         """The response that is recorded of ``pieces``; ``returned`` is what a generator returned."""
@@ -387,10 +391,10 @@ class StreamCodec(Protocol):
         """The pieces that ``response`` was recorded of."""
 
     def growth(self, screen: Screen) -> PartialResponse:
-        """For one stream. ``screen`` is asked about every text that goes on from piece to piece."""
+        """Return the encoder of one stream. ``screen`` checks every text that spans chunks."""
 
     def dump_error(self, call: Call, error: BaseException) -> Data:
-        """What is recorded of a failure."""
+        """Return the record of a failure."""
 
     def load_error(self, call: Call, data: Any) -> BaseException:
         """The exception that ``data`` was recorded of."""
@@ -493,9 +497,10 @@ def completing_type(call: Call) -> str:
 
 
 class BufferedResponseCodec:
-    """Keeps an answer as one value: the response, and under ``broken`` what broke it off.
+    """Codec of a response that is stored as one value.
 
-    Made when the call begins, so that it knows how long it took.
+    ``broken`` holds the error that broke it off. Created when the call begins, to measure its
+    duration.
     """
 
     def __init__(self, codec: StreamCodec) -> None:
@@ -527,8 +532,10 @@ class BufferedResponseCodec:
 
 
 def same_result(comparer: Comparer, call: Call, fields: Data, recorded: Data) -> bool:
-    """Are ``fields`` of a completing event those that ``recorded`` has? Places that ``call`` says
-    differ in every run do not count."""
+    """Return whether ``fields`` of a completing event equal ``recorded``.
+
+    Volatile paths of ``call`` are ignored.
+    """
     then = {name: recorded.get(name) for name in fields}
     if call.volatile:
         fields, then = (

@@ -101,8 +101,10 @@ class DrawSession(Protocol):
 
 _DRAWS: Final = "draws"
 RECORDED_DRAW_SOURCES: Final = {_DRAWS: "clock rng env process"}
-"""Stands in the environment of a manifest: these sources were recorded. Where it does not (net tapes,
-recordings that were made by hand or came from elsewhere) the program draws what it draws."""
+"""Entry of a manifest's environment: these sources were recorded.
+
+Without it (net tapes, recordings made by hand or imported) draws are live.
+"""
 
 ABSENT: Final = object()
 """In place of a value: there is none here."""
@@ -149,17 +151,17 @@ class ServedDraws:
         return value
 
     def last_values(self) -> dict[Name, Any]:
-        """What was handed over last of each name."""
+        """Return the last served value of each name."""
         return dict(self._drawn[: self.at])
 
     @property
     def following(self) -> Name | None:
-        """What was asked for next; None at the end."""
+        """Name of the next draw; None at the end."""
         return None if self.at == len(self._drawn) else self._drawn[self.at][0]
 
 
 class PartlyServedDraws(ServedDraws):
-    """The same, where some of what was drawn is ``let_by``: it is gone over."""
+    """Served draws of which some are ``let_by``: these are skipped."""
 
     __slots__ = ("_let_by",)
 
@@ -204,17 +206,21 @@ _MICROSECOND = 1e-6
 
 
 def next_clock_value(value: Any) -> Any:
-    """What a clock says after ``value``: a microsecond more, or one of whatever it counts. What is
-    no number stays."""
+    """Return the value of a clock after ``value``: a microsecond or one unit later.
+
+    A value that is not a number stays unchanged.
+    """
     if isinstance(value, float):
         return value + _MICROSECOND
     return value + 1 if isinstance(value, int) else value
 
 
 def synthetic_value(call: Call, run_seed: str, lane: Lane, last_clock: float | None) -> Any:
-    """For the clock the last value and a microsecond (a whole number, whatever it counts, and
-    one); for chance a number from 0 to 1 that depends on the run, the lane and the place in it;
-    None for anything else."""
+    """Return a reproducible value for a draw that was not recorded.
+
+    For a clock it follows the last value. For randomness it is a number from 0 to 1 that depends on
+    the run, the lane and the position. None for other sources.
+    """
     if call.source == "clock" and last_clock is not None:
         return next_clock_value(last_clock)
     if call.source == "rng":
@@ -285,7 +291,7 @@ class OpenDrawRun:
         return self._kind == "env_read"
 
     def whole(self) -> Run:
-        """What there is of it."""
+        """Return the draws as a run."""
         if len(self._names) == 1 and not self._kind:
             [name] = self._names
             return Run([name], [0] * len(self.drawn), [[value for _, value in self.drawn]])
@@ -468,8 +474,10 @@ class ReplayedDraws:
         return PartlyServedDraws(run, entry, lambda: self._done(lane, entry), let_by)
 
     def _made_up(self, name: Name, live: Live, decision: Refuse, opened: InFlightCall) -> Any:
-        """In a lenient replay: a value that was not recorded. A clock goes on from its last one; one
-        that was never read in the recording is the real one."""
+        """Return a synthetic value in a lenient replay.
+
+        A clock continues from its last value. A clock that was never read in the recording is live.
+        """
         if not name.startswith("clock "):
             return self._session.gateway.carry_out(decision, opened, live, VALUE_CODEC)
         last = self._last.get(name)
@@ -524,14 +532,16 @@ class Draws(Protocol):
     """One per session."""
 
     def draw(self, name: Name, live: Live) -> Any:
-        """What ``live`` gives, or gave in the recording. Raises what the policy refuses with."""
+        """Return the value of ``live``, or the recorded one. Raises the refusal of a policy."""
 
     def draw_aside(self, name: Name, live: Live, *, fresh: bool = False) -> Any:
-        """The same for what a library draws, and for facts: no position of its lane, and never a
-        divergence. What is recorded is served while it lasts; ``fresh`` ignores it."""
+        """Variant of :meth:`draw` without a position, for libraries and facts.
+
+        It never diverges. Recorded values are served while they last; ``fresh`` ignores them.
+        """
 
     def end(self, lane: Lane) -> None:
-        """The program goes on with something else: the run of ``lane`` is at its end."""
+        """End the run of ``lane``, because the program continues with something else."""
 
     def end_all(self) -> None:
         """The session ends."""

@@ -77,7 +77,7 @@ class Lane:
         self.calls = 0
         """Calls that were started."""
         self.logged = 0
-        """Positions that stand in the log."""
+        """Positions that are in the log."""
         self.models = 0
         """Model calls that were recorded."""
         self.counted = False
@@ -85,9 +85,9 @@ class Lane:
         self.run: Any = None
         """The draws that come one after the other just now, see :mod:`reenact.engine.draws`."""
         self.side: Any = None
-        """The same for those that are no positions: of libraries, and facts."""
+        """Open run of draws without positions: of libraries, and facts."""
         self.told: dict[str, Any] | None = None
-        """What it knows of the machine already, see :mod:`reenact.boundaries.host.told`."""
+        """Facts about the host that the lane has read, see :mod:`reenact.boundaries.host`."""
         self.pool: str | None = None
         """Of a process that works for a pool: the lane of that."""
         self.timers = 0
@@ -129,12 +129,12 @@ class Lanes:
         self._spawning = threading.local()
 
     def begin(self, lane: Lane) -> None:
-        """``lane`` is the root: of a recording that goes on, of one process of several."""
+        """Use ``lane`` as the root, for a continued recording or one process of several."""
         self.root = lane
         self._strangers = None
 
     def adopt(self) -> None:
-        """What executes now is in the root lane: it opened the session."""
+        """Put the current thread or task into the root lane."""
         self._bind(self.root)
 
     def _bind(self, lane: Lane | None) -> None:
@@ -163,7 +163,7 @@ class Lanes:
         return self._threads.get(_ident()) or self._stranger()
 
     def _eager(self, task: Task[Any]) -> Lane:
-        """An eager task runs before whoever spawns it knows it. Others come from elsewhere."""
+        """Return the lane of an eager task, which runs before its creator has bound it."""
         lane: Lane | None = getattr(self._spawning, "lane", None)
         if lane is None:
             lane = self._numbered_apart()
@@ -173,7 +173,7 @@ class Lanes:
         return lane
 
     def _stranger(self) -> Lane:
-        """A thread that nobody started through Python: numbered apart, by arrival."""
+        """Return a new lane for a thread that was not started through Python."""
         lane = self._threads[_ident()] = self._numbered_apart()
         return lane
 
@@ -184,7 +184,7 @@ class Lanes:
             return self._strangers.child()
 
     def spawn_apart(self) -> Lane:
-        """The lane of something that nobody spawned in a certain place: it shifts no other."""
+        """Return a lane that does not shift other numbers, for code without a fixed place."""
         return self._numbered_apart()
 
     def spawn(self) -> Lane:
@@ -206,7 +206,7 @@ class Lanes:
 
     @contextmanager
     def inside(self, lane: Lane) -> Iterator[None]:
-        """What executes now is in ``lane`` until the end of the block: a thread, a job, a tool."""
+        """Run the block in ``lane``: a thread, a job or a tool."""
         task = self._task()
         if task is not None:
             before = self._tasks.get(task)
@@ -220,13 +220,13 @@ class Lanes:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """What is spawned here until the end of the block is numbered apart: it is plumbing."""
+        """Number tasks and threads of the block separately, because they are infrastructure."""
         with self.inside(self._numbered_apart()):
             yield
 
     def task_of(self, name: str) -> Task[Any] | None:
         """The task that is in lane ``name``; the innermost one where it waits for another."""
-        for reference in reversed(self._tasks.keyrefs()):  # a copy: others go on spawning
+        for reference in reversed(self._tasks.keyrefs()):  # a copy: other threads spawn meanwhile
             task: Task[Any] | None = reference()
             if task is not None and not task.done():
                 lane = self._tasks.get(task)

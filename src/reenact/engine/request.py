@@ -41,8 +41,10 @@ _KINDS = {
 
 
 class ObservedRequest(msgspec.Struct, frozen=True):
-    """What the program asks for now. ``request`` has the shape that :func:`request_of` gives, and
-    is not redacted; ``key`` is the key of it."""
+    """Present request of the program. ``request`` has the form of :func:`request_of`.
+
+    It is not redacted. ``key`` is its key.
+    """
 
     type: str
     operation: str
@@ -66,7 +68,7 @@ def request_of(type: str, data: Data) -> Data:
     else:
         left_out = BOOKKEEPING | _OPAQUE
         if type == "tool_result":
-            left_out |= {"name"}  # repeats that of the call, for readers of the log
+            left_out |= {"name"}  # repeats the name of the call, for readers of the log
         return {name: item for name, item in data.items() if name not in left_out}
     return {name: data[name] for name in names if name in data}
 

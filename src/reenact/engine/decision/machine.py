@@ -71,7 +71,7 @@ def call_identity(call: Call) -> Data:
 
 
 def entry_identity(entry: Entry) -> Data:
-    """The same of a recorded call."""
+    """Return the compared part of a recorded call."""
     return request_of(entry.type, entry.opening.data)
 
 
@@ -117,7 +117,7 @@ class DivergenceLog:
         return self.note(self._diagnosis.cancelled(entry.opening, self.ask(call, key, lane)))
 
     def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
-        """A call that was made again gave another result than the recorded one. Not noted."""
+        """Return the divergence of a repeated call whose result differs. It is not noted."""
         closing = entry.closing or entry.opening
         if call.volatile:
             closing = msgspec.structs.replace(
@@ -139,8 +139,10 @@ class DivergenceLog:
     def goes_on(
         self, entry: Entry, call: Call, lane: str, then: Data, now: Data
     ) -> Divergence | None:
-        """The program has said ``then`` in the course of a recorded call, and says ``now`` in this
-        one: compared as if it had been part of the request."""
+        """Compare data that the program sent during a call: ``then`` recorded, ``now`` sent.
+
+        They are compared as if they had been part of the request.
+        """
         was = msgspec.structs.replace(call, request={**call.request, **then})
         call = msgspec.structs.replace(call, request={**call.request, **now})
         key = self.key(call)
@@ -168,7 +170,7 @@ class DivergenceLog:
         return told
 
     def observe_mark(self, call: Call, lane: str) -> Divergence | None:
-        """The program says that its run starts or ends; compare with what it said then."""
+        """Compare the start or end of a run, stated by the program, with the recorded one."""
         if self.script is None:
             return None
         entry = self.script.mark(call.type, lane)
@@ -183,7 +185,7 @@ class DivergenceLog:
         return self.note(divergence)
 
     def observe_closing(self, entry: Entry, kind: str, data: Data) -> Divergence | None:
-        """The program says what came back; compare with what came back then."""
+        """Compare a result that the program states with the recorded one."""
         recorded = entry.closing
         if recorded is None or self.mode != "replay":
             return None
@@ -246,7 +248,7 @@ class Machine(DivergenceLog):
         )
         self._calls: Counter[str] = Counter()
         self.changes = UpdateChanges() if mode == "update" and script is not None else None
-        """What becomes of the recording that is updated."""
+        """Changes that an update makes to the recording."""
         self._gone_past: set[str] = set()
         """In an update: lanes in which a recorded call was gone past, and may still be asked for."""
         self._free: set[tuple[str, str, str]] = set()
@@ -257,13 +259,12 @@ class Machine(DivergenceLog):
     def count_anew(self) -> None:
         super().count_anew()
         self.passed: Counter[str] = Counter()
-        """How many calls went past the recording because a rule said so, by capability and
-        operation."""
+        """Number of calls that a rule let pass, by capability and operation."""
         self.served = 0
         self.live = 0
 
     def read_from(self, script: RecordedCalls) -> None:
-        """Go on with another script."""
+        """Continue with the recorded calls of ``script``."""
         self.script = script
         self._matcher = make_matcher(self._policy, script, self._comparer)
 
@@ -272,7 +273,7 @@ class Machine(DivergenceLog):
         return self._only is None or call.source == self._only
 
     def decide(self, call: Call, lane: str) -> tuple[Decision, str]:
-        """What to do with ``call`` of ``lane``, and its key."""
+        """Decide what happens to ``call`` of ``lane``; return the decision and the key of the call."""
         if not self.covers(call):
             return self._let_by(call)
         found = None if lane in self._gone_past else self._to_the_letter(call, lane)
@@ -297,8 +298,11 @@ class Machine(DivergenceLog):
         return decision, key
 
     def form_of(self, call: Call, lane: str) -> Call:
-        """``call`` in the form in which it was recorded: with its meaning, or plainly. What a lens
-        sees may be more than one saw then, and a net tape has plain calls only."""
+        """Return ``call`` in its recorded form: with its meaning, or as a plain call.
+
+        The present lenses can recognise more than the lenses of the recording, and a net tape has
+        plain calls only.
+        """
         if call.plain is None or self._matcher is None:
             return call
         entry = self._matcher.upcoming(lane)
@@ -309,8 +313,10 @@ class Machine(DivergenceLog):
         return call.plain
 
     def draws_of(self, call: Call) -> Literal["run", "one", "pass"]:
-        """How draws such as ``call`` are kept: many in one event, each by itself, or not at all.
-        By itself where the policy has to be asked about each."""
+        """Return how draws such as ``call`` are stored: in runs, one by one, or not at all.
+
+        They are stored one by one where the policy has to check each.
+        """
         if not self.covers(call):
             return "pass"
         if self._policy.action_for(call.capability, call.operation) == "pass":
@@ -344,7 +350,7 @@ class Machine(DivergenceLog):
         return entry
 
     def _action(self, call: Call) -> Action:
-        """What is done with ``call``: as the policy says, else as the call itself does."""
+        """Return the action for ``call``: from the policy, else from the call itself."""
         action = self._policy.action_for(call.capability, call.operation)
         return call.replay if action == "record" and call.nests else action
 
@@ -393,7 +399,7 @@ class Machine(DivergenceLog):
         self.served += 1
 
     def _let_by(self, call: Call) -> tuple[Decision, str]:
-        """What is not covered is made, if it is allowed; what it does inside may be covered."""
+        """Let a call pass that is not covered, if it is allowed. Calls inside it can be covered."""
         key = self.key(call)
         refusal = self._refusal(call, key)
         if refusal is not None:
@@ -402,10 +408,10 @@ class Machine(DivergenceLog):
         return _PASS_INSIDE, key
 
     def _to_the_letter(self, call: Call, lane: str) -> Entry | None:
-        """The recorded call at this place, if it is ``call`` to the letter.
+        """Return the next recorded call of ``lane`` if it equals ``call`` byte for byte.
 
-        To see that is quicker than to look for secrets, which is what making a key begins with:
-        had there been one, it would not stand in the recording.
+        This check is faster than the search for secrets, which computing a key begins with. A
+        request with a secret is never stored unchanged, so it never matches.
         """
         if self._matcher is None or call.key or call.type not in _TO_THE_LETTER:
             return None
@@ -475,9 +481,10 @@ class Machine(DivergenceLog):
         return Serve(served.entry, self.note_served(divergence, found.seq))
 
     def _in_its_place(self, matcher: Matcher, call: Call, lane: str) -> Entry | None:
-        """The recorded call that a lenient replay takes for ``call``, though its operation or lane
-        is another one: that of any model, or of a tool that was called with the same id or
-        arguments."""
+        """Return the recorded call that a lenient replay serves for a different one.
+
+        That is a call of any model, or of a tool that was called with the same id or arguments.
+        """
         if call.type not in PAIRS:
             return None
         found = matcher.in_its_place(call, lane)
@@ -509,8 +516,10 @@ class Machine(DivergenceLog):
     def _make_again(
         self, matcher: Matcher, entry: Entry | None, call: Call, key: str, lane: str
     ) -> None:
-        """In an update: ``call`` takes the place of ``entry``, if that is the same sort of call.
-        What comes behind it is next then: most of all, the draws."""
+        """Replace ``entry`` with ``call`` in an update, if both are of one kind.
+
+        The calls and draws after ``entry`` are next then.
+        """
         if self.changes is None:
             return
         self.changes.make(self.ask(call, key, lane), call.kind, entry)
@@ -526,14 +535,13 @@ class Machine(DivergenceLog):
             self.changes.make(self.ask(call, call.key, lane), call.kind, entry)
 
     def outcome(self) -> UpdateOutcome:
-        """What an update has changed. Reads to the end."""
+        """Return the changes of an update. Reads to the end."""
         if self.changes is None:
             return NO_CHANGES
         return self.changes.come_to(self.served, self.unused(), self._diagnosis)
 
     def _after_sleeping(self, matcher: Matcher, call: Call, key: str, lane: str) -> Entry | None:
-        """The recorded call at this place. Where the program slept in the recording and does not
-        now, the one after that."""
+        """Return the recorded call at this position, after recorded sleeps that the program skips."""
         entry = matcher.at_cursor(call, key, lane)
         while entry is not None and entry.kind == SLEEP and call.source != SLEEP:
             matcher.take(entry)
@@ -548,7 +556,7 @@ class Machine(DivergenceLog):
         return entry is not None and self._is_same(entry, call, self.key(call))
 
     def upcoming(self, lane: str) -> Entry | None:
-        """What the recorded program did next in ``lane``, where calls are matched in order."""
+        """Return the next recorded call of ``lane``, where calls are matched in order."""
         return None if self._matcher is None else self._matcher.upcoming(lane)
 
     def refusal(self, call: Call) -> PolicyRefused | None:

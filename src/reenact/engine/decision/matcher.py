@@ -23,7 +23,7 @@ _Place = tuple[str, str, str, str]
 _Queues = defaultdict[_Place, deque[Entry]]
 
 _SKIPPED = frozenset({*DRAWS, SLEEP, SCHEDULE})
-"""What a program may do more or less of between two calls."""
+"""Kinds of events whose number can vary between two calls."""
 _USED_KEPT = 64
 _CANDIDATES = 2_000
 
@@ -45,20 +45,25 @@ class Matcher(Protocol):
         """The next unused one of the same type and operation."""
 
     def in_its_place(self, call: Call, lane: str) -> Iterator[Entry]:
-        """Unused calls of the same type, whatever their operation, that may have been made in the
-        place of ``call``: another model was asked, or a tool had another name."""
+        """Yield unused calls of the same type that can have been made instead of ``call``.
+
+        Their operation differs: a different model, or a tool with a different name.
+        """
 
     def take(self, entry: Entry) -> None:
         """``entry`` has been used."""
 
     def pass_over(self, entry: Entry) -> None:
-        """``entry``, which is next in its lane, is gone past: still usable, no longer next."""
+        """Pass over ``entry``, the next call of its lane: it stays usable."""
 
     def unused(self) -> Iterator[Entry]:
         """Everything that was recorded and not used, after reading to the end."""
 
     def candidates(self, lane: str) -> Iterator[tuple[Event, bool]]:
-        """What a diagnosis compares with: events of this lane first, and whether each is used."""
+        """Yield the events that a diagnosis compares with, and whether each is used.
+
+        Events of this lane come first.
+        """
 
 
 class _Recent:

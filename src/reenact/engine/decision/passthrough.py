@@ -30,7 +30,7 @@ def entry_capability(entry: Entry) -> str:
 
 
 class PassThroughRules:
-    """What the rules of ``policy`` let pass."""
+    """Pass-through rules of ``policy``."""
 
     def __init__(self, policy: Policy) -> None:
         self._passes = cache(

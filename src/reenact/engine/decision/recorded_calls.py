@@ -39,7 +39,7 @@ _SHORT = 4_096
 
 
 class EventSummary(msgspec.Struct, rename="camel", gc=False):
-    """A part of an event's data. Anything may stand there, so all is Any."""
+    """Summary of an event's data. Its fields can have any type, because recordings are untrusted."""
 
     source: Any = ""
     key: Any = ""
@@ -81,7 +81,7 @@ _NOTHING = EventSummary()
 
 
 def summarise_event(event: Event) -> EventSummary:
-    """What ``event`` says; nothing when its data is no object, and then nothing matches it."""
+    """Return the summary of ``event``; an empty one, which matches nothing, if its data is invalid."""
     try:
         return _brief.decode(event.payload)
     except (msgspec.DecodeError, RecursionError):
@@ -145,14 +145,14 @@ class LaneCalls:
     def __init__(self) -> None:
         self.ahead: deque[Entry] = deque()
         self.skipped: dict[int, Entry] = {}
-        """What a lenient run has gone past, by seq."""
+        """Calls that a lenient run has passed over, by seq."""
         self.children: list[str] = []
         self.cursor = 0
         """The position that the next call of the program has, if nothing diverged."""
         self.read = 0
-        """How many positions have been read."""
+        """Number of positions that were read."""
         self.gone: dict[int, int] = {}
-        """Positions that nobody will ask for, and how many each time."""
+        """Positions that will not be requested, each with a count."""
 
     def add(self, entry: Entry) -> None:
         if self.ahead and entry.position < self.ahead[-1].position:
@@ -179,7 +179,7 @@ class LaneCalls:
         return passed
 
     def pass_over(self, entry: Entry) -> None:
-        """``entry``, the next one, is gone past; it stays usable."""
+        """Pass over ``entry``, the next call: it stays usable."""
         if self.ahead and self.ahead[0] is entry:
             self.ahead.popleft()
             self.skipped[entry.seq] = entry
@@ -191,7 +191,7 @@ class LaneCalls:
             self._go_over()
 
     def leave_out(self, position: int, count: int) -> None:
-        """Nobody will ask for what stands here: what is behind it comes next."""
+        """Skip ``count`` positions, so that the one after them is next."""
         self.gone[position] = count
         self._go_over()
 
@@ -205,7 +205,7 @@ class LaneCalls:
         self.cursor = min(self.cursor, entry.position)
 
     def forget(self, is_gone: Callable[[Entry], bool]) -> None:
-        """Nobody will ask for the calls of which this is true."""
+        """Drop the calls for which ``is_gone`` is true."""
         for entry in filter(is_gone, self.unused()):
             entry.used = True
         self.ahead = deque(entry for entry in self.ahead if not entry.used)
@@ -227,7 +227,7 @@ _AT_A_TIME = 8
 
 
 class EventReader(Protocol):
-    """Where a script comes from: a source, read in order."""
+    """Source of recorded calls, read in order."""
 
     def next(self) -> Event | None:
         """The next event, or None at the end."""
@@ -237,13 +237,13 @@ class EventReader(Protocol):
 
 
 class UsageTracker(Protocol):
-    """Who else is to know what was used."""
+    """Tracker that is notified of used events."""
 
     def use(self, seq: int) -> None:
         """The call that event ``seq`` opens was served."""
 
     def stub(self, lane: str) -> None:
-        """What is under ``lane`` is not asked for any more."""
+        """Note that events under ``lane`` are no longer requested."""
 
 
 def _data(event: Event) -> Data:
@@ -251,11 +251,11 @@ def _data(event: Event) -> Data:
 
 
 class RecordedCalls:
-    """What was recorded, for a replay. Not thread-safe: the session's lock covers it.
+    """Recorded calls of a replay. Not thread-safe: the session's lock covers it.
 
-    With ``by_lane=False`` all lanes are one, in the order of the log. ``whole`` gives the data of an
-    event with what was redacted; by default it stays redacted. What is ``let_by`` is read as if it had
-    not been recorded.
+    With ``by_lane=False`` all lanes are one, in the order of the log. ``whole`` returns the data of
+    an event with its redacted values; by default they stay redacted. Calls that ``let_by`` accepts
+    are ignored.
     """
 
     def __init__(
@@ -273,8 +273,7 @@ class RecordedCalls:
         self.entries: list[Entry] | None = None
         """Every call in the order of the log, when :meth:`keep_all` was asked for."""
         self._aside: defaultdict[tuple[str, str], deque[tuple[int, Any]]] = defaultdict(deque)
-        """What was drawn and is no position of its lane, by lane and name, each with the seq of its
-        event."""
+        """Draws without positions, by lane and name, each with the seq of its event."""
         self.data_of = whole or _data
         """The data of an event, with what was redacted back in place as far as it can be."""
         self._events = events
@@ -323,7 +322,7 @@ class RecordedCalls:
         lane = self._lanes.get(name) or self.lane(name)
         while True:
             ahead = lane.ahead
-            # Calls that take long stand in the log behind those that came after them.
+            # Slow calls are in the log after calls that were made later.
             if ahead and (ahead[0].position <= lane.cursor or not self._by_lane):
                 return ahead[0]
             if not self.read_on():
@@ -354,7 +353,7 @@ class RecordedCalls:
             self._ledger.use(entry.seq)
 
     def give_back(self, entry: Entry, used: int, following: str) -> None:
-        """The program goes on after ``used`` draws of a run: the others are left."""
+        """Return the unused rest of a run of draws, because the program paused after ``used``."""
         entry.go_on_at(used, following)
         entry.used = False
         lane = self._lanes.get(entry.lane) or self.lane(entry.lane)
@@ -367,7 +366,7 @@ class RecordedCalls:
         self._pass_over(entry)
 
     def _pass_over(self, entry: Entry) -> None:
-        """It stays usable, and the order of deliveries goes on without it."""
+        """Keep the call usable, and continue the order of deliveries without it."""
         entry.passed = True
         if entry.closing is not None:
             self.order.drop(entry.closing.seq)
@@ -423,7 +422,7 @@ class RecordedCalls:
             except RecordingError as error:
                 if number == 0:
                     raise
-                self._problem = error  # nobody has asked for this one yet
+                self._problem = error  # it is not requested yet
                 return True
             if not read:
                 return number > 0
@@ -549,7 +548,7 @@ class RecordedCalls:
         try:
             run = load_run(self.data_of(entry.opening))
         except ValueRefused:
-            return []  # who asks for it is told
+            return []  # the request of it raises
         return [run.names[turn] for turn in run.turns]
 
     def _close(self, event: Event) -> None:
@@ -576,7 +575,7 @@ class RecordedCalls:
         if not self._unlinked[name]:
             del self._unlinked[name]
 
-    # What is not ours
+    # Lanes of tools and of other processes
 
     def stub(self, lane: str) -> None:
         """A stubbed tool answers for everything under ``lane``: none of it is asked for."""
@@ -624,7 +623,7 @@ class RecordedCalls:
 
 
 def _is_the_commands(event: Event) -> bool:
-    """Has ``reenact run`` said that the program begins? Then the program does not say it."""
+    """Return whether ``reenact run`` has recorded the start of the program."""
     return event.seq == 1 and "hashSeed" in event.data
 
 

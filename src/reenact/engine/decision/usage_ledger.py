@@ -27,7 +27,7 @@ class UsageLedger:
 
     @classmethod
     def make(cls, folder: Path, events: int) -> UsageLedger:
-        """A new one in ``folder``, for a recording of so many events."""
+        """Create a ledger in ``folder`` for a recording with ``events`` events."""
         with open(folder / _USED, "xb") as file:
             file.truncate(events + 1)
         return cls(folder)
@@ -49,7 +49,7 @@ class UsageLedger:
         return (self._folder / _REACHED).exists()
 
     def stub(self, lane: str) -> None:
-        """What is under ``lane`` is not asked for any more."""
+        """Note that events under ``lane`` are no longer requested."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         fd = os.open(self._folder / _STUBBED, flags, 0o600)
         try:

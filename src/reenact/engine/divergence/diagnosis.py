@@ -44,7 +44,7 @@ _PATH_ROOM = 200
 
 
 def nearest_call_hints(found: Iterable[SimilarCall], lane: str, seq: int | None) -> Iterator[str]:
-    """Where the very call that was asked for stands in the recording, if it does."""
+    """Yield hints about recorded calls that equal the observed one."""
     same = next((one for one in found if one.score == 1), None)
     if same is None:
         return
@@ -69,7 +69,10 @@ def nearest_call_hints(found: Iterable[SimilarCall], lane: str, seq: int | None)
 
 
 def file_hints(kept: bool) -> Iterator[str]:
-    """Another file is read than was; ``kept``: the recording has what was in it."""
+    """Yield hints for a file that is read instead of a different one.
+
+    ``kept``: the recording has the content of the file.
+    """
     yield (
         "Put it back as the program found it when it was recorded, or record again if the change "
         "is intended."
@@ -123,7 +126,7 @@ class IgnoreRule(msgspec.Struct, frozen=True):
 
 
 def ignore_rule_for(one: Difference, expected: Any) -> IgnoreRule | None:
-    """What would have to be ignored; None when no rule can settle this."""
+    """Return the rule that would ignore a difference, or None if no rule can."""
     header = _header(one, expected)
     if header is not None:
         return IgnoreRule("headers", name=header)
@@ -195,8 +198,10 @@ _WORDS = {
 
 
 class Diagnosis:
-    """Makes divergences. Pure: nothing is remembered between two of them. ``ways`` are there for
-    whoever reads them."""
+    """Factory of divergences. Pure: it keeps no state.
+
+    ``ways`` are the remedies that it recommends.
+    """
 
     def __init__(
         self, comparer: Comparer, redactor: Redactor, ways: Remedies = SESSION_REMEDIES
@@ -223,7 +228,7 @@ class Diagnosis:
     def payload_mismatch(
         self, event: Event, ask: ObservedRequest, candidates: Candidates
     ) -> Divergence:
-        """The same type, and another request."""
+        """Return the divergence of a request with the same type and a different content."""
         found = find_nearest_calls(ask, self._comparer, candidates, but=event.seq)
         recorded = request_of(event.type, event.data)
         expected = self._comparer.normal(recorded)
@@ -289,7 +294,7 @@ class Diagnosis:
     def stalled(
         self, event: Event | None, waiting: ObservedRequest | None, *, stack: str, why: str
     ) -> Divergence:
-        """The run waits, and what the recording says comes next does not happen."""
+        """Return the divergence of a run that waits for an event that does not happen."""
         head = f"{_recorded(event)} comes next" if event else "the recording is at its end"
         waits = f" and {_asked(waiting)} waits" if waiting else ""
         hints = ["The stack is where the program stands instead."] if stack else []

@@ -56,7 +56,7 @@ _SMALLEST = 24
 _BEFORE = 200
 """Characters shown before the first difference of two long texts."""
 _ROOMY = 400
-"""With less room it is not said how much of the beginning is left out."""
+"""Minimum of bytes for a note about the omitted beginning."""
 
 
 def json_size(value: Any) -> int:
@@ -89,7 +89,7 @@ class Truncator:
         return self.fitted(value, room)[0]
 
     def fitted(self, value: Any, room: int) -> tuple[Any, bool]:
-        """The same, and whether something was cut."""
+        """Return the shortened value, and whether something was cut."""
         for share in (room, room // 2, room // 4, room // 8):
             cut = _Cut(self, share)
             found = cut.value(value, 0)

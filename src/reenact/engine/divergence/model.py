@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Remedies(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence each: a call is another one than it was, is one more, or is missing."""
+    """Remedies for a changed, an additional and a missing call, one sentence each."""
 
     again: str
     more: str
@@ -79,8 +79,10 @@ CODES: Final[tuple[Code, ...]] = (
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A call of the program. ``data`` is its request, redacted. ``digest`` is that of the complete
-    request, given when something of it was cut."""
+    """A call of the program. ``data`` is its redacted request.
+
+    ``digest`` is the digest of the complete request, if ``data`` was cut.
+    """
 
     type: str
     operation: str
@@ -164,7 +166,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.paths[0].path if self.paths else None
 
     def to_json(self) -> dict[str, Any]:
-        """The versioned machine form. What there is none of is left out, but for empty lists."""
+        """Return the versioned JSON form. Empty values are left out, except for empty lists."""
         found = msgspec.to_builtins(self)
         first = {"jsonPath": self.paths[0].normalised} if self.paths else {}
         there = {name: item for name, item in found.items() if item is not None}
@@ -172,9 +174,9 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def from_json(cls, value: Any) -> Divergence:
-        """The inverse of :meth:`to_json`. Unknown fields are left out.
+        """Return the divergence of a :meth:`to_json` form. Unknown fields are ignored.
 
-        Raises :class:`UsageError` for another version and for what is no divergence.
+        Raises :class:`UsageError` for a different version and for an invalid form.
         """
         version = value.get("version") if isinstance(value, dict) else None
         if version != VERSION:

@@ -26,7 +26,7 @@ _ALIKE = 0.5
 
 
 class SimilarCall(msgspec.Struct, frozen=True):
-    """How alike a recorded call is: ``score`` is 1 exactly when its key is the same."""
+    """A recorded call and its similarity. ``score`` is 1 exactly when its key is the same."""
 
     event: Event
     used: bool
@@ -37,7 +37,7 @@ class SimilarCall(msgspec.Struct, frozen=True):
 
 
 class _Brief(msgspec.Struct, gc=False):
-    """As much of an event's data as tells its operation. Anything may stand there."""
+    """Fields of an event that determine its operation. They can have any type."""
 
     source: Any = ""
     op: Any = ""
@@ -93,7 +93,7 @@ def _look(payload: bytes) -> _Brief | None:
     try:
         return _brief.decode(payload)
     except (msgspec.DecodeError, RecursionError):
-        return None  # its data is no object: there is nothing to compare
+        return None  # its data is not an object, so there is nothing to compare
 
 
 def _compare(

@@ -34,7 +34,7 @@ from reenact.format.event import Data
 
 
 def preset_result(call: Call, data: Data, codec: ResultCodec) -> Callable[[], Any]:
-    """What ``data``, the completing event, says that was answered: for threads."""
+    """Return a live function that gives the result in ``data``, a completing event."""
 
     def live() -> Any:
         error = data.get("error")
@@ -46,7 +46,7 @@ def preset_result(call: Call, data: Data, codec: ResultCodec) -> Callable[[], An
 
 
 def preset_result_async(call: Call, data: Data, codec: ResultCodec) -> Callable[[], Awaitable[Any]]:
-    """The same for tasks."""
+    """Async variant of :func:`preset_result`."""
     known = preset_result(call, data, codec)
 
     async def live() -> Any:
@@ -58,7 +58,7 @@ def preset_result_async(call: Call, data: Data, codec: ResultCodec) -> Callable[
 def preset_stream(
     call: Call, data: Data, codec: StreamCodec
 ) -> Callable[[], Generator[Any, Any, Any]]:
-    """The same for an answer that comes in pieces."""
+    """Variant of :func:`preset_result` for a stream."""
 
     def live() -> Generator[Any, Any, Any]:
         yield from codec.load(data.get(result_field(call)))
@@ -71,7 +71,7 @@ def preset_stream(
 def preset_stream_async(
     call: Call, data: Data, codec: StreamCodec
 ) -> Callable[[], AsyncIterator[Any]]:
-    """The same for tasks."""
+    """Async variant of :func:`preset_stream`."""
 
     async def live() -> AsyncIterator[Any]:
         for piece in codec.load(data.get(result_field(call))):
@@ -119,7 +119,7 @@ class Gateway:
     def carry_out(
         self, decision: Decision, opened: InFlightCall, live: Live, codec: ResultCodec
     ) -> Any:
-        """What :meth:`call` does once it is decided."""
+        """Carry out a decision; second half of :meth:`call`."""
         if isinstance(decision, Serve):
             data = self._take_turn(opened, decision)
             return self.answer(opened, data, codec)
@@ -157,7 +157,7 @@ class Gateway:
         )
 
     def answer(self, opened: InFlightCall, data: Data | None, codec: ResultCodec) -> Any:
-        """What the program gets for a recorded answer."""
+        """Return or raise the recorded result in ``data``."""
         call = opened.call
         if data is None:
             return None
@@ -221,7 +221,7 @@ class Gateway:
     def _completing(
         self, opened: InFlightCall, result: Any, codec: ResultCodec
     ) -> tuple[Data, BudgetExceeded | None]:
-        """The completing event; or that of a refusal, when the answer is over budget."""
+        """Return the completing event, or the event of a refusal if the result is over budget."""
         recorder = self._session.recorder
         try:
             data = recorder.completing(opened, codec.dump(opened.call, result))
@@ -293,7 +293,7 @@ class Gateway:
             session.in_flight.complete(opened, self._refused(opened, error))
 
     def _step_over(self, opened: InFlightCall, entry: Entry) -> None:
-        """Nobody waits for this recorded answer: keep it, or let the order go on without it."""
+        """Keep a recorded result that the program does not wait for, or skip its delivery."""
         session = self._session
         token, data = session.in_flight.claim(opened, entry)
         if data is not None and session.in_flight.keep(opened, data):
@@ -302,7 +302,7 @@ class Gateway:
             session.scheduler.skip(token)
 
     def close(self, opened: InFlightCall, data: Data) -> None:
-        """The program says what came back from a call that it made itself."""
+        """Complete a call that the program made itself. Raises if its result is over budget."""
         session = self._session
         with session.lock:
             refusal = session.recorder.budget.over_budget(data)
@@ -313,7 +313,7 @@ class Gateway:
             raise refusal
 
     def observe(self, decision: Decision, opened: InFlightCall) -> Entry | None:
-        """The program says that it makes this call itself. The recorded one, if there is one."""
+        """Begin a call that the program makes itself; return the recorded one, if there is one."""
         session = self._session
         if isinstance(decision, (Serve, Reexecute)):
             self._step_over(opened, decision.entry)
@@ -327,7 +327,7 @@ class Gateway:
     # Tasks
 
     async def acall(self, call: Call, live: AsyncLive, codec: ResultCodec = PLAIN_CODEC) -> Any:
-        """The same for a coroutine. ``live`` runs in a task of its own, in no session."""
+        """Async variant of :meth:`call`. ``live`` runs in a task of its own, in no session."""
         if self._session.mode == "off" or self._session.is_late():
             return await live()
         decision, opened = self._session.decisions.decide(call, blocks=False)
@@ -336,7 +336,7 @@ class Gateway:
     async def carry_out_async(
         self, decision: Decision, opened: InFlightCall, live: AsyncLive, codec: ResultCodec
     ) -> Any:
-        """What :meth:`acall` does once it is decided."""
+        """Carry out a decision; second half of :meth:`acall`."""
         if isinstance(decision, Serve):
             data = await self._take_turn_async(opened, decision)
             return self.answer(opened, data, codec)
@@ -500,7 +500,7 @@ class Gateway:
 
 
 def _turns(entry: Entry) -> int:
-    """How many turns of the loop the live half of a cancelled call took to unwind."""
+    """Return the recorded number of loop turns until a cancelled call had unwound."""
     timing = entry.closing.data.get("timing") if entry.closing is not None else None
     turns = timing.get("turns") if isinstance(timing, dict) else None
     return turns if isinstance(turns, int) else 0

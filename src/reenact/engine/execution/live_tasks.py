@@ -34,10 +34,10 @@ async def live_call(
     *,
     paced: bool,
 ) -> Any:
-    """Await ``live()``; when it is done and it is our turn, return what ``finish(task)`` returns.
+    """Await ``live()`` and return the result of ``finish(task)`` in its turn.
 
-    If the program cancels the call, the live half is cancelled and seen to its end, then
-    ``cancelled(turns)`` is told how many turns of the loop that took.
+    If the program cancels the call, the live half is cancelled and awaited. Then ``cancelled`` is
+    called with the number of loop turns that this took.
     """
     inner = _start(loop_scheduler, _awaited(live))
     return await _delivered(loop_scheduler, inner, inner, finish, cancelled, paced)
@@ -156,12 +156,12 @@ async def _unwind(inner: Task[Any], loop_scheduler: LoopScheduler) -> int:
     finally:
         loop_scheduler.unwinding -= 1
     if not inner.cancelled():
-        inner.exception()  # looked at, so that nobody complains that it was not
+        inner.exception()  # retrieved, to avoid the warning of asyncio
     return turns
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Did somebody cancel the task, rather than what it awaits raise this by itself?"""
+    """Return whether the task was cancelled, rather than its awaitable raising the error."""
     task = current_task()
     return isinstance(error, CancelledError) and task is not None and bool(task.cancelling())
 

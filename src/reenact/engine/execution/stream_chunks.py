@@ -15,7 +15,7 @@ from reenact.format.event import Data
 __all__ = ["END", "LiveIterator", "chunk_name", "raise_recorded", "refuse_sent_value", "returned"]
 
 END = object()
-"""What comes after the last piece."""
+"""Marker after the last chunk."""
 
 
 def chunk_name(position: int, number: int) -> str:
@@ -28,7 +28,7 @@ class LiveIterator:
 
     def __init__(self, live: Callable[[], Iterator[Any]]) -> None:
         self.returned: Any = None
-        """What a generator returned at its end."""
+        """Return value of a generator that has ended."""
         self._context = context_outside_sessions()
         self._live = live
         self._pieces: Any = None
@@ -47,13 +47,13 @@ class LiveIterator:
             return END
 
     def close(self) -> None:
-        """Nobody draws from it any more."""
+        """Close the iterator, because no more chunks are read."""
         if hasattr(self._pieces, "close"):
             self._context.run(self._pieces.close)
 
 
 def returned(call: Call, data: Data) -> Any:
-    """What a generator returned at its end."""
+    """Return the return value of a recorded generator."""
     response = data.get(result_field(call))
     return response.get("returned") if isinstance(response, dict) else None
 

@@ -40,7 +40,7 @@ else:
 __all__ = ["RecordedPace"]
 
 _LONGEST = 1.0
-"""Seconds of waiting at a time, at most. After each it is said that we are still there."""
+"""Longest single wait in seconds. The scheduler sees progress after each."""
 
 
 class RecordedPace:
@@ -73,7 +73,7 @@ class RecordedPace:
                 self._sleep(min(left, self._longest))
 
     async def wait_async(self, number: int = 0) -> None:
-        """The same in a task; others run meanwhile."""
+        """Async variant of :meth:`wait`. Other tasks run meanwhile."""
         while (left := self._left(number)) > 0:
             with self._helped():
                 await self._sleep_async(min(left, self._longest))
@@ -97,7 +97,7 @@ class RecordedPace:
 
     @contextmanager
     def _helped(self) -> Iterator[None]:
-        """We do nothing until it is time, and then we go on by ourselves."""
+        """Register as a helper in the block, because this wait ends without the session."""
         scheduler = self._session.scheduler
         scheduler.helper_comes()
         try:
@@ -129,8 +129,10 @@ __all__ = ["RecordedStream", "UpdatedStream"]
 
 
 class RecordedStream:
-    """A live stream, written down as it is consumed. What a consumer sends or throws into it is
-    not passed on: it stops there."""
+    """A live stream that is recorded while it is consumed.
+
+    Values that a consumer sends or throws into it are not passed on.
+    """
 
     _waits = True
     """Does the consumer do nothing until a piece comes?"""
@@ -295,7 +297,7 @@ class UpdatedStream(RecordedStream):
     stops earlier this time."""
 
     _stubs = True
-    """What was recorded inside of it is not asked for."""
+    """Skip the calls that were recorded inside the stream."""
 
     def __init__(
         self, session: ExecutingSession, opened: InFlightCall, codec: StreamCodec, entry: Entry
@@ -308,13 +310,13 @@ class UpdatedStream(RecordedStream):
         """A kill leaves the old recording as it was."""
 
     def again(self) -> Generator[Any, Any, Any]:
-        """What was recorded, as a live iterator gives it."""
+        """Yield the recorded chunks as a live iterator would."""
         yield from self._codec.load(self._answer.get(self._field))
         raise_recorded(self._codec, self._opened.call, self._answer)
         return returned(self._opened.call, self._answer)
 
     async def again_async(self) -> AsyncIterator[Any]:
-        """The same for tasks."""
+        """Async variant of :meth:`again`."""
         for piece in self._codec.load(self._answer.get(self._field)):
             yield piece
         raise_recorded(self._codec, self._opened.call, self._answer)
@@ -340,7 +342,7 @@ class ReplayedStream:
     """A recorded stream, piece by piece, each in its turn."""
 
     _stubs = True
-    """What was recorded inside of it is not asked for."""
+    """Skip the calls that were recorded inside the stream."""
 
     def __init__(
         self, session: ExecutingSession, opened: InFlightCall, codec: StreamCodec, entry: Entry

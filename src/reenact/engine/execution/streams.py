@@ -106,7 +106,7 @@ def follow_stream(
 def stream_async(
     session: GatewaySession, call: Call, live: Callable[[], AsyncIterator[Any]]
 ) -> AsyncIterator[Any]:
-    """The same for an asynchronous iterator."""
+    """Async variant of :func:`stream_sync`."""
     if session.mode == "off" or session.is_late():
         return live()
     decision, opened = session.decisions.decide(call, blocks=False)
@@ -149,8 +149,10 @@ def follow_stream_async(
 def outside_stream(
     live: Callable[[], Iterator[Any]], scheduler: Scheduler | None = None
 ) -> Generator[Any, Any, Any]:
-    """What ``live`` gives, in no session. ``scheduler`` knows that it is asked outside of the
-    program, too."""
+    """Yield the chunks of ``live`` outside every session.
+
+    With ``scheduler``, a slow chunk does not count as a stall.
+    """
     source = LiveIterator(live)
     try:
         while (piece := _drawn(source, scheduler)) is not END:
@@ -170,7 +172,7 @@ async def outside_stream_async(
     live: Callable[[], AsyncIterator[Any]],
     scheduler: Scheduler | None = None,
 ) -> AsyncIterator[Any]:
-    """The same, in a task of its own."""
+    """Async variant of :func:`outside_stream`, in a task of its own."""
     pump = live_tasks.AsyncPump(session.running_loop_scheduler(), live, paced=False)
     try:
         while (piece := await _pumped(pump, scheduler)) is not END:
@@ -187,7 +189,7 @@ async def _pumped(pump: live_tasks.AsyncPump, scheduler: Scheduler | None) -> An
 
 
 def _nothing(turns: int) -> None:
-    """Nobody asks how long it took to unwind."""
+    """Ignore the number of turns."""
 
 
 LiveStream = Callable[[], Iterator[Any]]
@@ -197,8 +199,10 @@ AsyncLiveStream = Callable[[], AsyncIterator[Any]]
 def recall_response(
     session: GatewaySession, call: Call, codec: StreamCodec
 ) -> BufferedResponse | None:
-    """The answer to ``call``, which may be a sketch, if it is here, whole, and it is its turn. Else
-    None, and nothing has happened: the call itself says what is to be done."""
+    """Return the recorded response if its turn has come, or None.
+
+    ``call`` can be a sketch. After None nothing has changed, and the complete call decides.
+    """
     if session.settings.pace == "recorded":
         return None
     entry = session.decisions.serve_now(call)
@@ -208,7 +212,7 @@ def recall_response(
 async def recall_response_async(
     session: GatewaySession, call: Call, codec: StreamCodec
 ) -> BufferedResponse | None:
-    """The same for a coroutine."""
+    """Async variant of :func:`recall_response`."""
     if session.settings.pace == "recorded":
         return None
     entry = await session.running_loop_scheduler().serve_now(call)
@@ -218,10 +222,10 @@ async def recall_response_async(
 def fetch_response(
     session: GatewaySession, call: Call, live: LiveStream, codec: StreamCodec, *, whole: bool
 ) -> Iterator[Any] | BufferedResponse:
-    """The pieces of the answer to ``call``, as a :class:`Whole` if they come at once. Raises at once
-    what a call that has no answer raises; what breaks off an answer is raised after its last piece.
+    """Return the chunks of the response, as a :class:`BufferedResponse` if they come at once.
 
-    With ``whole`` the program does not go on before it has all of it.
+    Raises the error of a call without a response. An error that breaks off a response is raised
+    after its last chunk. With ``whole`` the program continues only after the complete response.
     """
     if session.mode == "off" or session.is_late():
         return outside_stream(live)
@@ -243,8 +247,10 @@ def fetch_response(
 async def fetch_response_async(
     session: GatewaySession, call: Call, live: AsyncLiveStream, codec: StreamCodec, *, whole: bool
 ) -> AsyncIterator[Any] | BufferedResponse:
-    """The same for a coroutine. A :class:`Whole` may also be the only thing that the iterator
-    gives."""
+    """Async variant of :func:`fetch_response`.
+
+    The iterator can also yield a single :class:`BufferedResponse`.
+    """
     if session.mode == "off" or session.is_late():
         return live()
     answer = await recall_response_async(session, call, codec)
@@ -270,7 +276,7 @@ def _load(codec: StreamCodec, call: Call, entry: Entry) -> BufferedResponse:
 
 
 def _recorded(session: GatewaySession, decision: Decision) -> Data | None:
-    """What was recorded of an answer that is to be served; None where there is none."""
+    """Return the recorded result that will be served, or None."""
     if not isinstance(decision, Serve):
         return None
     closing = decision.entry.closing

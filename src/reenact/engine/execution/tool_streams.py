@@ -35,14 +35,14 @@ __all__ = [
 
 
 class ToolIterator:
-    """Between two steps the consumer goes on, which is in another lane."""
+    """Iterator of a tool. Between two steps the consumer runs, which is in a different lane."""
 
     def __init__(
         self, session: ExecutingSession, opened: InFlightCall, live: Callable[[], Any]
     ) -> None:
         assert opened.inner is not None
         self.returned: Any = None
-        """What a generator returned at its end."""
+        """Return value of a generator that has ended."""
         self._session = session
         self._lane = Lane(opened.inner)
         self._live = live
@@ -60,7 +60,7 @@ class ToolIterator:
                 return END
 
     def close(self) -> None:
-        """Nobody draws from it any more."""
+        """Close the iterator, because no more chunks are read."""
         if hasattr(self._pieces, "close"):
             with self._inside():
                 self._pieces.close()
@@ -164,7 +164,7 @@ class ReexecutedToolStream(ReplayedStream):
     _stubs = False
 
     def again(self, live: Callable[[], Iterator[Any]]) -> Generator[Any, Any, Any]:
-        """What ``live`` gives, each piece in its turn."""
+        """Yield the chunks of ``live``, each in its turn."""
         steps = ToolIterator(self._session, self._opened, live)
         error: Exception | None = None
         self._seen: list[Any] = []
@@ -190,7 +190,7 @@ class ReexecutedToolStream(ReplayedStream):
         return steps.returned
 
     async def again_async(self, live: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
-        """The same for tasks."""
+        """Async variant of :meth:`again`."""
         steps = ToolIterator(self._session, self._opened, live)
         error: Exception | None = None
         self._seen = []
@@ -232,7 +232,7 @@ class ReexecutedToolStream(ReplayedStream):
         return self._next_token() if self._number < len(self._chunks) else None
 
     def _last_turn(self) -> DeliveryToken | None:
-        """The same for the end. Pieces that do not come this time are not waited for."""
+        """Return the token of the end, and skip chunks that do not come this time."""
         left = [self._next_token() for _ in self._chunks[self._number :]]
         with self._session.lock:
             self._session.scheduler.skip(*left)

@@ -30,8 +30,10 @@ def is_cassette_entry(data: Data) -> bool:
 
 
 def unused_calls(session: ExecutingSession) -> Iterator[Entry]:
-    """The recorded calls that nobody has asked for yet: not the draws of the clock and of chance.
-    Those of one lane come in their order. Locked by who goes through them."""
+    """Yield the recorded calls that were not requested yet, without draws.
+
+    Calls of one lane are in their order. The caller holds the lock while it iterates.
+    """
     left = session.machine.unused()
     return (one for one in left if one.type in _CALLS and not one.instant)
 

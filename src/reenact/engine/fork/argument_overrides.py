@@ -35,8 +35,10 @@ def override_arguments(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Call, _Arguments]:
-    """``call``, and the arguments that the function is called with if it is made. What is compared
-    stays what the program asked; the others are recorded as what was ``sent``."""
+    """Return ``call`` and the arguments to call the function with.
+
+    The original arguments are compared. The overridden ones are recorded as ``sent``.
+    """
     fork = session.fork
     if fork is None or not fork.asks_otherwise(call):
         return call, (args, kwargs)

@@ -55,7 +55,7 @@ __all__ = [
 
 _ALIASES = {"tools": "tool", "llms": "llm", "processes": "process", "net": "network"}
 _REAL = frozenset({"clock", "rng", "env", "sleep"})
-"""What is drawn after the point is real in any case."""
+"""Sources that are always live after the fork point."""
 
 
 class ForkDecisions(DrawDecisions, Protocol):
@@ -121,7 +121,7 @@ class ForkMachine(Machine):
         return self.turned and self.is_beyond(lane) and self._goes_live(call, lane)
 
     def tool_went_live(self, lane: str) -> None:
-        """What is done inside of a tool that is called is a part of it."""
+        """Note that calls inside a live tool are part of it, so they are live."""
         self._live_tools.add(lane)
 
     def _goes_live(self, call: Call, lane: str) -> bool:
@@ -145,7 +145,7 @@ class ForkMachine(Machine):
         )
 
     def _anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
-        """The same call in this lane, else in any."""
+        """Return an equal recorded call after the point, preferably of this lane."""
         if self._matcher is None or self.script is None:
             return None
         names = [lane, *(name for name in self.script.lane_names() if name != lane)]
@@ -160,10 +160,10 @@ _SHOWN = 20
 
 
 class ForkedRun:
-    """One per session that forks. Not thread-safe: the session's lock covers it.
+    """State of one forked run. Not thread-safe: the session's lock covers it.
 
-    The recording that is written has what comes before the point from the start. What was under way
-    there, asked before it and answered after it, is answered with what was recorded, after it.
+    The new recording starts with all events before the point. A call that was in flight at the
+    point, requested before it and answered after it, gets its recorded result after it.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class ForkedRun:
         return self._session.decisions.is_next(self._machine.form_of(call, lane))
 
     def count(self, lane: Lane) -> None:
-        """``lane`` does something: so much of it stands in the log already."""
+        """Initialise the counters of ``lane`` with its events before the point."""
         if not lane.counted:
             lane.counted = True
             lane.logged = self._prefix.counts[lane.name]
@@ -213,7 +213,7 @@ class ForkedRun:
     # One call
 
     def decide(self, decision: Decision, opened: InFlightCall) -> Decision:
-        """What becomes of a call that the machine would serve."""
+        """Adjust the decision about a call that the machine would serve."""
         if not isinstance(decision, (Serve, Reexecute)):
             return decision
         entry, point = decision.entry, self.branch.point
@@ -333,7 +333,7 @@ def _is_answered(entry: Entry) -> bool:
 
 
 class _Again(ServedDraws):
-    """Draws that stand behind the point and were made before it: served, and written anew."""
+    """Draws stored after the point and made before it: served, and written again."""
 
     __slots__ = ("drawn",)
 
@@ -349,7 +349,7 @@ class _Again(ServedDraws):
 
 
 class ForkDraws(ReplayedDraws):
-    """What a lane drew before the point is served; what comes after it is real."""
+    """Draws of a forked run: recorded before the point, live after it."""
 
     def __init__(self, session: ForkSession, fork: ForkedRun) -> None:
         super().__init__(session)
@@ -374,7 +374,7 @@ class ForkDraws(ReplayedDraws):
         return self._real.draw(name, live)
 
     def _is_recorded(self, name: Name) -> bool:
-        """What the forked recording does not hold, the new one does not, either."""
+        """Return whether the forked recording holds draws of this source."""
         return name.partition(" ")[0] in self._recorded
 
     def _is_real(self, lane: Lane) -> bool:

@@ -128,7 +128,7 @@ def is_call_entry(entry: Entry) -> bool:
         return True
     if entry.type != "nondeterministic" or entry.kind in DRAWS or entry.kind == SLEEP:
         return False
-    # Starting a process takes no time, and what it says comes later.
+    # A process starts immediately, and its output comes later.
     return not entry.instant or (entry.kind == _PROCESS and bool(entry.operation))
 
 
@@ -210,9 +210,11 @@ def _point(
 
 
 def _asked_before(source: SeekableSource, entries: list[Entry], chosen: Entry) -> int:
-    """A call that is one event stands in the log where it completed. It was asked for before the
-    first piece of its answer, before whatever else its lane did after it, and before what was done
-    inside of it."""
+    """Return the seq before which a call of one event was requested.
+
+    Such an event is written when the call completes. The call was requested before its first chunk,
+    before later calls of its lane, and before calls inside it.
+    """
     later = [
         one.seq
         for one in entries
@@ -224,7 +226,7 @@ def _asked_before(source: SeekableSource, entries: list[Entry], chosen: Entry) -
 
 
 def _first_piece(source: SeekableSource, call: Entry, before: int) -> int | None:
-    """The seq of the event that says that the first piece of an answer was handed over."""
+    """Return the seq of the event of the first chunk that was delivered."""
     for seq in range(1, before):
         event = source.at(seq)
         if event.lane != call.lane or event.type != "nondeterministic":
@@ -241,7 +243,7 @@ def _is_within(lane: str, inner: str | None) -> bool:
 
 
 def _check_around(source: SeekableSource, entries: list[Entry], point: ForkPoint) -> None:
-    """A process around the point is started again, and what it said before cannot be taken back."""
+    """Refuse a point inside a process, whose earlier output cannot be taken back."""
     around = [one for one in entries if one.type not in PAIRS and point.is_inside(one.inner)]
     for one in around:
         if _first_piece(source, one, point.cut) is not None:
@@ -253,9 +255,11 @@ def _check_around(source: SeekableSource, entries: list[Entry], point: ForkPoint
 
 
 class ForkPrefix(msgspec.Struct, frozen=True):
-    """What of a recording stands before the point: ``counts`` positions and ``models`` model calls
-    by lane; and the streams, by lane and position, of which the program got ``begun`` pieces before
-    it."""
+    """Events before the fork point: ``counts`` of positions and ``models`` by lane.
+
+    ``begun`` are the streams, by lane and position, with the number of chunks delivered before the
+    point.
+    """
 
     counts: Counter[str]
     models: Counter[str]
@@ -394,6 +398,6 @@ def _leads_nowhere(path: Path, there: Path, value: Any) -> UsageError:
 
 
 def changed_data(data: Data, path: Path, value: Any) -> Data:
-    """See :data:`Alter`, for data that need no more than that."""
+    """Variant of :data:`Alter` for data without derived fields."""
     changed: Data = replace_at_path(data, path, value)
     return changed

@@ -28,7 +28,7 @@ def _close(original: Callable[[int], None]) -> Callable[[int], None]:
     @wraps(original)
     def close(fd: Any) -> None:
         if isinstance(fd, int) and is_held_descriptor(fd):
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))  # as far as the program knows
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))  # what the program expects
         original(fd)
 
     return close

@@ -1,8 +1,7 @@
 """Patches of asyncio loops: lanes of tasks, timers, and callbacks posted by other threads.
 
 Every task gets its lane in ``BaseEventLoop.create_task``, which all tasks pass; tasks that a loop
-creates by itself are handled where they are created. The hash of a task is that of its lane, so
-sets of tasks (``asyncio.wait``, ``TaskGroup``, ``as_completed``) iterate in the same order in
+creates internally are handled where they are created. A task has the hash of its lane, so sets of tasks (``asyncio.wait``, ``TaskGroup``, ``as_completed``) iterate in the same order in
 every run; by address the order would vary.
 
 Timers and posts are deliveries without a boundary. Each has a number in its lane. While
@@ -88,11 +87,11 @@ _Task.__name__ = _Task.__qualname__ = "Task"  # as people see it in a repr
 
 
 def make_task(loop: Any, coro: Any, lane: str, **kwargs: Any) -> Any:
-    """What ``loop.create_task`` makes where no task factory is set."""
+    """Return the task that ``loop.create_task`` creates without a task factory."""
     if loop.is_closed():
         raise RuntimeError("Event loop is closed")
     task = _Task.__new__(_Task)
-    task.lane_hash = lane_hash(lane)  # before __init__, which already asks for it
+    task.lane_hash = lane_hash(lane)  # before __init__, which needs it
     task.__init__(coro, loop=loop, **kwargs)  # type: ignore[misc]
     return task
 
@@ -132,7 +131,7 @@ def _closing() -> type:
 
 
 _CLOSING = _closing()
-"""What a loop makes a task of when a generator was forgotten."""
+"""Type of the coroutine that a loop runs to close a forgotten generator."""
 
 _LIBRARIES = (
     *("httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "websockets", "anyio"),
@@ -224,8 +223,10 @@ def _is_waited_for() -> bool:
 def run_in_caller_lane(
     session: PatchedSession, function: Callable[..., Any], *args: Any
 ) -> Coroutine[Any, Any, Any]:
-    """``await function(*args)`` in the lane of who calls this, in whatever task, however that is
-    made: libraries make eager ones past their loop."""
+    """Return ``function(*args)`` as a coroutine in the lane of the caller.
+
+    It stays there in any task, also in an eager one that a library creates without the loop.
+    """
     return _stay(session.lanes, session.lanes.current(), function, args)
 
 
@@ -312,7 +313,7 @@ def _finalizer(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shutdown(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The same at the end of the loop. What has run to its end needs no closing."""
+    """Close the generators of libraries outside the session at the end of the loop."""
 
     @wraps(original)
     async def shutdown_asyncgens(self: Any) -> None:
@@ -331,7 +332,7 @@ def _shutdown(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def _close(loop: Any, generator: Any) -> None:
-    """Close what a library left open, in no session. A failure is told as asyncio tells it."""
+    """Close a generator of a library, outside every session. Failures are reported as in asyncio."""
     try:
         await unpatched_loop.create_task(
             loop, generator.aclose(), name="close", context=context_outside_sessions()
@@ -383,8 +384,10 @@ def _call_at(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_at_its_end(loop: Any) -> bool:
-    """Does the loop wait for its executor, at its end? From Python 3.12 on it does so for a time, and
-    that is no timer of the program: what one version has recorded another one replays."""
+    """Return whether the loop waits for its executor at its end.
+
+    Since Python 3.12 that wait has a time-out, which is not a timer of the program.
+    """
     task = current_task(loop)
     return task is not None and getattr(task.get_coro(), "cr_code", None) is _ENDING
 
@@ -472,7 +475,7 @@ class _Timer(TimerHandle):
         super().cancel()
 
 
-# What another thread posts to a loop: the result of a job, first of all
+# Posts of other threads to a loop, such as the result of a job
 
 
 def _call_soon_threadsafe(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -95,7 +95,7 @@ def _called_outside(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Submitted(Job):
-    """A job with a future. It has ended when everybody has been told its result."""
+    """A job with a future. It ends when all callbacks have received its result."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class _Submitted(Job):
         return self.session.scheduler.job_takes_turn(self)
 
     def attach(self, future: Any) -> None:
-        """``future`` is this job's. Nobody else has seen it yet."""
+        """Attach the new ``future`` of this job, before any other code can see it."""
         future.job = self
         future.__class__ = _JobFuture
         self._attached.release()
@@ -140,7 +140,7 @@ class _Submitted(Job):
             fn(future)
 
     def told(self) -> None:
-        """Everybody knows the result, or that there will be none."""
+        """Note that all callbacks have run, or that there will be none."""
         if self.begun:
             self._leave()
             scheduler = self.session.scheduler
@@ -165,8 +165,11 @@ class _Submitted(Job):
                 scheduler.advance()
 
     def forgotten(self) -> None:
-        """The program has no reference to its future any more, so no callback can be added. Called by
-        the garbage collector, in whatever state the scheduler is: this changes one dictionary."""
+        """Note that the program has no reference to its future, so no callback can be added.
+
+        Called by the garbage collector in any state of the scheduler, so it changes one dictionary
+        only.
+        """
         ended = self.session.scheduler.ended_lanes
         if ended is not None:
             ended.add(self.lane)

@@ -61,8 +61,7 @@ class ImportHook:
 
 
 class _Finder:
-    """Asked first about every module that is imported. One for all that wait for a module: each
-    more would cost every import of the program."""
+    """Single finder for all import hooks. Each additional finder would slow down every import."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[Callable[[ModuleType], None]]] = {}
@@ -96,7 +95,7 @@ class _Finder:
         return spec
 
     def _acts(self, name: str) -> Callable[[ModuleType], None]:
-        """Whoever waits when the module has been loaded, in the order of asking."""
+        """Return a function that calls the hooks of ``name`` in their order of registration."""
 
         def act(module: ModuleType) -> None:
             for one in list(self._waiting.get(name, ())):
@@ -109,7 +108,7 @@ _FINDER = _Finder()
 
 
 class _Acting:
-    """A loader that acts on the module when it has been loaded, and then is gone."""
+    """Loader that calls the hooks once after the module was loaded."""
 
     def __init__(self, loader: Any, act: Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -131,7 +130,7 @@ class _Acting:
 
 
 Wrap = Callable[[Any], Any]
-"""From what stood there to what shall stand there."""
+"""Function from the original to its replacement."""
 
 _ABSENT = object()
 
@@ -153,10 +152,10 @@ class ListedPatch(Installable, Protocol):
 
 
 class Patch:
-    """``wrap(original)`` makes what stands at ``owner.name`` while it is installed.
+    """Replacement of ``owner.name`` with ``wrap(original)`` while installed.
 
-    If somebody replaces ours and keeps calling it after its removal, it calls the original: the
-    next session brings a wrapper of its own, and a spawn must not be counted twice.
+    Code that still holds the replacement after its removal reaches the original, because the next
+    session has a wrapper of its own and a spawn must not be counted twice.
     """
 
     __slots__ = ("_before", "_installed", "_name", "_on", "_owner", "_wrap")
@@ -177,7 +176,7 @@ class Patch:
         return [f"{home}.{self._name}"]
 
     def install(self) -> None:
-        # What stands in the class itself: a class method is put back as a class method, and what
+        # The attribute of the class itself: a class method is put back as a class method, and what
         # was inherited is inherited again.
         self._before = vars(self._owner).get(self._name, _ABSENT)
         original = getattr(self._owner, self._name)
@@ -198,7 +197,7 @@ class Patch:
         return patched
 
     def remove(self) -> None:
-        """Put the original back, unless somebody has replaced ours in the meantime."""
+        """Restore the original, unless a different tool has replaced the patch."""
         self._on = False
         if vars(self._owner).get(self._name) is not self._installed:
             return
@@ -370,7 +369,7 @@ class PatchSet:
         self._installed: list[Installable] = []
 
     def acquire(self) -> None:
-        """Somebody needs them. Should one of them fail, none is installed."""
+        """Install the patches for the first user. If one fails, none is installed."""
         with self._lock:
             if self._users == 0:
                 self._install()
@@ -386,7 +385,7 @@ class PatchSet:
             raise
 
     def release(self) -> None:
-        """Somebody does not need them any more."""
+        """Remove the patches after the last user."""
         with self._lock:
             self._users -= 1
             if self._users == 0:
@@ -398,5 +397,5 @@ class PatchSet:
         self._installed = []
 
     def after_fork(self) -> None:
-        """In a forked child: whoever held the lock is not here."""
+        """Replace the lock in a forked child, where its holder does not exist."""
         self._lock = threading.Lock()

@@ -247,7 +247,7 @@ class _Items:
 
 
 def _do(job: Callable[[], Any]) -> Any:
-    """A worker that is ended by an exception loses its job, and who waits for it waits for ever."""
+    """Run ``job``; turn errors that would end the worker, and lose the job, into results."""
     try:
         return job()
     except DivergenceError as error:
@@ -258,7 +258,7 @@ def _mapped(batch: tuple[Callable[..., Any], Iterable[Any]]) -> list[Any]:
     return list(map(*batch))
 
 
-# What comes of them
+# Results
 
 
 def _expecting(original: Callable[..., None]) -> Callable[..., None]:

@@ -74,7 +74,7 @@ class _Held(Waiter):
 
 
 class ExpectedResult(msgspec.Struct, frozen=True):
-    """Where the result of ``job`` is expected: in ``lane``, where it is called ``name``."""
+    """Delivery of the result of ``job``: its ``lane`` and its ``name`` there."""
 
     session: PatchedSession
     job: str
@@ -91,7 +91,7 @@ class ExpectedResult(msgspec.Struct, frozen=True):
         if not session.tracks_order:
             act()
             return
-        scheduler.helper_comes()  # until it is given: nobody is cut off meanwhile
+        scheduler.helper_comes()  # until it is given, so that no waiter is cut off
         if scheduler.order is None:
             self._note(token)
             self._give(act)
@@ -112,7 +112,7 @@ class ExpectedResult(msgspec.Struct, frozen=True):
                 self.session.scheduler.wait(held)
                 if held.live:
                     self._note(token)
-            except BaseException:  # noqa: BLE001 - the session is over, and who waits has been told
+            except BaseException:  # noqa: BLE001 - the session has ended, and the waiter has its error
                 pass
             self._give(act)
 
@@ -187,7 +187,7 @@ def run_in_lane(lane: str, act: Callable[[], Any]) -> Any:
 
 
 PoolLane = tuple["PatchedSession", WorkersLane]
-"""Where the workers of a pool belong."""
+"""Session and lane that the workers of a pool belong to."""
 
 _pools: WeakKeyDictionary[Any, PoolLane] = WeakKeyDictionary()
 
@@ -206,7 +206,7 @@ def pool_constructor(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _found() -> PoolLane | None:
-    """A pool is made here: it takes a lane, as whatever the program starts does."""
+    """Return the lane of a new pool, as for any process that the program starts."""
     session = current()
     if session is None or not session.is_active:
         return None
@@ -218,14 +218,14 @@ def _found() -> PoolLane | None:
 
 
 def worker_start(pool: Any) -> AbstractContextManager[None]:
-    """Who is started in the block works for ``pool``, whichever thread starts it."""
+    """Assign processes started in the block to ``pool``, whichever thread starts them."""
     home = _pools.get(pool)
     return nullcontext() if home is None or not home[0].is_active else inside_lane(*home)
 
 
 @contextmanager
 def inside_lane(session: PatchedSession, lane: Lane) -> Iterator[None]:
-    """What runs here is in ``lane`` of ``session``, whatever thread it is."""
+    """Run the block in ``lane`` of ``session``, in any thread."""
     token = enter_session(session)
     try:
         with session.lanes.inside(lane):
@@ -272,7 +272,7 @@ def _tell(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def note_terminated(lane: str) -> None:
-    """What is in ``lane`` may end anywhere from now on."""
+    """Record that the process in ``lane`` can end anywhere from now on."""
     session = active_session()
     if session is not None and session.writes:
         session.in_flight.record_delivery(lane, STOPPED)

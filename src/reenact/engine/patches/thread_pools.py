@@ -97,7 +97,7 @@ class Job:
             self.session.scheduler.job_waits(self)
         elif self._turn is not None:
             self._turn.wait()
-        self._turn = None  # it knows its job: what that held could not go
+        self._turn = None  # it refers to its job, which would never be freed
         self.session.scheduler.job_begins(self)
 
     def _settle(self) -> bool:
@@ -114,7 +114,7 @@ class Job:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """What runs here belongs to the job."""
+        """Run the block in the session and lane of the job."""
         token = enter_session(self.session)
         try:
             with self.session.lanes.inside(self.lane):
@@ -133,8 +133,7 @@ class Job:
 
 
 def is_worker_leaving(thread: Any) -> bool:
-    """Is ``thread`` a worker of an executor that is shut down, with no job left? It ends at once,
-    whatever else happens. The queue holds what tells workers to leave, and nothing more."""
+    """Return whether ``thread`` is a worker of an executor that was shut down and has no job left."""
     worker: Any = getattr(thread, "_target", None)
     args: Any = getattr(thread, "_args", ())
     if getattr(worker, "__module__", "") != "concurrent.futures.thread" or len(args) < 2:
@@ -180,7 +179,7 @@ def _anyio_worker(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Told(Job):
-    """A job whose result is told right after it, by the same thread."""
+    """A job whose result is reported right after it, by the same thread."""
 
     def _done(self) -> None:
         self._leave()

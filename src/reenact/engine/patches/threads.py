@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 _asleep: dict[Any, _Sleep | _TimedWait] = {}
-"""Who sleeps behind a gate. Whoever opens it may be in no session: an executor's worker is not."""
+"""Sleepers by their gate. The thread that opens a gate can be outside every session."""
 
 _thread = threading.local()
 """``now``: the time that a thread of a session reads to see what is left of a time-out.
@@ -122,7 +122,7 @@ def _takes_part(session: PatchedSession) -> bool:
 
 @contextmanager
 def thread_start() -> Iterator[None]:
-    """This thread starts another one, and waits until that is there: it goes on at once."""
+    """Mark this thread as starting a thread: its short wait for it is not a wait of the program."""
     before = getattr(_thread, "starts", False)
     _thread.starts = True
     try:
@@ -193,7 +193,7 @@ class _Sleep:
         self._scheduler.arrive(self._ident)
 
     def notified(self) -> None:
-        """Somebody is about to open its gate."""
+        """Take a turn, because the gate is about to be opened."""
         self.turn = self._scheduler.wake(self._ident)
 
     def wait(self, condition: Any) -> bool:
@@ -236,7 +236,7 @@ class _TimedWait(Waiter):
             scheduler.arrive(self.runner)
 
     def notified(self) -> None:
-        """Somebody is about to open its gate: it will not have waited in vain."""
+        """Take a turn, because the gate is about to be opened: the wait has not expired."""
         scheduler = self._session.scheduler
         with scheduler.lock:
             self.woken = True
@@ -267,7 +267,7 @@ class _TimedWait(Waiter):
         return max(0.0, self._since + self._timeout - monotonic())
 
     def _count(self) -> None:
-        """How much of the time-out is over."""
+        """Add the elapsed part of the time-out to the thread's own clock."""
         replays = self._session.scheduler.order is not None
         passed = 0.0 if replays and not self.free else monotonic() - self._since
         if hasattr(_thread, "now"):
@@ -303,7 +303,7 @@ def _join(original: Callable[..., None]) -> Callable[..., None]:
             return original(self, timeout)
         scheduler, ident = session.scheduler, threading.get_ident()
         if is_worker_leaving(self):
-            # To give the turn up would leave it to chance who goes on first.
+            # Without its turn, the order of the next steps would be random.
             with scheduler.thread_starts():
                 return original(self)
         with scheduler.lock:
@@ -328,7 +328,7 @@ INFRASTRUCTURE = (
     "logging",
     *_OURS,
 )
-"""Packages whose threads and tasks do nothing that the program has asked for by itself."""
+"""Packages whose threads and tasks are infrastructure, not work of the program."""
 
 
 def thread_patches() -> list[Patch]:
@@ -374,7 +374,7 @@ def is_within(module: str, packages: tuple[str, ...]) -> bool:
 def _start_outside(
     original: Callable[..., Any], thread: Any, session: PatchedSession | None
 ) -> None:
-    """``thread`` is in no session, whatever the process has. Who joins it may be."""
+    """Start ``thread`` outside every session. A thread of the session can join it."""
     scheduler = None if session is None or _is_of(thread, _OURS) else session.scheduler
     # A loop that waits for one of its own threads is not cut off.
     helps = scheduler is not None and _is_of(thread, ("asyncio",))

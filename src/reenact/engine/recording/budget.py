@@ -109,7 +109,7 @@ def result_of(data: Data) -> Any:
 
 
 def repeat_refusal(error: BudgetExceeded) -> BudgetExceeded:
-    """The same refusal, for another call."""
+    """Return a new error with the fields of ``error``."""
     return BudgetExceeded(error.message, hint=error.hint, **error.fields)
 
 
@@ -119,7 +119,7 @@ def is_full_refusal(error: BaseException) -> bool:
 
 
 def count_recorded_calls(events: Iterable[Event]) -> int:
-    """How many calls there are, without those that did not fit."""
+    """Return the number of calls, without those that were over budget."""
     return sum(1 for event in events if _is_call(event))
 
 
@@ -132,6 +132,6 @@ def _is_call(event: Event) -> bool:
 
 
 def recorded_size(path: Path, manifest: Manifest) -> int:
-    """The bytes of a recording: its events, with what lies beside them."""
+    """Return the bytes of a recording: its events and blobs."""
     log = path / EVENTS if path.is_dir() else path
     return log.stat().st_size + manifest.blobs.bytes

@@ -37,10 +37,10 @@ _ALWAYS: Final = ("lens", "provider", "model", "inputHash", "toolSchemaHash")
 
 
 class InFlightCall(msgspec.Struct, eq=False):
-    """A call that is under way. ``parent`` is the seq of its opening event, if it has one.
+    """A call in flight. ``parent`` is the seq of its opening event, if it has one.
 
-    Where a recording is added to, ``entry`` is the recorded call that this one is, and ``answer``
-    what was answered to it: completed with that, it is kept as it was.
+    In an update, ``entry`` is the recorded call that matches it, and ``answer`` its recorded
+    result. A call that completes with that result is kept unchanged.
     """
 
     call: Call
@@ -54,13 +54,13 @@ class InFlightCall(msgspec.Struct, eq=False):
     entry: Entry | None = None
     answer: Data | None = None
     note: Note | None = None
-    """What of a stream is on disk before it completes."""
+    """Part of a stream that is on disk before the call completes."""
     past: bool = False
-    """Where a run is forked: all of it stands in the log already."""
+    """All events of the call are before the fork point, so they are in the log."""
     resumed: bool = False
-    """Where a run is forked: its opening event stands in the log already."""
+    """The opening event is before the fork point, so it is in the log."""
     fresh: bool = False
-    """Where a run is forked: it is written, though the point may not have been reached yet."""
+    """The call is written even if the fork point is not reached yet."""
     spans: bool = False
     """A stream of which the program got some pieces before that point, and others after it."""
 
@@ -149,7 +149,7 @@ class Recorder:
             opened.note.add(data, self._clock())
 
     def screen(self) -> Screen:
-        """Says how far a text that is still growing may be written."""
+        """Return a screen that limits how far a growing text can be written."""
         return Screen(self._redactor)
 
     def _copy(self, opened: InFlightCall, seq: int) -> int:
@@ -180,11 +180,11 @@ class Recorder:
             data["request"] = call.request
             data |= call.extra
         value = result["response"] if "response" in result else result.get("value")
-        # What is secret in it, and not to be hashed, is found when all of this is written.
+        # Secrets in it, which must not be hashed, are found when the event is written.
         return {**data, "valueHash": digest(value), **result}
 
     def _known(self, opened: InFlightCall) -> Data:
-        """What is known of the answer of a model before it comes."""
+        """Return the fields of a model response that are known before it arrives."""
         said = {**opened.call.extra, **opened.call.request}
         known: Data = {name: said.get(name, "") for name in ("provider", "model")}
         if "lens" in said:
@@ -221,8 +221,10 @@ class Recorder:
             return self._append(kind, data, lane.name, None, operation)
 
     def draws(self, lane: Lane, run: Run, *, aside: bool = False) -> None:
-        """Write a run of draws, the last things that ``lane`` did; or, ``aside``, that are no
-        positions of it."""
+        """Write a run of draws, the last positions of ``lane``.
+
+        With ``aside`` the draws have no positions.
+        """
         data = dump_aside(run) if aside else dump_run(run)
         if "type" in data:  # a state mutation
             data["aside"] = True
@@ -263,7 +265,7 @@ class Recorder:
             self._copy_sink.copy(seq, {"position": moved})
 
     def keep_aside(self, seq: int) -> None:
-        """The same for draws that are no positions of their lane."""
+        """Keep recorded draws that have no positions in their lane."""
         assert self._copy_sink is not None
         with self._lock:
             self.tell_run()
@@ -313,7 +315,7 @@ class Recorder:
         *,
         noted: bool = False,
     ) -> int:
-        """``noted``: where a recording is added to, that is no reason to write it anew."""
+        """Append an event. ``noted``: the event alone does not change an updated recording."""
         self.tell_run()
         draft = self._draft(kind, data, lane, parent, op)
         self.budget.took(data)
@@ -338,14 +340,14 @@ def _with_position(opened: InFlightCall, data: Data) -> Data:
 
 
 def _with_tool(opened: InFlightCall, data: Data) -> Data:
-    """``data`` of a completing event; that of a tool also has the name of the tool."""
+    """Return ``data`` of a completing event, for a tool with the name of the tool."""
     if opened.call.type != "tool_call" or "name" in data:
         return data
     return {"name": opened.call.operation, **data}
 
 
 def _volatile(call: Call, result: Data) -> Data:
-    """Which of the places that do not count there are in ``result``."""
+    """Return the volatile paths of ``call`` that are present in ``result``."""
     found = [text for text in call.volatile if has_path(result, text)]
     return {"volatile": found} if found else {}
 

@@ -51,10 +51,9 @@ _POSITIONS = frozenset((*PAIRS, "state_mutation", "nondeterministic"))
 
 
 def resumed_root_lane(events: Iterable[Event]) -> Lane:
-    """The root lane as it is after ``events``: one program that does first what was recorded and
-    then what will be is in it.
+    """Return the root lane after ``events``, for a program that continues a recording.
 
-    What left no trace (a timer that never fired, a task without calls) is not counted.
+    Actions without an event (a timer that never fired, a task without calls) are not counted.
     """
     root = Lane(ROOT_LANE)
     for event in events:
@@ -173,7 +172,7 @@ def _start_branch(
 
 
 def fork_seed(settings: Settings, parts: SessionResources, path: Path, branch: ForkPlan) -> Seed:
-    """What is known of a fork when it starts. It holds the draws that its parent holds."""
+    """Return the seed of a fork. It holds the draws that its parent holds."""
     assert parts.source is not None
     parent = parts.source.manifest()
     seed = make_seed(
@@ -213,12 +212,12 @@ def join_fork(settings: Settings, parts: SessionResources) -> SessionResources:
 
 
 def _begins_as_run(source: SeekableSource) -> bool:
-    """Has ``reenact run`` said how the program was started? The program does not say it again."""
+    """Return whether ``reenact run`` has recorded the start of the program."""
     return len(source) > 0 and source.at(1).type == "run_start" and "hashSeed" in source.at(1).data
 
 
 def _is_delivery(event: Event) -> bool:
-    """Deliveries are recorded anew, at the places where they happen now."""
+    """Return whether ``event`` is a delivery. Deliveries are recorded again where they happen."""
     return event.type == "nondeterministic" and event.data.get("source") == SCHEDULE
 
 
@@ -303,8 +302,10 @@ def _seed(settings: Settings, parts: SessionResources, *, into: bool = False) ->
 
 
 def _replaced(settings: Settings, parts: SessionResources, path: Path) -> Seed | None:
-    """What is known of the recording that this one takes the place of, if it is to stay the same
-    recording: one that is added to, or a tape that is recorded again."""
+    """Return the seed of the recording that this one replaces and continues, if any.
+
+    That is one that is added to, or a tape that is recorded again.
+    """
     if parts.source is not None:
         return parts.source.manifest()
     rewrites = settings.mode == "rewrite" and settings.tape and path.exists()

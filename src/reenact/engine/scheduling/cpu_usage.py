@@ -35,7 +35,7 @@ _threads: dict[int, threading.Thread] = threading._active  # type: ignore[attr-d
 _strangers: dict[int, int] = {}
 _MOST = 512
 _USER, _SYSTEM = 11, 12
-"""Where processor time stands, counted behind the name."""
+"""Indexes of the processor times in the fields after the name."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def _seconds(pid: int) -> float:
 
 
 def _stat(path: str) -> bytes:
-    """What the system says of a thread or a process; nothing where it is not there."""
+    """Return the content of a ``stat`` file, or nothing if it is missing."""
     try:
         file = _open(path, os.O_RDONLY)
     except OSError:
@@ -92,7 +92,7 @@ _IDLE_SHARE: Final = 0.05
 
 
 class Progress(NamedTuple):
-    """What has happened so far, the processor time it took, and when that was."""
+    """Number of activities so far, processor time used, and the time of measurement."""
 
     activity: int
     cpu: float

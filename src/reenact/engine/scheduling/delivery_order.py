@@ -31,11 +31,11 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeliveryOrder:
-    """Deliveries in the order of their events, read as far as somebody looks.
+    """Deliveries in the order of their events, read on demand.
 
-    ``read_on`` reads one more event of the recording and returns False at its end; ``passed_over``
-    says whether a lane is none of ours (inside a stubbed tool, or in another process); it is asked
-    once there are ``some_apart``.
+    ``read_on`` reads one more event of the recording and returns False at its end. ``passed_over``
+    returns whether a lane belongs to a stubbed tool or to a different process. It is called only if
+    ``some_apart`` is set.
     """
 
     def __init__(self, read_on: Callable[[], bool], passed_over: Callable[[str], bool]) -> None:
@@ -59,7 +59,7 @@ class DeliveryOrder:
         self._ahead.add(token)
 
     def head(self) -> Delivery | None:
-        """What comes next, or None at the end of the recording, or of what is enacted of it."""
+        """Return the next delivery, or None at the end of the order or at its limit."""
         queue = self._queue
         while True:
             while not queue:
@@ -76,7 +76,7 @@ class DeliveryOrder:
             queue.popleft()
 
     def leave_out(self, lane: str, family: str) -> None:
-        """Nobody will ask for ``family:0``, ``family:1`` … of ``lane``, read or not."""
+        """Skip ``family:0``, ``family:1`` … of ``lane``, whether they have been read or not."""
         self._left_out.add((lane, family))
 
     def _is_left_out(self, token: DeliveryToken) -> bool:
@@ -95,7 +95,7 @@ class DeliveryOrder:
         return token in self._ahead
 
     def skip(self, token: DeliveryToken) -> None:
-        """Nobody will ask for ``token``, whether it has been read or not."""
+        """Skip ``token``, whether it has been read or not, because no call will request it."""
         if token in self._ahead:
             self._ahead.discard(token)
         elif not isinstance(token, int):

@@ -43,7 +43,7 @@ from reenact.engine.session.context import context_outside_sessions, session_in_
 __all__ = ["MAX_TURNS", "LoopScheduler"]
 
 MAX_TURNS = 1_000
-"""A loop that has not come to rest after so many turns gets its delivery all the same."""
+"""Turns after which a busy loop gets its delivery anyway."""
 
 _ident = threading.get_ident
 _QUICK_TURNS = 100
@@ -117,8 +117,10 @@ class LoopScheduler:
     # From other threads
 
     def put(self, act: Callable[[], None]) -> None:
-        """Do ``act``, which puts something into a file that the loop reads. There is no rest before
-        the loop has looked there."""
+        """Perform ``act``, which writes to a file that the loop reads.
+
+        The loop counts as busy until it has polled its files.
+        """
         act()
         unseen = object()
         with self._scheduler.lock:
@@ -138,7 +140,7 @@ class LoopScheduler:
     # While recording
 
     def submit(self, act: Callable[[], bool]) -> None:
-        """Do ``act`` when the loop is at rest; it returns False if nobody wants it any more."""
+        """Perform ``act`` when the loop is quiescent. It returns False if it is no longer wanted."""
         self._queue.append(act)
         self.post()
 
@@ -227,7 +229,7 @@ class LoopScheduler:
         unpatched_loop.post(self.loop, callback, *args, context=self.own_context)
 
     def skip_to(self, when: float) -> None:
-        """The loop's clock is at ``when`` or later, for good: who asks must see that time is up."""
+        """Advance the loop's clock to ``when`` permanently, so that a time-out is seen to be over."""
         ahead = when - self.loop.time()
         if ahead > 0:
             if not isinstance(self.loop.time, _AheadClock):
@@ -243,11 +245,11 @@ class LoopScheduler:
             self.loop.call_soon(self._look, context=self.own_context)
 
     def post_from_anywhere(self) -> None:
-        """The same from any thread. A loop that has been closed has nothing to look at."""
+        """Variant of :meth:`post` for any thread. A closed loop ignores it."""
         unpatched_loop.post(self.loop, self.post, context=self.own_context)
 
     def post_later(self, seconds: float) -> None:
-        """The same after so many seconds, from the loop's own thread."""
+        """Variant of :meth:`post` after some seconds, for the loop's own thread."""
         if self._later is None or self._later.cancelled() or self._later.when() < self.loop.time():
             when = self.loop.time() + seconds
             self._later = unpatched_loop.call_at(
@@ -271,7 +273,7 @@ class LoopScheduler:
         self._posted = False
         self.ident = _ident()
         if getattr(self.loop, "_stopping", False):
-            self.post()  # its thread goes on with something else; when it comes back, we look
+            self.post()  # look again when the loop runs again
             return
         if self.is_busy() and self._looks_again():
             return

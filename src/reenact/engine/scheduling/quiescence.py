@@ -42,12 +42,11 @@ __all__ = [
 
 _ident = threading.get_ident
 _ENDED = "TERMINATE"
-"""What a pool says whose results do not come any more."""
+"""State of a pool that delivers no more results."""
 
 
 def _is_idle(thread: threading.Thread) -> bool:
-    """Does it nothing unless somebody of the session gives it something to do? Threads of ours that
-    are so say it of themselves."""
+    """Return whether a thread only reacts to the session. Reenact's own threads declare it."""
     idles: Callable[[], bool] | None = getattr(thread, "idles", None)
     return idles is not None and idles()
 
@@ -96,11 +95,11 @@ class ThreadRegistry:
         self._spawned.discard(thread)
 
     def end(self) -> None:
-        """What ran in this thread has ended."""
+        """Note that the job of this thread has ended."""
         self._threads.discard(_ident())
 
     def help(self) -> None:
-        """Somebody outside the session works for it, and will wake it."""
+        """Note a helper outside the session, which will wake it."""
         self._helpers += 1
 
     def helped(self) -> None:
@@ -132,8 +131,11 @@ class ThreadRegistry:
         return self._joiners.pop(thread, set())
 
     def all_wait(self, loop_scheduler: LoopRunner | None = None) -> bool:
-        """Does every thread wait for its turn, or for the end of one that does? ``loop_scheduler`` is the
-        idle loop of a thread that may be left out. False where somebody else may wake them."""
+        """Return whether every thread waits for its turn, or for the end of a thread that does.
+
+        ``loop_scheduler`` is the idle loop of a thread that is left out. False if something outside
+        the session can wake them.
+        """
         if (
             self._jobs
             or self._helpers
@@ -154,14 +156,13 @@ class ThreadRegistry:
 
 
 GRACE_SECONDS = 0.005
-"""Seconds after which whoever is busy counts as at rest."""
+"""Seconds after which a busy thread counts as quiescent."""
 
 _LOOKS = 5
-"""A grace is so many looks, one after the other: on a machine that has no time for the program
-there is none to look, either."""
+"""Looks per grace period. A machine too slow for the program also looks more rarely."""
 
 _MOST_LOOKS = 100
-"""After so many even a thread counts as at rest that computes."""
+"""Looks after which even a computing thread counts as quiescent."""
 
 _NOBODY = 0
 
@@ -169,7 +170,7 @@ _allocate = threading.Lock
 
 
 class Turn:
-    """A thread that has been woken or started, and goes on when it is its turn."""
+    """Turn of a thread that was woken or started."""
 
     __slots__ = ("_gate", "_rest", "runner")
 
@@ -190,10 +191,10 @@ class Turn:
 
 
 class Quiescence:
-    """Who is busy: threads by their ident (a loop is the thread that runs it), and jobs that have
-    not begun.
+    """Set of busy threads, loops and jobs.
 
-    ``lock`` is the session's own. The caller of every method holds it.
+    Threads are identified by their ident, a loop by the thread that runs it, and a job that has not
+    begun by itself. ``lock`` is the session's lock. The caller of every method holds it.
     """
 
     def __init__(self, lock: Any, grace: float = GRACE_SECONDS) -> None:
@@ -227,8 +228,10 @@ class Quiescence:
         self._start()
 
     def wake(self, runner: Hashable) -> Turn:
-        """``runner`` goes on when those are at rest who are busy now, and those who were woken
-        before; at once if whoever wakes it is none of them."""
+        """Return the turn of ``runner``, after the busy ones and those woken before.
+
+        It comes at once if the waking thread is not busy itself.
+        """
         turn = Turn(self, runner)
         if _ident() not in self._busy:
             self.add(runner)
@@ -238,12 +241,12 @@ class Quiescence:
         return turn
 
     def drop(self, runner: Hashable) -> bool:
-        """It will not go on, whether it was its turn or not. True when now all is at rest."""
+        """Forget ``runner``, which will not continue. Return whether everything is quiescent now."""
         self._turns = deque(turn for turn in self._turns if turn.runner != runner)
         return self.remove(runner)
 
     def _next(self) -> bool:
-        """Nobody is busy: is it somebody's turn?"""
+        """Give the next turn, if nothing is busy. Return whether there was one."""
         if not self._turns:
             return False
         turn = self._turns.popleft()
@@ -257,13 +260,13 @@ class Quiescence:
         turn.come()
 
     def free(self) -> None:
-        """The order does not matter any more: whoever waits for its turn goes on."""
+        """Let every waiting thread continue, because the order is no longer relevant."""
         turns, self._turns = self._turns, deque()
         for turn in turns:
             turn.come()
 
     def look(self) -> None:
-        """Somebody has waited for its turn in vain. Not under the lock."""
+        """Check for quiescence, for a thread whose turn has not come. Called without the lock."""
         with self._lock:
             self.prod()
             if self._busy and self.left() <= 0 and self._has_looked_enough(_NOBODY):
@@ -288,7 +291,7 @@ class Quiescence:
         return True
 
     def is_busy(self, runner: Hashable) -> bool:
-        """Is ``runner``? Asked by itself, this needs no lock."""
+        """Return whether ``runner`` is busy. A runner that checks itself needs no lock."""
         return runner in self._busy
 
     def is_complete(self) -> bool:
@@ -309,7 +312,7 @@ class Quiescence:
         return True
 
     def _has_looked_enough(self, runner: int) -> bool:
-        """Has nobody but ``runner`` itself wanted the processor for some time?"""
+        """Return whether only ``runner`` itself has used the processor for some time."""
         self._looked = monotonic()
         self._looks += 1
         others = (one for one in self._busy if isinstance(one, int) and one != runner)
@@ -357,7 +360,7 @@ class Quiescence:
             loop_scheduler.post_from_anywhere()
 
     def after_fork(self) -> None:
-        """In a forked child nobody else is left."""
+        """Reset in a forked child, where no other thread is left."""
         self.loops.clear()
         self.starting = set()
         self._busy = set()

@@ -135,7 +135,7 @@ class Participants(ABC):
         self.quiescence = Quiescence(lock, grace)
         self.threads = ThreadRegistry(opener=opener)
         self._activity = 0
-        self.quiescence.give(opener)  # whoever opens the session goes on with the program
+        self.quiescence.give(opener)  # the opener continues with the program
 
     @abstractmethod
     def advance(self) -> None:
@@ -144,20 +144,23 @@ class Participants(ABC):
     # Rest
 
     def arrive(self, runner: Runner) -> None:
-        """``runner`` makes its next call, waits for somebody, or has ended: it is at rest."""
+        """Mark ``runner`` as quiescent: it makes its next call, waits, or has ended."""
         with self.lock:
             self._activity += 1
             if self.quiescence.remove(runner_thread(runner)) and self.order is not None:
                 self.advance()
 
     def awaken(self, runner: Runner) -> None:
-        """``runner`` goes on, because somebody of the session has woken it."""
+        """Mark ``runner`` as busy, because a part of the session has woken it."""
         with self.lock:
             self._activity += 1
             self.quiescence.add(runner_thread(runner))
 
     def wake(self, ident: int) -> Turn:
-        """The thread ``ident`` has been woken by this one: when it may go on. Locked or not."""
+        """Return the turn of thread ``ident``, which this thread has woken.
+
+        With or without the lock.
+        """
         with self.lock:
             self._activity += 1
             return self.quiescence.wake(ident)
@@ -212,8 +215,10 @@ class Participants(ABC):
             self._somebody_ended()
 
     def job_ends(self, thread: Any = None, *, goes_on: bool = False) -> None:
-        """What ran in this thread has ended, and perhaps the thread itself. ``goes_on``: it takes
-        the next job at once."""
+        """Note that the job of this thread, and perhaps the thread, has ended.
+
+        With ``goes_on`` the thread takes its next job at once.
+        """
         with self.lock:
             self.threads.end()
             for ident in self.threads.ended(thread):
@@ -224,8 +229,7 @@ class Participants(ABC):
 
     @contextmanager
     def thread_starts(self) -> Iterator[None]:
-        """This thread starts another one, and waits until that is there; or until one is gone that
-        has nothing more to do."""
+        """Mark this thread as busy while it waits for a thread to start or to end."""
         ident = _ident()
         self.quiescence.starting.add(ident)
         try:
@@ -234,7 +238,7 @@ class Participants(ABC):
             self.quiescence.starting.discard(ident)
 
     def helper_comes(self) -> None:
-        """Somebody outside the session works for it, and will wake it."""
+        """Note a helper outside the session, which will wake it."""
         with self.lock:
             self.threads.help()
 
@@ -246,8 +250,7 @@ class Participants(ABC):
 
     @contextmanager
     def going_outside(self) -> Iterator[None]:
-        """In the block a call is really made, outside of the session: quiet as that may be, the run
-        does not stand still."""
+        """Mark a live call outside the session, so that a quiet run is not a stall."""
         threads = self.threads  # a forked child has another one
         with self.lock:
             threads.outside += 1
@@ -259,13 +262,13 @@ class Participants(ABC):
                 self._activity += 1
 
     def thread_ended(self, thread: Any) -> None:
-        """A thread that is plumbing has ended: who waits for that goes on."""
+        """Wake the threads that join an infrastructure thread."""
         with self.lock:
             for ident in self.threads.ended(thread):
                 self.quiescence.add(ident)
 
     def _somebody_ended(self) -> None:
-        """Perhaps nobody is left who could ask for the head."""
+        """Check the head again, because no thread may be left to request it."""
         self._activity += 1
         if self.order is not None:
             self.advance()
@@ -273,14 +276,14 @@ class Participants(ABC):
                 loop_scheduler.post_from_anywhere()
 
     def after_fork(self) -> None:
-        """In a forked child there is one thread, and nobody waits."""
+        """Reset in a forked child, which has one thread and no waiters."""
         self.quiescence.after_fork()
         self.threads = ThreadRegistry()
 
     # Progress
 
     def progress(self) -> Progress:
-        """What has happened so far."""
+        """Return a snapshot of the activity so far."""
         return progress_at(self._activity)
 
     def is_quiet_since(self, before: Progress) -> bool:
@@ -289,7 +292,7 @@ class Participants(ABC):
 
 
 class StallHandler(Protocol):
-    """Told about a stall. Returns what the waiter raises, or None to drop the head and go on."""
+    """Handler of a stall. Returns the error of the waiter, or None to drop the head."""
 
     def __call__(self, head: Delivery | None, waiter: Waiter | None) -> BaseException | None: ...
 
@@ -339,7 +342,7 @@ class RecordedDeliveries(Participants):
         return True
 
     def _is_past(self, token: DeliveryToken) -> bool:
-        """Has the order gone past ``token``? One that is no answer may not have been read yet."""
+        """Return whether the order has passed ``token``. A token of a chunk can be unread."""
         if self.order is None or self.order.is_ahead(token):
             return False
         return isinstance(token, int) or token in self._given_up
@@ -368,7 +371,7 @@ class RecordedDeliveries(Participants):
         return bool(self.waiters)
 
     def next_waiter(self) -> Waiter | None:
-        """Whose turn it is: somebody the order has gone past, else who waits for its head."""
+        """Return the next waiter: one that the order has passed, else the waiter of the head."""
         if self.waiters.late:
             return self.waiters.late[0]
         head = self.order.head() if self.order is not None else None
@@ -395,7 +398,7 @@ class RecordedDeliveries(Participants):
         return False
 
     def deliver(self, waiter: Waiter) -> bool:
-        """Hand over to ``waiter``; False if nobody wanted it any more. Locked."""
+        """Deliver to ``waiter``; return False if it is no longer wanted. Locked."""
         self._remove(waiter)
         if waiter.token is not None and self.order is not None:
             self.order.drop(waiter.token)
@@ -406,8 +409,11 @@ class RecordedDeliveries(Participants):
         return handed
 
     def _nobody_asks(self) -> bool:
-        """The head is not asked for. At the end of the recording timers go by the clock; if every
-        thread of the session waits here, nobody will ever ask."""
+        """Handle a head that no waiter requests. Return whether there is a new head.
+
+        At the end of the recording, timers follow the clock. If every thread waits here, the head
+        will never be requested.
+        """
         if self._is_unreachable():
             return self.skip_unreachable()
         if self.is_exhausted() and self.quiescence.is_complete():
@@ -457,7 +463,7 @@ class RecordedDeliveries(Participants):
                 waiter.real()
 
     def skip(self, *tokens: DeliveryToken) -> None:
-        """Nobody will ask for these: the order goes on without them."""
+        """Skip deliveries that will never be requested."""
         with self.lock:
             if self.order is not None:
                 for token in tokens:
@@ -466,14 +472,16 @@ class RecordedDeliveries(Participants):
                 self.advance()
 
     def look_for_limit(self) -> None:
-        """Say so if all that is enacted has been handed over. Locked."""
+        """Call ``at_limit`` if everything before the limit is delivered. Locked."""
         order = self.order
         if self.at_limit is not None and order is not None and order.head() is None:
             self.at_limit()
 
     def give_up(self, make: Callable[[], BaseException]) -> None:
-        """Nobody gets anything any more: who waits raises what ``make`` makes, and so does who
-        begins to wait only now. Timers that were to fire do; others go by the clock. Locked."""
+        """Stop all deliveries: present and future waiters raise the error of ``make``.
+
+        Timers that had a recorded turn fire. Other timers follow the clock. Locked.
+        """
         self._closed = make
         self.quiescence.free()
         for waiter in self.waiters.all():
@@ -501,17 +509,20 @@ class RecordedDeliveries(Participants):
     # Stalls
 
     def is_stuck(self, loop_scheduler: LoopRunner) -> bool:
-        """Is an idle ``loop_scheduler`` all there is? Then nobody will ever ask for the head. Locked."""
+        """Return whether the idle ``loop_scheduler`` is the last one that could request the head.
+
+        Locked.
+        """
         return self.next_waiter() is None and self.threads.all_wait(loop_scheduler)
 
     def stall(self) -> bool:
-        """Nobody will ask for the head. True when it was dropped, to go on with the next. Locked."""
+        """Report that the head will never be requested. True if it was dropped. Locked."""
         head = self.order.head() if self.order is not None else None
         waiter = self.waiters.first()
         if head is None and waiter is None:
             return False
         error = self._stalled(head, waiter)
-        if self._closed is not None:  # a strict replay has told everybody
+        if self._closed is not None:  # all waiters of a strict replay have their error
             return False
         if error is not None and waiter is not None:
             waiter.error = error
@@ -523,7 +534,7 @@ class RecordedDeliveries(Participants):
         return True
 
     def _interrupt(self, waiter: Waiter) -> None:
-        """Let ``waiter`` go on, in whichever thread it is."""
+        """Let ``waiter`` continue, in its own thread or loop."""
         if waiter.fire is None or isinstance(waiter.runner, int):
             self.deliver(waiter)
         else:
@@ -532,9 +543,9 @@ class RecordedDeliveries(Participants):
 
 
 class LiveTransition(RecordedDeliveries):
-    """The third layer of a scheduler: from a recorded order to a live one, and who waits for that.
+    """Third layer of a scheduler: transition from a recorded to a live order.
 
-    ``patience`` is how many seconds a replay may stand still.
+    ``patience`` is the number of seconds a replay can be idle before it counts as stalled.
     """
 
     def __init__(
@@ -553,8 +564,7 @@ class LiveTransition(RecordedDeliveries):
         self._until_live: list[Any] = []
 
     def _wait_until_live(self) -> None:
-        """Give the lock up until the recorded order is at its end, or for as long as it may stand
-        still. Locked, once."""
+        """Release the lock until the recorded order ends, or for ``patience``. Locked, once."""
         if self._closed is not None:
             raise self._closed()
         gate = threading.Lock()
@@ -570,8 +580,10 @@ class LiveTransition(RecordedDeliveries):
             self.look_for_miss(before)
 
     def look_for_miss(self, before: Progress) -> None:
-        """The run stands still since ``before``: will it never come to the point where it is to be
-        forked? Then whoever waits for that goes on, and its next call raises. Locked."""
+        """Check whether an idle run will ever reach its fork point.
+
+        If not, the threads that wait for the point continue, and their next calls raise. Locked.
+        """
         if self.order is None or not self.expects_point() or not self.is_quiet_since(before):
             return
         if self._is_asked_for():
@@ -581,7 +593,7 @@ class LiveTransition(RecordedDeliveries):
             self.go_live()
 
     def go_live(self) -> None:
-        """What is recorded of the order has been enacted: from here on it is recorded. Locked."""
+        """Switch from replaying the order to recording it. Locked."""
         self.order = None
         for waiter in self.waiters.all():
             waiter.live = True
@@ -602,7 +614,7 @@ class LiveTransition(RecordedDeliveries):
             gate.release()
 
     def _is_asked_for(self) -> bool:
-        """Does somebody wait for the head who can take it? A loop that does not run cannot."""
+        """Return whether a waiter can take the head. A loop that does not run cannot."""
         waiter = self.next_waiter()
         if waiter is None or isinstance(waiter.runner, int) or waiter.fire is None:
             return waiter is not None
@@ -647,8 +659,10 @@ class Scheduler(LiveTransition):
     # While recording
 
     def hand_over(self, runner: Runner, act: Callable[[], Any]) -> Any:
-        """While recording: do ``act`` (which writes the event) when it is ``runner``'s turn. What is
-        recorded of the order comes first."""
+        """Perform ``act``, which writes an event, in the turn of ``runner``, while recording.
+
+        In a forked run, the recorded part of the order comes first.
+        """
         with self.lock:
             if self.order is not None:
                 self.arrive(runner)

@@ -54,11 +54,12 @@ _ident = threading.get_ident
 
 
 class Waiter:
-    """``token`` is None for what was never answered. ``ask`` describes the call for a diagnosis.
+    """A thread or loop callback that waits for a delivery.
 
-    ``fire`` hands over to a loop and returns False if nobody wants it any more; a thread has none
-    and waits at its gate. ``real``: a timer that goes by the clock when the recording is at its
-    end. The session's lock covers every change.
+    ``token`` is None for a call without a recorded result. ``ask`` describes the call for a
+    diagnosis. ``fire`` delivers to a loop and returns False if the delivery is no longer wanted; a
+    thread has none and waits at its gate. ``real`` makes a timer follow the clock at the end of the
+    recording. The session's lock covers every change.
     """
 
     __slots__ = (
@@ -99,12 +100,12 @@ class Waiter:
         self.ident = 0 if fire is not None else _ident()
         """The thread that is blocked, 0 for none."""
         self.polls = False
-        """Looks again by itself every few milliseconds: its gate is not ours alone."""
+        """Polls every few milliseconds, because its gate can also be opened by the program."""
         self.free = False
         """The order of deliveries does not matter for it any more."""
         self.delivered = False
         self.live = False
-        """What is recorded of the order ended while it waited: a run that was forked goes on live."""
+        """The recorded order ended while it waited, and the forked run continues live."""
         self.nudged = False
 
     def prepare(self) -> Any:
@@ -114,7 +115,7 @@ class Waiter:
         return self.gate
 
     def hand_over(self) -> bool:
-        """False if nobody wants it any more."""
+        """Deliver; return False if the delivery is no longer wanted."""
         if self.fire is not None:
             return self.fire()
         self.delivered = True

@@ -186,8 +186,8 @@ class CallDecisions:
     def _is_waited_for(self, call: Call, decision: Decision) -> bool:
         """Return whether this thread is idle until it gets the result.
 
-        Code inside a tool call keeps running. Where a recorded order is replayed, the thread
-        reports itself that it waits, unless its turn comes at once.
+        Code inside a tool call keeps running. In a replayed order, the thread reports itself that
+        it waits, unless its turn comes at once.
         """
         if call.instant or call.observed:
             return False

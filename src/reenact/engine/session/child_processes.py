@@ -76,7 +76,7 @@ class ParentSession(Protocol):
 _open: WeakSet[ParentSession] = WeakSet()
 _guard = threading.Lock()
 _forking = threading.local()
-"""What this thread, which is about to fork, holds: two threads may fork at the same time."""
+"""Sessions and lanes that this thread holds during a fork. Two threads can fork at once."""
 
 _hooked = False
 
@@ -94,7 +94,7 @@ def watch_forks(session: ParentSession) -> None:
 
 
 def _before() -> None:
-    """Nobody is in the middle of anything, and the child's lane is taken in program order."""
+    """Lock every session and number the child's lane in program order."""
     here = current()
     held: list[tuple[ParentSession, Lane | None]] = []
     _guard.acquire()
@@ -146,9 +146,9 @@ class LaneEvents:
 
 
 class RecordedLanes:
-    """Which events are in which lane: found out once, so that no job reads what others did.
+    """Events by lane, indexed once so that no job reads the events of others.
 
-    ``source`` is this process's own reader.
+    ``source`` is the reader of this process.
     """
 
     def __init__(self, source: SeekableSource) -> None:
@@ -159,7 +159,7 @@ class RecordedLanes:
         self._names = sorted(self._seqs)
 
     def under(self, lane: str) -> LaneEvents:
-        """What was done in ``lane``, and in what was spawned there."""
+        """Return the events of ``lane`` and of the lanes spawned there."""
         found = self._seqs.get(lane, []).copy()
         for name in self._below(lane):
             found += self._seqs[name]

@@ -163,7 +163,7 @@ class AsyncExplicitApi:
         capability: str = "tool.call",
         source: str | None = None,
     ) -> Any:
-        """See :meth:`.Session.call`; ``live`` makes an awaitable."""
+        """Async variant of :meth:`.Session.call`; ``live`` returns an awaitable."""
         return await self._session.gateway.acall(
             make_explicit_call(operation, request, capability, source), live or _not_live(operation)
         )
@@ -177,7 +177,7 @@ class AsyncExplicitApi:
         capability: str = "net.stream",
         source: str | None = None,
     ) -> AsyncIterator[Any]:
-        """See :meth:`.Session.stream`; ``live`` makes an asynchronous iterator."""
+        """Async variant of :meth:`.Session.stream`; ``live`` returns an asynchronous iterator."""
         call = make_explicit_call(operation, request, capability, source, streams=True)
         return streams.stream_async(self._session, call, live or _not_live(operation))
 

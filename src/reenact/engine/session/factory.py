@@ -100,7 +100,7 @@ def _source(settings: Settings, path: Path) -> LogSource | None:
     if settings.mode == "replay":
         return _open(path)
     wanted = settings.mode in ADDING_MODES or settings.append
-    # One that was never finished is not nothing: opening it says what to do.
+    # An unfinished tape counts as existing: opening it raises with a hint.
     exists = path.exists() or (settings.tape and part_path(path).exists())
     is_new = not settings.tape and path.is_dir() and not any(path.iterdir())
     return _open(path) if wanted and exists and not is_new else None
@@ -119,13 +119,15 @@ def _open(path: Path) -> LogSource:
 
 
 def _room(settings: Settings, path: Path, source: LogSource | None) -> RecordingBudget:
-    """What the policy leaves to be recorded. Raises :class:`BudgetExceeded` for a recording that
-    is over its budgets: it is not replayed, either."""
+    """Return the budget that the policy leaves.
+
+    Raises :class:`BudgetExceeded` for a recording that is over its budgets, also in a replay.
+    """
     policy = settings.policy
     if source is None:
         return RecordingBudget(policy)
     size = recorded_size(path, source.manifest())
-    # Reading every event takes long, and often the number of events says enough.
+    # Reading every event takes long, and often the number of events is enough.
     entries = source.manifest().event_count
     if policy.budgets.entries is not None and entries > policy.budgets.entries:
         entries = count_recorded_calls(source)
@@ -141,7 +143,7 @@ def _room(settings: Settings, path: Path, source: LogSource | None) -> Recording
 
 
 def make_comparer(settings: Settings, parts: SessionResources) -> Comparer:
-    """Compares as the policy says. Raises :class:`PolicyInvalid` for a rule it cannot read."""
+    """Return the comparer of the policy. Raises :class:`PolicyInvalid` for an invalid rule."""
     policy = settings.policy
     rules = Rules(
         ignore_paths=policy.ignore.paths,
@@ -161,8 +163,10 @@ def _comparer(rules: Rules, redactor: Redactor) -> Comparer:
 def make_script(
     settings: Settings, parts: SessionResources, lane: str | None, events: EventReader | None = None
 ) -> RecordedCalls | None:
-    """What was recorded, in modes that read; with ``lane`` only what is under it, of ``events`` if
-    they are known."""
+    """Return the recorded calls in modes that read, with ``lane`` only those below it.
+
+    ``events`` are the events to read, if they are known.
+    """
     if parts.source is None or settings.mode not in READING_MODES:
         return None
     by_lane = settings.policy.match != "transcript"

@@ -134,11 +134,10 @@ class EndingSession(Protocol):
 
 
 class SessionEnd:
-    """What is done when no more calls come. ``left_over`` are the first of ``count`` recorded calls
-    that were not made.
+    """Actions at the end of a session.
 
-    It does not hold its session: a session that nothing but itself refers to is freed at once, and
-    does not wait for the garbage collector.
+    ``left_over`` are the first of ``count`` unused recorded calls. It holds no reference to its
+    session, so that a session is freed without the garbage collector.
     """
 
     def __init__(self) -> None:
@@ -147,7 +146,7 @@ class SessionEnd:
         self.manifest: Manifest | None = None
         """Of what was written."""
         self.outcome: UpdateOutcome | None = None
-        """What an update has changed."""
+        """Changes that an update has made."""
 
     def come(
         self,
@@ -235,7 +234,7 @@ class SessionEnd:
         *,
         forked: bool,
     ) -> None:
-        """What cannot be written is a warning: the program has run."""
+        """Finish the recording. A failed write is a warning, because the program has run."""
         try:
             if parts.sink is not None and forked:
                 parts.sink.leave()

@@ -38,13 +38,13 @@ class SessionResources(msgspec.Struct):
     """The second reader of ``source``, from which ``copier`` copies."""
     budget: RecordingBudget = msgspec.field(default_factory=lambda: RecordingBudget(DEFAULT))
     root: Lane | None = None
-    """The root lane of the program, where a recording goes on."""
+    """Root lane of the program, where a recording is continued."""
     run_id: str = ""
     """Of what is written."""
     fork_plan: ForkPlan | None = None
-    """How the run is forked."""
+    """Plan of a forked run."""
     forks_to: BranchSink | None = None
-    """What takes events of ``source`` there."""
+    """Sink of a forked run, which copies events of ``source``."""
     share: Callable[[], None] | None = None
     """Called before another process joins: puts what is written where that process finds it."""
     is_brief: bool = False

@@ -106,11 +106,11 @@ class Session:
     recorder: Recorder
     reporter: DivergenceReporter
     replays_order: bool
-    """Whether a recorded order of deliveries is replayed."""
+    """A recorded order of deliveries is replayed."""
     run_seed: str
     scheduler: Scheduler
     tracks_order: bool
-    """Whether the order of deliveries is recorded or replayed."""
+    """The order of deliveries is recorded or replayed."""
     writes: bool
 
     def __init__(self, settings: Settings, resources: SessionResources | None = None) -> None:
@@ -126,7 +126,7 @@ class Session:
         self.full: BudgetExceeded | None = None
         """The refusal of a replayed recording that was full; every later call raises it."""
         self.asks_again = False
-        """Whether a rule of a replay makes some calls again, outside of the session."""
+        """A rule of the replay makes some calls again, outside of the session."""
         self.failed_with: Divergence | None = None
         """The divergence of a strict session; every later call raises it."""
         self.given_up = ""
@@ -367,7 +367,7 @@ class Session:
 
     @property
     def is_active(self) -> bool:
-        """Whether the session is open and its mode is not ``off``."""
+        """True while the session is open, unless its mode is ``off``."""
         return self._state == "open" and self.mode != "off"
 
     def check_open(self) -> None:
@@ -516,7 +516,7 @@ class Session:
 
     @property
     def keeps_secrets(self) -> bool:
-        """Whether nothing is redacted."""
+        """True if nothing is redacted."""
         return self.resources is not None and self.resources.redactor.profile == "none"
 
     def warn(self, text: str) -> None:

@@ -86,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     append: bool = False
     into: Path | None = None
     fork: At | None = None
-    """Where the run is forked; the fork is written to ``into``."""
+    """Fork point; the fork is written to ``into``."""
     alter: ChangeData = changed_data
     """Changes an answer at the point."""
     seal: bool = True
@@ -110,24 +110,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keeps_failed: bool = True
     """Is what was recorded kept where the body of the session has failed?"""
     boundaries: PatchSet | None = None
-    """What covers the libraries that the program uses."""
+    """Patches of the libraries that the program uses."""
     only: str | None = None
     """The one source that is recorded and replayed; calls to all others are made, and not noted."""
     run_seed: str = ""
-    """What is derived, and not drawn, is derived from this: the same in every replay."""
+    """Seed of synthetic values, which are the same in every replay."""
     lane: str | None = None
     """The root lane, of a process that is one of several."""
     pool: str | None = None
     """The lane of the pool that the process works for."""
     guest: bool = False
-    """Somebody else started the recording, and closes it; of a replay, looks for what is left."""
+    """A different process started the recording, closes it, and reports unused calls."""
     ledger: UsageLedger | None = None
     files: tuple[tuple[str, str], ...] = ()
     """Files and folders that belong to what is recorded: where each is, and what it is called."""
     files_apart: frozenset[str] = frozenset()
-    """What is ours, and not looked at wherever it is: recordings and policies."""
+    """Files of Reenact itself, such as recordings and policies, which are never recorded."""
     ways: Remedies = SESSION_REMEDIES
-    """What whoever reads of a divergence can do about it."""
+    """Remedies that divergence reports recommend."""
     tell: Tell = _nobody
     """Hears of what ends a strict replay, and of recordings that cannot be read, at once."""
 
@@ -136,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.pinned.policy
 
     def redactor(self, profile: Profile | None = None) -> Redactor:
-        """The redactor of a new recording; with ``profile`` that of one which has it already."""
+        """Return the redactor of a new recording, or of one that has ``profile``."""
         return self._redactor(profile).comparing(self.policy.key_headers)
 
     def _redactor(self, profile: Profile | None) -> Redactor:
@@ -259,7 +259,7 @@ def _files(policy: Policy, roots: Sequence[str | Path] | None) -> Files | None:
 
 
 def _places(top: Path, roots: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Where the roots are, by the name that is given to them and by the one that links lead to."""
+    """Return the roots by name and by the resolved path."""
     found = {}
     for one in roots:
         place = os.path.normpath(top / one)

@@ -43,7 +43,7 @@ class UpdateOutcome(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.changed or self.added or self.dropped)
 
     def counts(self) -> dict[str, int]:
-        """How many there are of each."""
+        """Return the number of calls per kind of change."""
         lists = {"changed": self.changed, "added": self.added, "dropped": self.dropped}
         found = {name: len(items) + self.more.get(name, 0) for name, items in lists.items()}
         return {"kept": self.kept, **found}
@@ -74,7 +74,10 @@ class _Made(msgspec.Struct, eq=False, gc=False):
 
 
 class UpdateChanges:
-    """What happens to the calls of one update. Not thread-safe: the session's lock covers it."""
+    """Kept, changed, added and dropped calls of one update.
+
+    Not thread-safe: the session's lock covers it.
+    """
 
     def __init__(self) -> None:
         self._made: list[_Made] = []
@@ -89,7 +92,7 @@ class UpdateChanges:
             self._more += 1
 
     def change(self, divergence: Divergence) -> None:
-        """A recorded call was asked for, and is written anew."""
+        """Note a requested recorded call that is written again."""
         self._changed.append(divergence)
 
     def come_to(self, kept: int, unused: Iterable[Entry], diagnosis: Diagnosis) -> UpdateOutcome:

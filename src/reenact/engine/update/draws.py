@@ -48,7 +48,7 @@ class UpdateDraws(RecordedDraws):
         self._left_out: set[int] = set()
         self._in_runs: set[Name] = set()
         self._told: dict[Name, tuple[float, float]] = {}
-        """What each clock of the recording said last, and when it was told."""
+        """Last value of each recorded clock, and when it was served."""
 
     def draw(self, name: Name, live: Live) -> Any:
         if not self._is_recorded(name):
@@ -178,7 +178,7 @@ class UpdateDraws(RecordedDraws):
             super()._end_side(lane)
 
     def _is_whole(self, lane: Lane, seq: int) -> bool:
-        """Are the values of the open run those of event ``seq``, all of them and no others?"""
+        """Return whether the open run has exactly the values of event ``seq``."""
         script = self._session.machine.script
         if seq == 0 or seq in self._left_out or script is None or not lane.side.drawn:
             return False

@@ -26,8 +26,10 @@ __all__ = ["RecordingMerger"]
 
 
 class RecordingMerger:
-    """Says what is kept. ``ordered``: the order of calls counts. Not thread-safe: the session's lock
-    covers it."""
+    """Decides which recorded calls stay. ``ordered``: the order of calls is compared.
+
+    Not thread-safe: the session's lock covers it.
+    """
 
     def __init__(
         self,
@@ -123,8 +125,10 @@ class RecordingMerger:
             self._copy_sink.copy_inside(entry.inner, entry.seq + 1, entry.closing.seq)
 
     def settle(self) -> None:
-        """No more calls come. In an update what was not asked for is dropped, but for the insides
-        of tools that were not run, and for what ``reenact run`` says of the program."""
+        """Drop unused recorded calls of an update, because no more calls come.
+
+        Calls inside tools that were not run stay, and so do the events of ``reenact run``.
+        """
         if self._machine.changes is None:
             return
         script, copy_sink = self._script, self._copy_sink
