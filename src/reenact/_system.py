@@ -38,14 +38,14 @@ _sleep = time.sleep
 _process_time = time.process_time
 _killpg = os.killpg
 process_id = os.getpid
-"""The number of this process, whatever a program is told."""
+"""Return the real id of this process, even if a replay shows the program a different one."""
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """Wall time that never runs backwards: an epoch anchor plus the system-wide monotonic clock.
+    """Wall time that never runs backwards: an epoch anchor plus the monotonic clock.
 
-    All processes of one capture share the anchor, so their time stamps can be compared even when
-    somebody sets the machine's clock in the middle of a run.
+    All processes of one capture share the anchor, so their time stamps can be compared even if the
+    machine's clock is changed during a run.
     """
 
     wall_ns: int
@@ -105,8 +105,8 @@ def cpu_seconds() -> float:
 
 
 def kill_group(group: int) -> None:
-    """End all processes of ``group``, which nobody records. One that is gone is no matter."""
+    """End all processes of ``group``, without recording it. A missing group is ignored."""
     try:
         _killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        pass  # nobody is left in it who can be ended
+        pass  # no process of the group is left

@@ -1,8 +1,8 @@
-"""The clock, for programs that say themselves what is recorded.
+"""Clock for programs that choose explicitly what is recorded.
 
-Inside a session what is read here is recorded and re-enacted, whoever asks; without one it is the
-real clock. Programs that use ``time`` and ``datetime`` need nothing of this: their own modules are
-covered as they are.
+Readings inside a session are recorded and re-enacted for every caller. Without a session it is the
+real clock. Programs that use ``time`` and ``datetime`` do not need it, because their own modules
+are covered.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def perf_counter() -> float:
 
 
 def now(tz: _datetime.tzinfo = _UTC) -> _datetime.datetime:
-    """The present time, aware: in UTC unless ``tz`` says otherwise."""
+    """Return the present time as an aware datetime, in UTC unless ``tz`` is given."""
     return _datetime.datetime.fromtimestamp(time(), tz)
 
 

@@ -1,8 +1,8 @@
-"""Chance, for programs that say themselves what is recorded.
+"""Randomness for programs that choose explicitly what is recorded.
 
-Inside a session what is drawn here is recorded and re-enacted, whoever asks; without one it is drawn
-from the module ``random``. Programs that use ``random``, ``uuid`` and the like need nothing of this:
-their own modules are covered as they are.
+Values drawn inside a session are recorded and re-enacted for every caller. Without a session they
+come from the module ``random``. Programs that use ``random``, ``uuid`` and the like do not need it,
+because their own modules are covered.
 """
 
 from __future__ import annotations

@@ -46,25 +46,29 @@ def session(
     whole_process: bool = False,
     warn: Warn = print_warning,
 ) -> Session:
-    """A session, to be entered with ``with`` or ``async with``.
+    """Create a session, to be entered with ``with`` or ``async with``.
 
-    The place is one of: ``name``, a cassette under ``.reenact/cassettes/`` of the root (or the
-    ``rr`` folder of ``fixture_root``, else of ``REENACT_FIXTURE_ROOT``); ``capture``, a directory; ``tape``, a file. ``mode`` is
-    ``off``, ``record`` (with ``overwrite`` or ``append`` if something is there), ``replay``,
-    ``record_missing``, ``rewrite`` or ``update``; by default what the policy says, else ``replay``. A
-    ``strict`` replay raises at the first divergence, a lenient one goes on and collects them; by
-    default it is lenient only at a terminal and outside CI. ``into`` records the replay itself.
-    ``fork`` re-enacts up to a call, strictly, and then goes on live: ``last-llm``, the seq of an
-    event, ``tool:2``, or an :class:`At` that says more; the whole run is recorded ``into`` a new
-    place.
-    ``patience`` is how many seconds a replay with threads may stand still. With the ``pace``
-    ``recorded`` a replay takes as long as the answers took; otherwise they come at once. ``files``
-    are folders and files, seen from the root, whose reading and writing is recorded; by default
-    those that the policy names. ``allow`` names boundaries (``process.exec``) and drivers
-    (``sqlite3``) whose calls are really made, not recorded, and counted.
+    The path of the recording is one of: ``name``, a cassette under ``.reenact/cassettes/`` of the
+    root (or in the ``rr`` folder of ``fixture_root``, else of ``REENACT_FIXTURE_ROOT``);
+    ``capture``, a directory; ``tape``, a file.
 
-    Raises :class:`UsageError` and its kin for arguments that make no sense; entering it raises
-    what opening the recording or its sink raises.
+    ``mode`` is ``off``, ``record`` (with ``overwrite`` or ``append`` for an existing recording),
+    ``replay``, ``record_missing``, ``rewrite`` or ``update``. The default is the mode of the
+    policy, else ``replay``. A ``strict`` replay raises at the first divergence, a lenient one
+    continues and collects them. By default it is lenient only at a terminal and outside CI.
+    ``into`` records the replay. ``fork`` re-enacts up to a call, strictly, and then continues
+    live: ``last-llm``, the seq of an event, ``tool:2``, or an :class:`At` with more options. The
+    complete run is recorded ``into`` a new path.
+
+    ``patience`` is the number of seconds that a replay with threads can be idle before it counts
+    as stalled. With the ``pace`` ``recorded`` a replay takes as long as the recorded calls did,
+    otherwise results come at once. ``files`` are folders and files, relative to the root, whose
+    reads and writes are recorded; the default is the list of the policy. ``allow`` names
+    boundaries (``process.exec``) and drivers (``sqlite3``) whose calls are made live, counted, and
+    not recorded.
+
+    Raises :class:`UsageError` or a subclass for invalid arguments. Entering the session raises the
+    errors of opening the recording and its sink.
     """
     return Session(
         resolve_settings(
@@ -98,6 +102,8 @@ def session(
 
 
 def keep_installed() -> None:
-    """For a process that opens one session after the other: what the first one installs stays, so
-    that the next ones need not. Calls outside of sessions go on as if nothing was there."""
+    """Keep the patches of sessions installed, for a process that opens many sessions.
+
+    The next session then opens faster. Calls outside of sessions are not affected.
+    """
     install_patches_permanently(PATCHES)

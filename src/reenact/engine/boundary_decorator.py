@@ -37,12 +37,12 @@ def boundary(
     operation: str | None = None,
     source: str | None = None,
 ) -> Any:
-    """What the function returns, yields or raises is recorded, and re-enacted in a replay.
+    """Record the results, yielded values and errors of a function, and re-enact them in a replay.
 
     For functions, coroutine functions and generators of both kinds. Arguments and results are JSON
-    values (and bytes); the arguments, by name, are what a call is compared by. What the function
-    does inside is not looked at. ``capability`` is what policies allow or deny; ``operation`` is
-    the function's qualified name unless stated. Without a session the function is called as it is.
+    values (and bytes). A call is compared by its arguments, by name. Calls that the function makes
+    are ignored. Policies allow or deny the ``capability``. ``operation`` is by default the
+    qualified name of the function. Without a session the function is called unchanged.
     """
     if function is None:
         return lambda real: _wrapped(real, capability, operation, source)

@@ -2,7 +2,7 @@
 
 Derived from the stack.
 
-Reenact's own connections, such as that of an app agent to its server, are not part of the
+Reenact's own connections, such as the one of an app agent to its server, are not part of the
 program. They are exempt from refusal while they are being made, in the thread that makes them.
 """
 
@@ -42,8 +42,10 @@ _here = _Here()
 
 @contextmanager
 def own_connection() -> Iterator[None]:
-    """What this thread looks up and connects to in the block is ours. No code of the program may
-    run in it."""
+    """Mark lookups and connections of this thread in the block as Reenact's own.
+
+    No code of the program must run in it.
+    """
     _here.depth += 1
     try:
         yield
@@ -109,7 +111,7 @@ def _short(filename: str) -> str:
             return rest
     try:
         beside = os.path.relpath(filename)
-    except (OSError, ValueError):  # the working directory is gone; a file has no path
+    except (OSError, ValueError):  # the working directory was deleted, or a file has no path
         return filename
     return filename if filename.startswith("<") or beside.startswith(os.pardir) else beside
 
@@ -127,7 +129,7 @@ def is_importing(name: str) -> bool:
 
 
 def importing_module() -> tuple[str, CodeKind]:
-    """Who is importing: the name of the module, and whose it is."""
+    """Return the name of the importing module, and its kind of code."""
     for frame in _frames():
         name = frame.f_globals.get("__name__", "")
         filename = frame.f_code.co_filename

@@ -522,8 +522,10 @@ def _command(packed: Any) -> str:
 
 _MYSQL_COMMANDS: Final = {1: "QUIT", 2: "INIT_DB", 9: "STATISTICS", 12: "PROCESS_KILL", 14: "PING"}
 _MYSQL_TEXTS: Final = (3, 22)
-"""Numbers of commands in the protocol: some that are named here, and those that contain a statement
-in SQL, to execute or to prepare it. Others contain values."""
+"""Numbers of the commands of the protocol that contain an SQL statement.
+
+They execute or prepare it. Other commands contain values.
+"""
 
 
 def _mysql_seams(

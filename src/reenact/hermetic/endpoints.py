@@ -59,10 +59,10 @@ _LOCAL_NAMES = frozenset({"", "localhost"})
 _HOSTS = "/etc/hosts"
 
 _bound: dict[int, ref[socket.socket]] = {}
-"""The sockets that the program has bound. Those that are gone take themselves out."""
+"""Sockets that the program has bound. Freed sockets remove themselves."""
 
 _paths: set[str] = set()
-"""Where it has bound unix sockets: it may hand them to a child and close its own end."""
+"""Paths of bound unix sockets. The program can pass them to a child and close its own end."""
 
 
 def text(value: Any) -> str:
@@ -105,11 +105,11 @@ def is_loopback(host: Any) -> bool:
     return found is not None and (found.is_loopback or found.is_unspecified)
 
 
-# What the program listens on
+# Ports and paths that the program listens on
 
 
 def remember_bound(sock: socket.socket, address: Any) -> None:
-    """The program binds ``sock``. Which port that gave is asked when it matters."""
+    """Remember that the program binds ``sock``. Its port is looked up when it is needed."""
     if sock.family == socket.AF_UNIX:
         _paths.add(_absolute(address))
         return
@@ -117,7 +117,7 @@ def remember_bound(sock: socket.socket, address: Any) -> None:
     try:
         _bound[key] = ref(sock, lambda _: _bound.pop(key, None))
     except TypeError:
-        pass  # a bare socket of the C module, which nobody can follow: its port is not known
+        pass  # a bare socket of the C module cannot be tracked
 
 
 def listens_here(host: Any, port: int, kind: int = socket.SOCK_STREAM) -> bool:
@@ -182,7 +182,7 @@ def is_answered_here(host: Any, family: int = 0) -> bool:
 
 
 def is_reverse_answered_here(host: Any) -> bool:
-    """The same where an address is turned into a name."""
+    """Variant for turning an address into a name."""
     found = ip_of(host)
     if found is None:
         return is_answered_here(host)
@@ -223,7 +223,7 @@ _first = 0
 
 
 def mark_run_start() -> None:
-    """This process is where the run begins, unless a parent of it said so before it forked."""
+    """Mark this process as the start of the run, unless a parent did so before it forked."""
     global _first
     _first = _first or os.getpid()
 
@@ -234,7 +234,7 @@ def run_listens(port: int, kind: int = socket.SOCK_STREAM) -> bool:
 
 
 def run_listens_on_path(path: Any) -> bool:
-    """The same for a unix socket."""
+    """Variant of :func:`run_listens_on` for a unix socket."""
     name = text(path).replace("\0", "@", 1)
     wanted = name if name.startswith("@") else os.path.abspath(name)
     inodes = {
@@ -246,7 +246,7 @@ def run_listens_on_path(path: Any) -> bool:
 
 
 def has_routes() -> bool:
-    """Is there a way for a packet to leave? True where nobody tells."""
+    """Return whether a packet can leave the machine; True where that is unknown."""
     if not os.path.exists("/proc/net/route"):
         return True
     ways = [line.split()[0] for line in _lines("/proc/net/route")]
@@ -398,12 +398,12 @@ def _is_open(inodes: set[str]) -> bool:
 
 
 def _links(pid: int) -> Iterator[str]:
-    """What its descriptors are, of those that stay open meanwhile."""
+    """Yield the targets of the descriptors that stay open meanwhile."""
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)
     except OSError:
-        return  # it has ended, or belongs to somebody else
+        return  # it has ended, or belongs to a different user
     for name in names:
         with suppress(OSError):  # closed since it was listed
             yield os.readlink(f"{folder}/{name}")

@@ -105,11 +105,12 @@ def add_checks(checks: Mapping[str, Callable[..., None]]) -> None:
 
 
 def holding() -> Session | None:
-    """The session that has a say here: one that the boundaries serve.
+    """Return the session that decides here: one that the boundaries serve.
 
-    Outside any session it is the replay that has handed work to this thread or task, else the replay
-    of the whole process, unless its policy lets calls through, or makes them again: then this may be
-    such a call. Connections of our own are nobody's.
+    Outside any session it is the replay that has handed work to this thread or task, else the
+    replay of the whole process. A process replay whose policy lets calls through, or makes them
+    again, does not decide, because this can be such a call. Reenact's own connections have no
+    session.
     """
     session = current()
     if session is None:
@@ -133,7 +134,7 @@ def holding() -> Session | None:
 _CHECKED = frozenset(
     driver.name for driver in map(driver_of, DRIVER_METHODS) if driver is not None
 ) - {"pymongo"}
-"""Drivers whose statements are checked. Those of pymongo are checked when they are sent."""
+"""Drivers whose statements are checked. Statements of pymongo are checked when they are sent."""
 
 
 def _allows(session: Session, driver: str) -> bool:
@@ -191,7 +192,7 @@ class Guard:
             QueueHandoffs(),
             self._worker_processes,
         )
-        """What is installed only while a replay is open: every send and every queue passes here."""
+        """Patches that only an open replay installs: they slow down sends and queues."""
 
     def install(self) -> None:
         global _hooked
@@ -299,7 +300,7 @@ class Guard:
             self._answer(session, refusals.statement("sqlite3", "connect", text(database)))
 
     def _before_looking_up(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The C code turns a name into an address before it tells the hook."""
+        """Check the name before the C code resolves it and only then calls the hook."""
         name = original.__name__
         binds = name == "bind"
         # Inherited: looked up at each call, because a replay patches the type that it comes from.
@@ -368,7 +369,7 @@ class Guard:
                 )
 
     def _before_forking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """``os.spawn*`` forks first, and the child would be refused where nobody hears it."""
+        """Check before ``os.spawn*`` forks, because a refusal in the child would be lost."""
 
         @wraps(original)
         def spawn(mode: Any, file: Any, args: Any, env: Any, func: Any) -> Any:

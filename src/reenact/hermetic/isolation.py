@@ -47,7 +47,7 @@ HINT = (
 
 
 class IsolationUnavailable(Exception):
-    """This machine does not do it. ``str(error)`` says why, ``hint`` what to do."""
+    """Isolation is not available on this machine. ``str(error)`` is the reason."""
 
     def __init__(self, message: str, hint: str = HINT) -> None:
         super().__init__(message)

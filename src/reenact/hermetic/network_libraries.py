@@ -117,8 +117,10 @@ def imported_libraries(
 
 
 class LibraryImportWatch:
-    """Finds nothing; says when a known stack is imported that is there. The audit event of an import misses
-    ``importlib.import_module``."""
+    """Finder that finds nothing, and reports the import of a known network library.
+
+    The audit event of an import misses ``importlib.import_module``.
+    """
 
     def __init__(self, act: Callable[[NetworkLibrary], None]) -> None:
         self._act = act

@@ -105,7 +105,7 @@ _standing = threading.local()
 
 @contextmanager
 def stand_in_process() -> Iterator[None]:
-    """The process that this thread starts here stands in for a recorded one."""
+    """Mark processes that this thread starts in the block as stand-ins of recorded ones."""
     _standing.in_ = True
     try:
         yield
@@ -119,8 +119,10 @@ def is_system_query() -> bool:
 
 
 def is_covered_process(start: ProcessStart) -> bool:
-    """Will Reenact begin in this process, and go on with the same recording? Or is it a stand-in,
-    which does nothing?"""
+    """Return whether Reenact starts in the process with the same recording.
+
+    True for a stand-in as well, which does nothing.
+    """
     if getattr(_standing, "in_", False):
         return True
     environ = os.environ if start.environ is None else start.environ
@@ -139,7 +141,7 @@ def _variable(environ: Mapping[Any, Any], name: str) -> str:
 
 
 def _options(start: ProcessStart, environ: Mapping[Any, Any]) -> Sequence[str] | None:
-    """What a Python interpreter is told; None for any other program."""
+    """Return the options of a Python interpreter; None for any other program."""
     program = start.executable or start.argv[0]
     if _PYTHON.fullmatch(os.path.basename(program)):
         return start.argv[1:]
@@ -191,7 +193,7 @@ def uses_network(start: ProcessStart) -> str:
 
 
 def _commands(argv: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The commands in ``argv``: it may be that of a shell."""
+    """Yield the commands in ``argv``, which can be the command line of a shell."""
     name = os.path.basename(argv[0]) if argv else ""
     if name not in _SHELLS or "-c" not in argv:
         yield argv

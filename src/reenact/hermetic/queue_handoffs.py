@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 SERVED_LIVE: Final[ContextVar[bool]] = ContextVar("reenact_served_live", default=False)
-"""True inside a live request that is not recorded. What is recorded is in a session."""
+"""True inside a live request that is not recorded. A recorded request is in a session."""
 
 
 _unneeded: Final[deque[Callable[[], None]]] = deque()
@@ -84,7 +84,7 @@ class HandOff:
         self.waiting: set[int] = set()
         """Threads that were waiting for an item when this one was put, and may take it unseen."""
         self.bound: set[int] = set()
-        """Those of them that call a method which they have bound, and will not be seen later either."""
+        """Threads that call a bound method, and will not be seen later either."""
         self.worker = ""
         self._acting: set[Any] = set()
         """Idents of workers, and threads that they have started."""
@@ -369,7 +369,7 @@ def _asks(owner: Any) -> None:
 
 
 def _forget_taken(mark: HandOff, item: Any) -> None:
-    """Drop ``mark`` if its item is in its queue no more: whoever has taken it unseen did not act."""
+    """Drop ``mark`` if its item was taken from its queue unseen: its taker did not act."""
     owner = None if mark.queue is None else mark.queue()
     found = None if owner is None else _marks.get(owner)
     if found is not None and owner is not None and not owner.qsize():
@@ -377,8 +377,7 @@ def _forget_taken(mark: HandOff, item: Any) -> None:
 
 
 def _waiting_threads() -> tuple[set[int], set[int]]:
-    """Return the other threads that wait for an item of a queue at this moment, and those of them that
-    call a method which they have bound."""
+    """Return the threads that wait for an item of a queue, and which of them use a bound method."""
     me = threading.get_ident()
     tops = {ident: top for ident, top in sys._current_frames().items() if ident != me}
     bound = {ident for ident, top in tops.items() if _is_bound(top)}
@@ -436,7 +435,7 @@ def _calls_get(frame: FrameType) -> bool:
 
 
 _LOADS: Final = 12
-"""Instructions between loading a method and calling it, at most: those that load its arguments."""
+"""Maximum number of instructions that load arguments between loading and calling a method."""
 
 
 # Patches

@@ -53,10 +53,10 @@ _LOST = "no boundary covers that, so it is not recorded, and a replay refuses it
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """Something that the program does past every boundary.
+    """An action of the program that no boundary covers.
 
-    ``operation`` is what a rule of the policy names; ``does`` goes on after "the program",
-    ``undone`` says what did not happen, ``lost`` what a recording lacks.
+    ``operation`` is the name in a rule of the policy. ``does`` continues the sentence "the program
+    …". ``undone`` is the prevented effect, and ``lost`` the part that a recording lacks.
     """
 
     capability: str
@@ -70,12 +70,12 @@ class Attempt(msgspec.Struct, frozen=True):
     driver: str = ""
     """The name of the driver, under which it can be allowed."""
     target: str = ""
-    """Where it goes, if ``operation`` is something else. A rule of the policy can name either."""
+    """Target of the action, if ``operation`` is something else. A rule can name either."""
     counts: bool = True
     """Is it counted when it is allowed? A send is not, if its statement was."""
     because: str = "which no boundary covers"
     hints: tuple[str, ...] = ()
-    """What to do about it, if that differs from the usual advice."""
+    """Advice, if it differs from the usual one."""
     always: bool = False
     """Is it refused in every mode, and not only in a replay?"""
 
@@ -250,11 +250,11 @@ def unseen(stack: NetworkLibrary) -> Attempt:
 
 
 def answer(session: Session, attempt: Attempt, covered: Covered) -> None:
-    """Return when the attempt may go on: a rule lets it, or it is being recorded, with a warning.
+    """Return if the attempt is allowed by a rule, or is recorded with a warning.
 
-    Raises :class:`DivergenceError` in a replay, lenient or strict. A worker outside the session that
-    acts for it gets :class:`CapabilityDenied`: the divergence is the session's, and the worker has
-    other work to do. After the end of the session it gets :class:`SessionClosed`.
+    Raises :class:`DivergenceError` in a replay, lenient or strict. A worker outside the session
+    that acts for it gets :class:`CapabilityDenied`, because the divergence belongs to the session
+    and the worker has other work. After the end of the session it gets :class:`SessionClosed`.
     """
     worker = current_handoff()
     acts_outside = worker is not None and worker.session is session

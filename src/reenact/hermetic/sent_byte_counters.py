@@ -87,7 +87,7 @@ class SentByteCounters:
         self._pid = os.getpid()
         self._new_count = session.settings.whole_process and not session.settings.allowed_drivers
         watchers.add(self)
-        # From here on, sends outside the session are noted. Those that are under way are not.
+        # From here on, sends outside the session are noted, except for sends in progress.
         self._is_certain = session.settings.whole_process or not _others_are_sending()
         self._before = _counts() if self._is_certain else {}
 

@@ -1,6 +1,6 @@
-"""For tests: recordings in memory, a scripted other side, a clock that stands still, playbooks.
+"""Test tools: recordings in memory, scripted peers, a fixed clock, and playbooks.
 
-Everything here is what Reenact's own tests use. Nothing of it touches a file or the network.
+Reenact's own tests use them. They touch neither files nor the network.
 """
 
 from __future__ import annotations

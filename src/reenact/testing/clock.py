@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to."""
+"""Clock that moves only on request."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class _Anchored(Clock, frozen=True, kw_only=True):
 
 
 class VirtualClock(_Anchored, frozen=True):
-    """Stands where it is put; every look moves it on by ``tick`` milliseconds. Thread-safe.
+    """Clock that shows a set time, and moves by ``tick`` milliseconds per reading. Thread-safe.
 
-    ``clock()`` is the time in milliseconds since the epoch, as that of a real clock.
+    ``clock()`` is the time in milliseconds since the epoch, as with a real clock.
     """
 
     start: int = _START
@@ -46,7 +46,7 @@ class VirtualClock(_Anchored, frozen=True):
         self._move(milliseconds)
 
     def _move(self, milliseconds: int) -> int:
-        """What the clock shows before it is moved."""
+        """Move the clock; return its time before."""
         with _moving:
             now = self._now[0]
             self._now[0] += milliseconds

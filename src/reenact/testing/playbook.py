@@ -28,7 +28,7 @@ _ARROW = " -> "
 
 
 class Playbook:
-    """What the engine decides for one call after another, without making any of them.
+    """Decisions of the engine about one call after another, without making any of them.
 
         Playbook('0 network get {"x": 1} = "one"').check('''
             0  network get {"x": 2}  -> refuse event_payload_mismatch 1 $.request.x
@@ -38,7 +38,7 @@ class Playbook:
 
     ``source`` is a recording, or the text of one (:func:`recording`). The left side of a line is a
     call (:mod:`reenact.testing.notation`), ``unused`` (the recorded calls that were not made), or
-    ``head`` (what is handed over next in the recorded order). The right side is one of
+    ``head`` (the next delivery of the recorded order). The right side is one of
 
         serve 3                         the answer of event 3; "unanswered" if it never had one
         serve 3 despite CODE SEQ PATH   the same in a lenient run, with what differs
@@ -49,7 +49,7 @@ class Playbook:
         refuse CODE SEQ PATH            a divergence; SEQ and PATH only where there are any
         refuse policy.denied            the policy forbids it; "as 3" if event 3 was refused, too
 
-    What is served counts as handed over at once, and a served tool as stubbed. With ``fork`` the
+    A served result counts as delivered at once, and a served tool as stubbed. With ``fork`` the
     run is forked there: see :class:`reenact.engine.fork.plan.At`.
     """
 
@@ -89,7 +89,7 @@ class Playbook:
             raise AssertionError(f"the playbook went otherwise\n{_difference(lines, made)}")
 
     def play(self, text: str) -> str:
-        """The transcript with the decisions that are made; what stands there is replaced."""
+        """Return the transcript with the decisions that are made, instead of the given ones."""
         return "\n".join(self._play(lines_of(text)))
 
     def _play(self, lines: list[str]) -> list[str]:
@@ -124,7 +124,7 @@ class Playbook:
         return str(head.token) if isinstance(head.token, int) else " ".join(head.token)
 
     def _carry_out(self, call: Call, decision: Decision) -> None:
-        """What the gateway does with the recording."""
+        """Use the recording as the gateway would."""
         entry: Entry | None = getattr(decision, "entry", None)
         if self.script is None or entry is None:
             return
@@ -195,5 +195,5 @@ def _difference(wanted: list[str], made: list[str]) -> str:
 
 
 def _squeezed(line: str) -> str:
-    """How wide the columns are says nothing."""
+    """Return ``line`` with single spaces, because the width of columns is ignored."""
     return " ".join(line.split())

@@ -45,12 +45,12 @@ class Scripted:
         return answer
 
     async def aio(self, *args: Any, **kwargs: Any) -> Any:
-        """The same for programs that await their calls."""
+        """Async variant of calling the peer."""
         return self(*args, **kwargs)
 
     @property
     def left(self) -> int:
-        """How many answers have not been asked for."""
+        """Return the number of unused results."""
         return max(0, len(self._answers) - len(self.asked))
 
     def check(self) -> None:

@@ -46,13 +46,15 @@ class MemorySession(Session):
     ) -> None:
         super().__init__(settings, parts)
         self.warnings = warnings
-        """What it said to the person at the screen, unless that went elsewhere."""
+        """Warnings of the session, unless they are sent elsewhere."""
         self._sink = sink
         self._source = parts.source
 
     def recorded(self) -> MemorySource:
-        """What it has recorded, to be replayed. Raises :class:`UsageError` before its end, and in
-        modes that record nothing."""
+        """Return the recording, to be replayed.
+
+        Raises :class:`UsageError` before the end of the session, and in modes that do not record.
+        """
         if self._sink is None:
             raise UsageError(
                 f"a session in the mode {self.mode} records nothing",
@@ -150,7 +152,7 @@ def _parts(
 
 
 def _redactor(settings: Settings, old: MemorySource | None) -> Redactor:
-    """That of the recording, where there is one; otherwise as was said. Knows no environment."""
+    """Return the redactor of the recording, else the one of the settings. Ignores the environment."""
     said = settings.redaction or settings.policy.redaction or "default"
     if old is not None:
         said = old.manifest().redaction.profile
@@ -159,5 +161,5 @@ def _redactor(settings: Settings, old: MemorySource | None) -> Redactor:
 
 
 def _is_delivery(event: Event) -> bool:
-    """Deliveries are recorded anew, at the places where they happen now."""
+    """Return whether ``event`` is a delivery. Deliveries are recorded again where they happen."""
     return event.type == "nondeterministic" and event.data.get("source") == SCHEDULE

@@ -56,13 +56,12 @@ def first_unused(session: ExecutingSession, fits: Callable[[Entry], bool]) -> En
 def take_recorded(
     session: ExecutingSession, entry: Entry, count: Callable[[Any], int]
 ) -> tuple[Any, Any] | None:
-    """What was answered to ``entry``, which is used by this, and the failure it ended with, or None;
-    nothing at all when another thread has been quicker.
+    """Use ``entry``; return its recorded result and the failure it ended with, or None.
 
-    The order of deliveries goes on without it; ``count`` says how many pieces an answer had.
-
-    Raises :class:`PolicyRefused` for what the policy does not allow, :class:`DivergenceError` for
-    what was never answered.
+    Returns nothing at all if a different thread has used it first. The order of deliveries
+    continues without it. ``count`` returns the number of chunks of a result. Raises
+    :class:`PolicyRefused` for a call that the policy does not allow, :class:`DivergenceError` for
+    one that never received a result.
     """
     call = _call(entry)
     lane = session.lanes.current()

@@ -52,7 +52,7 @@ _PROCESS = "process"
 
 
 class At(msgspec.Struct, frozen=True):
-    """Where and how a recorded run is forked: the argument ``fork`` of a session.
+    """Fork point and options of a forked run: the argument ``fork`` of a session.
 
     ``at`` is the seq of an event, ``last-llm``, or a step such as ``llm:3``, ``tool:2``, ``call:7``
     (counted from 1 in the order of the log). ``set`` replaces values, by their paths: in the data

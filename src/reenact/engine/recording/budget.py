@@ -119,7 +119,7 @@ def is_full_refusal(error: BaseException) -> bool:
 
 
 def count_recorded_calls(events: Iterable[Event]) -> int:
-    """Return the number of calls, without those that were over budget."""
+    """Return the number of calls, except for calls over budget."""
     return sum(1 for event in events if _is_call(event))
 
 

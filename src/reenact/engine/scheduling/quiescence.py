@@ -193,8 +193,8 @@ class Turn:
 class Quiescence:
     """Set of busy threads, loops and jobs.
 
-    Threads are identified by their ident, a loop by the thread that runs it, and a job that has not
-    begun by itself. ``lock`` is the session's lock. The caller of every method holds it.
+    Threads are identified by their ident, a loop by the thread that runs it, and a
+    waiting job by its object. ``lock`` is the session's lock. The caller of every method holds it.
     """
 
     def __init__(self, lock: Any, grace: float = GRACE_SECONDS) -> None:
