@@ -48,8 +48,10 @@ _REASONS: Final = {
 
 
 def outcome(code: int, timed_out: float | None) -> Data:
-    """How a command has ended: with ``code``, or after so many seconds. With a ``reason`` it has
-    failed."""
+    """End of a command: its exit ``code``, or a time-out in seconds.
+
+    With a ``reason`` it has failed.
+    """
     reason = _reason(code, timed_out)
     found: Data = {
         "status": "completed" if reason is None else "failed",
@@ -85,7 +87,7 @@ def with_code(text: str, code: int) -> str:
 
 
 TAIL: Final = 2_000
-"""Characters that are given of a command that goes on."""
+"""Characters of output that are returned while a command is running."""
 
 MOST: Final = 200_000
 """Characters of output that are kept."""
@@ -119,7 +121,7 @@ class Tail:
             self.left_out += over
 
     def is_longer_than(self, most: int) -> bool:
-        """Was more said than that?"""
+        """Return whether output was dropped."""
         return self.left_out + self._size > most
 
     def kept(self) -> str:
@@ -127,7 +129,9 @@ class Tail:
         return "".join(self._pieces)
 
     def text(self, most: int | None = None) -> str:
-        """What is kept, or the last ``most`` characters of it, and how much is missing."""
+        """Return the kept output, or its last ``most`` characters, and the number of missing
+        characters.
+        """
         text, left_out = self.kept(), self.left_out
         if most is not None and len(text) > most:
             left_out += len(text) - most
@@ -136,9 +140,9 @@ class Tail:
 
 
 class Output:
-    """What a command has said so far, from bytes that may be no text; and what of it is new.
+    """Decoded output of a command so far, and the part that was not read yet.
 
-    One thread adds, others look: whoever uses it holds a lock.
+    One thread adds to it and others read it, under a lock of the caller.
     """
 
     def __init__(self) -> None:
@@ -161,11 +165,11 @@ class Output:
 
     @property
     def has_news(self) -> bool:
-        """Has it said something since it was last asked?"""
+        """Return whether there is output that was not read yet."""
         return self._new.is_longer_than(0)
 
     def take_new(self) -> str:
-        """What it has said since then."""
+        """Return the output since the last call."""
         found, self._new = self._new.text(), Tail(PENDING)
         return found
 
@@ -193,8 +197,10 @@ for passwords, and Ctrl-C reaches it."""
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that runs. ``source`` is where it is read from, ``sink`` where it is told something
-    (None: nowhere); in a terminal that is the same file. Both are the caller's to close."""
+    """Started command. ``source`` is its output; ``sink`` is its input, or None.
+
+    In a terminal both are the same file. The caller closes them.
+    """
 
     process: subprocess.Popen[bytes]
     source: int
@@ -204,8 +210,11 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
 def launch(
     command: str, workdir: str | None, env: Mapping[str, str], *, listens: bool, pty: bool
 ) -> Launched:
-    """Start ``command`` in a shell, in a session of its own. With ``listens`` it can be told
-    something; otherwise there is nothing on its standard input. Raises :class:`CommandFailed`."""
+    """Start ``command`` in a shell and a process session of its own.
+
+    With ``listens`` it accepts input; otherwise its standard input is empty. Raises
+    :class:`CommandFailed`.
+    """
     _check_names(env)
     try:
         if pty:
@@ -292,15 +301,15 @@ _LOOK: Final = 0.01
 """Seconds between two looks whether a command that was killed has ended."""
 
 TAKES: Final = 10.0
-"""Seconds in which a command has to take what it is told."""
+"""Seconds within which a command has to read its input."""
 
 
 class Command:
-    """``launched``, the command ``text`` that runs in ``cwd``.
+    """Running command ``text`` in the folder ``cwd``.
 
-    The time that it may take is said by :meth:`allow`, or :meth:`follow` says that it ends by
-    itself; before that it has not ended. In a replay in which the tool is made again it is a
-    stand-in, which ends as the recorded command did: nobody kills it.
+    :meth:`allow` sets its time limit, or :meth:`follow` waits for its end without one; before that
+    it does not end. In a replay that re-executes the tool it is a stand-in, which ends as the
+    recorded command did and is never killed.
     """
 
     def __init__(self, launched: Launched, text: str, cwd: str | None) -> None:
@@ -311,7 +320,7 @@ class Command:
         """Milliseconds since the epoch."""
         self.ended = Gate()
         self.code: int | None = None
-        """How it has ended, as ``subprocess`` says it."""
+        """Return code, as in ``subprocess``."""
         self.failure: BaseException | None = None
         """Why nothing is known of its end: a replay that has diverged."""
         self.timed_out = False
@@ -346,8 +355,10 @@ class Command:
         self._wake()
 
     def kill(self) -> None:
-        """End it, with all that it has started as far as that has not gone its own way. A stand-in
-        ends by itself, as the recorded command did when it was killed."""
+        """End the command and the processes that it started in its group.
+
+        A stand-in ends without a signal, as the recorded command did when it was killed.
+        """
         with self.lock:
             if self.ended.is_open or self._process.returncode is not None:
                 return
@@ -376,7 +387,7 @@ class Command:
         return ""
 
     def wait_for_news(self, seconds: float) -> None:
-        """Wait until it has said something new, or has ended; at most so long."""
+        """Wait at most ``seconds`` for new output or the end of the command."""
         gate = Gate()
         with self.lock:
             if self.output.has_news or self.ended.is_open:
@@ -386,7 +397,7 @@ class Command:
 
     @property
     def outcome(self) -> Data:
-        """How it has ended."""
+        """End of the command."""
         return outcome(self.code or 0, self._seconds if self.timed_out else None)
 
     # What its thread does
@@ -403,8 +414,10 @@ class Command:
                 self._finish()
 
     def _listen(self) -> None:
-        """Read what it says to the end; or until it has been killed and is gone, since somebody who
-        left its group may hold the other end."""
+        """Read the output to its end, or until the command was killed and has ended.
+
+        A process that left its group can keep the pipe open.
+        """
         poll = select.poll()
         poll.register(self._source, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
@@ -429,7 +442,7 @@ class Command:
         return None if left is None else int(left * 1e3) + 1
 
     def _left(self) -> float | None:
-        """Seconds until its time is up; None: it may go on."""
+        """Return the remaining seconds, or None without a time limit."""
         if self._seconds is None or self._killed:
             return None
         return max(0.0, self._began + self._seconds - monotonic())
@@ -440,7 +453,7 @@ class Command:
             self.kill()
 
     def _wait(self) -> None:
-        """It has closed its output; perhaps it goes on."""
+        """Handle the end of the output. The command can still be running."""
         while self._process.returncode is None:
             try:
                 self._process.wait(self._left())

@@ -14,10 +14,10 @@ from reenact.tools.tool import tool
 __all__ = ["exec"]
 
 TIMEOUT: Final = 1_800
-"""Seconds that a command may take unless the call says it."""
+"""Default time limit of a command in seconds."""
 
 YIELD: Final = 10_000
-"""Milliseconds after which it goes on in the background unless the call says it."""
+"""Milliseconds after which a command continues in the background by default."""
 
 
 MOST_FAILED: Final = 8_000
@@ -62,8 +62,10 @@ def exec(
 
 
 def _wait(running: Command, timeout: float, waits: float | None, *, keeps: bool) -> Data:
-    """How far the command has come after ``waits`` seconds. ``keeps``: what it has said is known
-    from here only, and not from its process."""
+    """Return the state of the command after ``waits`` seconds.
+
+    ``keeps``: its output is known from this call only, not from its process.
+    """
     running.allow(timeout)
     running.ended.wait(waits)
     with running.lock:
@@ -89,7 +91,7 @@ def _goes_on(running: Command, seen: Data) -> Data:
 
 
 def _wait_for_end(running: Command) -> None:
-    """It has ended already, or is about to, as it did when it was recorded."""
+    """Wait for a command that has ended or is about to end, as it did when it was recorded."""
     session = current()
     if session is not None and session.tracks_order and not running.ended.is_open:
         with session.waiting_elsewhere():

@@ -44,7 +44,7 @@ def read_answer(answer: Any, /) -> tuple[str | None, Data | None]:
 
 
 def _places(part: Any) -> Iterator[Data]:
-    """Where in one answer it may stand."""
+    """Yield the parts of a result that can contain the value."""
     if not isinstance(part, dict):
         return
     yield part
@@ -64,7 +64,7 @@ _TOOLS = ("tools", "functions")
 
 
 class Read(Protocol):
-    """Says how an answer ended and what it cost."""
+    """Function that reads the stop reason and usage from a result."""
 
     def __call__(self, answer: Any, /) -> tuple[str | None, Data | None]:
         """``answer`` is plain data; of a stream, the list of its pieces."""
@@ -81,16 +81,15 @@ def llm(
     model: str = "",
     read: Read = read_answer,
 ) -> Any:
-    """What the function returns, yields or raises is recorded as the answer of a model, and
-    re-enacted in a replay.
+    """Record the result of the function as a model response, and serve it in a replay.
 
-    For functions, coroutine functions and generators of both kinds. A call is compared by
-    ``provider``, ``model`` and its arguments, so another model is a divergence. By default
-    ``model`` is the argument of that name, or the name of the function, and the tools that
-    the model is offered are the argument ``tools``. Both are also found as fields of an argument,
-    such as a ``ModelRequest``. ``read`` says from an answer how it ended and
-    what it cost; well-known shapes are read without it. What the function does inside is not
-    looked at. Without a session it is called as it is.
+    Works for functions, coroutine functions and generators of both kinds. A call is compared by
+    ``provider``, ``model`` and its arguments, so a different model is a divergence. By default
+    ``model`` is the argument of that name or the name of the function, and the argument ``tools``
+    contains the offered tools. Both are also found as fields of an argument, such as a
+    ``ModelRequest``. ``read`` returns the stop reason and usage of a result; common result shapes
+    do not need it. Calls that the function makes are not recorded. Without a session the function
+    is called directly.
     """
     if function is None:
         return lambda real: _wrapped(real, provider, model, read)

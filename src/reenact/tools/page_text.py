@@ -41,7 +41,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def read_page(html: str, mode: Mode, *, base: str = "") -> Page:
-    """What ``html`` says. ``base`` is the address that links are seen from."""
+    """Return the readable text of ``html``. Links are resolved against ``base``."""
     reader = _Reader(mode == "markdown", base)
     reader.feed(html)
     reader.close()
@@ -176,6 +176,6 @@ _ENVELOPE_MARKS = re.compile(r"<{2,}\s*(?:END_)?EXTERNAL_UNTRUSTED_CONTENT\s*>{2
 
 
 def wrap(text: str, source: str) -> str:
-    """``text`` between marks that do not stand in it."""
+    """Return ``text`` between markers that do not occur in it."""
     inside = _ENVELOPE_MARKS.sub("[mark removed]", text)
     return f"{_BEGIN}\nSource: {source}\n---\n{inside}\n{_END}"

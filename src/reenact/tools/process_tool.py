@@ -30,15 +30,18 @@ __all__ = [
 ]
 
 FINISHED: Final = 50
-"""So many commands that have ended are kept, until they are cleared."""
+"""Number of ended commands that are kept until they are cleared."""
 
 _POLL_SECONDS: Final = 2.0
-"""Seconds within which a command that was killed is gone."""
+"""Seconds within which a killed command ends."""
 
 
 def look(operation: str, request: Data, live: Callable[[], Data]) -> Data:
-    """What ``live`` sees of a command. How far it has come when it is looked at is a matter of
-    chance: it is recorded, and served where the tool is made again in a replay."""
+    """Return the state of a command from ``live``, or the recorded state.
+
+    The progress of a command at a given moment is not deterministic, so it is recorded, and served
+    when a replay re-executes the tool.
+    """
     session = current()
     if session is None or session.mode == "off":
         return live()
@@ -85,8 +88,10 @@ class Background:
             return _of_none
 
     def add(self, command: Command) -> str:
-        """``command`` goes on here. Its id: in a session it tells the lane of its call, which is the
-        same in every run."""
+        """Register ``command`` and return its id.
+
+        In a session the id contains the lane of the call, which is the same in every run.
+        """
         with self._lock:
             name = self._name()
             self._commands[name] = command
@@ -108,7 +113,7 @@ class Background:
         return self._commands.get(name)
 
     def remove(self, name: str) -> None:
-        """Nobody will ask for it any more."""
+        """Forget the command."""
         with self._lock:
             self._commands.pop(name, None)
 
@@ -118,7 +123,7 @@ class Background:
             return iter(list(reversed(self._commands.items())))
 
     def kill_all(self) -> None:
-        """End them all, and wait until they are gone."""
+        """End all commands and wait for them."""
         if self._pid != os.getpid():
             return
         running = [command for _, command in self if not command.ended.is_open]
@@ -138,19 +143,19 @@ _of_none: Background | None = None
 Action = Literal["list", "poll", "log", "write", "submit", "kill", "clear", "remove"]
 
 MOST_LINES: Final = 200
-"""Lines that ``log`` gives unless the call says which."""
+"""Default number of lines for ``log``."""
 
 LONGEST: Final = 30_000
 """Milliseconds that ``poll`` waits, at most."""
 
 _SOON: Final = 2.0
-"""Seconds within which a command that was killed is gone."""
+"""Seconds within which a killed command ends."""
 
 _NOTHING: Final = "(no new output)"
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call asks for. ``wrong`` is what went wrong when the command was told something."""
+    """Request of a call. ``wrong`` describes a failed write to the command."""
 
     name: str
     command: Command | None

@@ -44,8 +44,10 @@ _WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
 def inflated(data: bytes, coding: str, most: int) -> tuple[bytes, bool]:
-    """The first ``most`` bytes of what ``data`` stands for, and whether there is more. What cannot
-    be opened is given as it is."""
+    """Return the first ``most`` decompressed bytes of ``data``, and whether there are more.
+
+    Data that cannot be decompressed is returned unchanged.
+    """
     window = _WINDOWS.get(coding.strip().lower())
     if window is None:
         return data[:most], len(data) > most
@@ -58,12 +60,13 @@ def inflated(data: bytes, coding: str, most: int) -> tuple[bytes, bool]:
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fetch may cost, and which addresses it may reach besides public ones: all
-    ``private_addresses`` (a policy may allow them, too), or those in ``networks``, such as
-    ``127.0.0.1`` and ``10.0.0.0/8``.
+    """Limits of a fetch, and the addresses that it is allowed to reach besides public ones.
 
-    With ``proxies``, requests go through the proxies of the environment. Then the proxy resolves names,
-    so addresses are only checked where the URL contains one.
+    Either all ``private_addresses`` (which a policy can also allow) or those in ``networks``, such
+    as ``127.0.0.1`` and ``10.0.0.0/8``.
+
+    With ``proxies``, requests go through the proxies of the environment. The proxy then resolves
+    names, so only addresses in the URL itself are checked.
     """
 
     max_bytes: int = 2_000_000
@@ -132,7 +135,7 @@ _SECRET: Final = frozenset(
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back. ``body`` is decoded, and cut at the limit if ``truncated``."""
+    """Response. ``body`` is decoded, and cut at the limit if ``truncated``."""
 
     url: str
     status: int
@@ -146,7 +149,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def text(self) -> str:
-        """The body as text, by the charset that it says it has."""
+        """Return the body as text in its declared charset."""
         said = self.headers.get("content-type", "").lower().partition("charset=")[2]
         charset = said.partition(";")[0].strip(" \"'") or "utf-8"
         try:
@@ -232,7 +235,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _basic(parts: SplitResult) -> dict[str, str]:
-    """A name and a password in the address are sent as such, to that address only."""
+    """Return the credentials in the address as a header, which is sent to that address only."""
     if parts.username is None:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

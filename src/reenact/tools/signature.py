@@ -48,8 +48,11 @@ _SPREAD = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 class Form:
-    """The form of ``function``. ``hidden`` are arguments that are no part of a call: not recorded,
-    not compared, and not offered to a model; the first one is hidden if it is ``self``."""
+    """Return the signature of ``function``.
+
+    ``hidden`` arguments are not part of a call: they are not recorded, not compared and not offered
+    to a model. The first argument is hidden if it is ``self``.
+    """
 
     def __init__(self, function: Callable[..., Any], hidden: tuple[str, ...] = ()) -> None:
         self._function = function
@@ -70,7 +73,7 @@ class Form:
 
     @cached_property
     def result(self) -> Kind:
-        """What it returns; of a generator, when it is at its end."""
+        """Annotation of the return value; for a generator, of the value at its end."""
         said = self.hints.get("return", Any)
         if self.kind not in ("generator", "async_generator"):
             return Kind(said)
@@ -79,14 +82,14 @@ class Form:
 
     @cached_property
     def item(self) -> Kind:
-        """What a generator yields."""
+        """Annotation of the yielded values of a generator."""
         said = self.hints.get("return", Any)
         args = get_args(said)
         return Kind(args[0] if get_origin(said) in _STREAMS and args else Any)
 
     @property
     def description(self) -> str:
-        """What its docstring says about it, without the part on its arguments."""
+        """Return the docstring without its part about arguments."""
         return summary(inspect.getdoc(_code_of(self._function)) or "")
 
     @cached_property
@@ -102,9 +105,11 @@ class Form:
     # Arguments
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Data:
-        """What the function is called with, by name, as plain data. Defaults count as given, as
-        far as they are plain. Raises :class:`TypeError` as the function itself would, and
-        :class:`ValueRefused`."""
+        """Return the arguments of a call by name, as plain data.
+
+        Defaults count as passed if they are plain data. Raises :class:`TypeError` as the function
+        itself would, and :class:`ValueRefused`.
+        """
         bound = self.signature.bind(*args, **kwargs)
         given = {name: item for name, item in bound.arguments.items() if name not in self.hidden}
         found = {name: to_plain(item, ("args", name)) for name, item in given.items()}
@@ -154,7 +159,7 @@ class Form:
 
 
 def _code_of(function: Any) -> Any:
-    """What has the annotations and the docstring."""
+    """Return the object that has the annotations and the docstring."""
     while isinstance(function, partial):
         function = function.func
     if inspect.isroutine(function) or isinstance(function, type):
@@ -248,7 +253,7 @@ def _default(parameter: Parameter) -> Data:
 
 
 def _described(schema: Data, hint: Any, told: str) -> Data:
-    """With what the annotation says in words, or the docstring."""
+    """Return ``schema`` with the description from the annotation or the docstring."""
     said = ""
     if get_origin(hint) is Annotated:
         words = [getattr(one, "description", one) for one in get_args(hint)[1:]]
@@ -261,7 +266,7 @@ def _described(schema: Data, hint: Any, told: str) -> Data:
 
 
 def summary(docstring: str) -> str:
-    """What a docstring says before it goes into arguments and results."""
+    """Return the part of a docstring before its sections."""
     kept: list[str] = []
     for line in docstring.splitlines():
         if _SECTION.match(line) or _FIELD.match(line):
@@ -271,7 +276,7 @@ def summary(docstring: str) -> str:
 
 
 def _told(docstring: str) -> dict[str, str]:
-    """What a docstring says about each argument: ``Args:`` with indented names, or ``:param x:``."""
+    """Return the descriptions of the arguments: ``Args:`` with indented names, or ``:param x:``."""
     found: dict[str, str] = {}
     name, depth, inside = "", 0, False
     for line in docstring.splitlines():

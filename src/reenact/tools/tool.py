@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 Again = Literal["stub", "re-execute", "pass"]
-"""What a replay does with a tool, unless the policy says something else."""
+"""Default treatment of a tool in a replay."""
 
 _SHOWN: Final = 128
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What :func:`reenact.tool` was told about a tool. Empty texts were not said."""
+    """Options of :func:`reenact.tool`. An empty text is not set."""
 
     name: str = ""
     description: str = ""
@@ -44,7 +44,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
 
     def check(self, name: str) -> None:
-        """Raise :class:`UsageError` for what nobody can do; ``name`` is the tool's."""
+        """Raise :class:`UsageError` for options that contradict each other; ``name`` is the tool's."""
         if self.replay not in get_args(Again):
             raise UsageError(
                 f"the tool {name[:_SHOWN]} cannot have replay={self.replay!r}",
@@ -52,8 +52,11 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def places(self) -> tuple[str, ...]:
-        """Where in the completing event the volatile places are: in the result, and in the details
-        of a failure. Raises :class:`UsageError`."""
+        """Return the volatile paths in the completing event: in the result and in the details of a
+        failure.
+
+        Raises :class:`UsageError`.
+        """
         return tuple(place for one in self.volatile for place in _places(one))
 
 
@@ -67,16 +70,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MIMED: Final = ("__code__", "__defaults__", "__kwdefaults__")
-"""What makes an object a function for those who look closely: frameworks ask whether it is a
-coroutine function."""
+"""Attributes that make an object look like a function to frameworks that check for coroutine
+functions.
+"""
 
 
 class Tool(Generic[P, R]):
-    """A callable whose calls are recorded, and answered from the recording in a replay.
+    """Callable whose calls are recorded, and served from the recording in a replay.
 
-    Made by :func:`reenact.tool`, and called like the function that it is made of. Without a session
-    it is that function. With one, arguments and results go by value. What it does inside is
-    recorded in a lane of its own.
+    Created by :func:`reenact.tool` and called like the wrapped function. Without a session it calls
+    that function directly. In a session, arguments and results are passed by value, and the calls
+    inside are recorded in a lane of their own.
     """
 
     __name__: str
@@ -107,7 +111,9 @@ class Tool(Generic[P, R]):
 
     @property
     def description(self) -> str:
-        """What it does: as was said, else its docstring without the part on the arguments."""
+        """Return the description: the declared one, otherwise the docstring without the part about
+        arguments.
+        """
         return self._said.description or self._form.description
 
     @property
@@ -126,7 +132,7 @@ class Tool(Generic[P, R]):
 
     @property
     def kind(self) -> CallKind:
-        """What calling it gives: a result, a coroutine, an iterator, an asynchronous one."""
+        """Kind of the result: a value, a coroutine, an iterator or an asynchronous iterator."""
         return self._form.kind
 
     # Calling it
@@ -157,8 +163,11 @@ class Tool(Generic[P, R]):
         return self._enact(session, self._call(given, call_id), lambda: self._run(given))
 
     async def acall(self, args: Mapping[str, Any] | None = None, *, call_id: str = "") -> Any:
-        """The same for tasks, and the whole result of any kind of tool: of generators, the list of
-        what they yield. A function runs in a thread, so that others can go on."""
+        """Call the tool from a task and return the complete result of any kind of tool.
+
+        A generator results in the list of its yielded values. A plain function runs in a thread, so
+        that it does not block the loop.
+        """
         if self.kind == "async_generator":
             return [item async for item in self.call(args, call_id=call_id)]
         if self.kind == "coroutine":
@@ -265,7 +274,7 @@ class Tool(Generic[P, R]):
 
     @cached_property
     def _method(self) -> Form:
-        """Its form when it is bound: the same for every instance."""
+        """Return the tool bound to an instance. Its signature is the same for every instance."""
         return Form(MethodType(self.function, object()), self._said.hidden)
 
     def __reduce__(self) -> Any:
@@ -279,7 +288,7 @@ class Tool(Generic[P, R]):
 
 
 def _typed(pieces: Any, kind: Kind) -> Generator[Any, Any, Any]:
-    """``pieces``, and what is returned at their end as its annotation says."""
+    """Yield ``pieces``, and return the final value converted to its annotation."""
     returned = yield from pieces
     return kind.typed(to_plain(returned))
 
@@ -319,18 +328,18 @@ def tool(
     volatile: tuple[str, ...] = (),
     hidden: tuple[str, ...] = (),
 ) -> Any:
-    """A tool made of ``function``: a function, a coroutine function, a generator of either kind, a
-    method, or any other callable.
+    """Return a tool that wraps ``function``: a function, coroutine function, generator of either
+    kind, method, or any other callable.
 
-    Its calls are recorded as ``tool_call`` and ``tool_result``, with all that it does inside in a
-    lane of its own. In a replay it is not run (``stub``). With ``replay="re-execute"`` it is: what
-    it calls is served from its lane, and what it returns is compared. ``pass`` lets it run
-    unrecorded, where the policy allows that. A rule of the policy goes before what is said here.
+    Its calls are recorded as ``tool_call`` and ``tool_result``, and everything inside in a lane of
+    its own. A replay does not run it (``stub``). With ``replay="re-execute"`` a replay runs it,
+    serves its calls from its lane and compares its result. ``pass`` runs it unrecorded, if the
+    policy allows that. A rule of the policy takes precedence over these options.
 
-    ``volatile`` are places in the result that differ in every run (``"tookMs"``, ``"$.a.at"``), and
-    in the ``details`` of its exceptions: they are never compared, and do not count for the content
-    hash. ``hidden`` are arguments that are no part of the call: a context, a
-    client. ``name`` and ``description`` are those of the function unless they are given.
+    ``volatile`` are paths in the result that differ in every run (``"tookMs"``, ``"$.a.at"``), also
+    in the ``details`` of its exceptions. They are never compared and do not count for the content
+    hash. ``hidden`` are arguments that are not part of the call, such as a context or a client.
+    ``name`` and ``description`` are those of the function by default.
     """
     said = Said(name=name, description=description, replay=replay, volatile=volatile, hidden=hidden)
     return (lambda real: _made(real, said)) if function is None else _made(function, said)

@@ -39,14 +39,14 @@ _SCALARS = (str, int, float, bytes, type(None))
 _DECAYING = (str, int, float, bytes, bytearray, memoryview)
 
 _WORDS = (datetime, date, time, timedelta, UUID, Decimal)
-"""What has a text that msgspec reads again."""
+"""Types with a text form that msgspec can read."""
 
 _PLAIN: Final[tuple[Any, ...]] = (Any, object, str, int, float, bool, None, type(None), bytes)
 _PLAIN_CONTAINERS = (list, dict, Mapping)
 
 
 class Unreadable(Exception):
-    """An annotation names a class of which nobody knows how it is made."""
+    """An annotation names a class that cannot be constructed from plain data."""
 
 
 def is_model(kind: Any) -> bool:
@@ -117,7 +117,7 @@ def _object(value: Any, path: Path) -> Any:
 
 
 def _members(value: Any) -> list[tuple[str, str]] | None:
-    """The names of the members of a dataclass or its kin, and what they are called as data."""
+    """Return the member names of a dataclass or similar class, with their names as data."""
     kind = type(value)
     if isinstance(value, msgspec.Struct) and not kind.__struct_config__.tag:
         return [(field.name, field.encode_name) for field in msgspec.structs.fields(kind)]
@@ -129,12 +129,12 @@ def _members(value: Any) -> list[tuple[str, str]] | None:
 
 
 class Kind:
-    """What an annotation says of a value: how plain data becomes it again."""
+    """Annotation of a value: converts plain data back to the annotated type."""
 
     def __init__(self, annotation: Any = Any) -> None:
         self.annotation = annotation
         self.is_plain = _is_plain(annotation)
-        """Is all that it allows plain data? Then it is given back as it is."""
+        """Return whether every allowed value is plain data, which is returned unchanged."""
 
     def plain(self, value: Any, path: Path = ()) -> Any:
         """``value`` as data from which :meth:`typed` makes it again. Raises
@@ -152,7 +152,10 @@ class Kind:
         return found
 
     def typed(self, data: Any) -> Any:
-        """What ``data`` stands for; ``data`` itself where it does not fit the annotation."""
+        """Convert ``data`` to the annotated type.
+
+        Return it unchanged if it does not match the annotation.
+        """
         if self.is_plain:
             return data
         try:
@@ -161,14 +164,16 @@ class Kind:
             return data
 
     def read(self, data: Any) -> Any:
-        """The same for what a model gives: ``"3"`` is a number where one is wanted. Raises
-        :class:`ValueError` with the place, and :class:`TypeError` or :class:`Unreadable` for
-        annotations that nobody can read by."""
+        """Convert data from a model, where ``"3"`` counts as a number if one is expected.
+
+        Raises :class:`ValueError` with the location, and :class:`TypeError` or :class:`Unreadable`
+        for unsupported annotations.
+        """
         return _convert(data, self.annotation, strict=False)
 
 
 def _unlike(was: Any, now: Any, path: Path) -> tuple[Path, str, str] | None:
-    """Where two values first are of different types, and which."""
+    """Return the first location where two values have different types, with both types."""
     if type(was) is not type(now) and not _decays(was, now):
         return path, type(was).__qualname__, type(now).__qualname__
     if isinstance(now, dict) and isinstance(was, Mapping):
@@ -219,8 +224,10 @@ _building = threading.Lock()
 
 
 def _build(annotation: Any) -> None:
-    """What msgspec knows of a class is built by one thread: another one that reads it meanwhile would get
-    what is half built, and the process would crash."""
+    """Build msgspec's information about a class in one thread.
+
+    Another thread that reads it while it is being built would crash the process.
+    """
     try:
         if annotation in _built:
             return
@@ -255,7 +262,7 @@ def _made(kind: Any, data: Any) -> Any:
 
 
 class Answers(PlainCodec):
-    """The result of a call."""
+    """Codec for the result of a call."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
@@ -268,7 +275,7 @@ class Answers(PlainCodec):
 
 
 class Items(PlainStreamCodec):
-    """What a generator yields, and what it returns at its end."""
+    """Codec for the yielded values of a generator and its return value."""
 
     def __init__(self, item: Kind, returned: Kind) -> None:
         self._item = item

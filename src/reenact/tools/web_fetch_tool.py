@@ -1,4 +1,4 @@
-"""``reenact.tools.web_fetch``: what a page says."""
+"""``reenact.tools.web_fetch``: a tool that returns the readable text of a page."""
 
 from __future__ import annotations
 

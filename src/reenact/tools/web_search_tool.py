@@ -33,11 +33,11 @@ __all__ = [
 
 _DETAIL: Final = 4_000
 _TRUSTED = Limits(private_addresses=True)
-"""Where a provider is was said by whoever runs the program, and by no model."""
+"""Limits for the address of a provider, which the user configures and no model can change."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched for. Empty fields were not said."""
+    """Search request. Empty fields are not set."""
 
     query: str
     count: int = 5
@@ -48,15 +48,18 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """One that searches. It is asked with a key that stands in the variable ``key_name``."""
+    """Search provider. Its API key is in the environment variable ``key_name``."""
 
     name: str
     key_name: str
     docs: str
 
     def search(self, query: Query, key: str) -> Data:
-        """What was found, as plain data: ``count`` and ``results``, or ``content`` and
-        ``citations``. Texts from outside are wrapped. Raises :class:`WebFailed`."""
+        """Return the results as plain data: ``count`` and ``results``, or ``content`` and
+        ``citations``.
+
+        Texts from outside are wrapped. Raises :class:`WebFailed`.
+        """
 
 
 _providers: dict[str, Provider] = {}
@@ -191,9 +194,10 @@ _CHOICE: Final = "env web_search provider"
 def web_searcher(
     provider: Provider | str | None = None, *, key: str | None = None
 ) -> Tool[..., Data]:
-    """A tool ``web_search`` that asks ``provider``; else the first known one that has a key.
+    """Return a tool ``web_search`` for ``provider``, or for the first registered one that has a
+    key.
 
-    ``key`` is the provider's; else the value of its environment variable.
+    ``key`` is the provider's key; the default is the value of its environment variable.
     """
     fixed = _named(provider) if isinstance(provider, str) else provider
 
@@ -244,8 +248,11 @@ def _named(name: str) -> Provider:
 
 
 def _chosen(fixed: Provider | None, key: str | None) -> tuple[Provider | None, str]:
-    """Who is asked, and with which key. Which keys there are is a fact of the machine: a replay
-    that runs the tool again asks whom the recorded run asked, and needs no key."""
+    """Return the provider and its key.
+
+    The available keys are a fact about the machine. A replay that re-executes the tool uses the
+    provider of the recorded run and needs no key.
+    """
     known = providers() if fixed is None else {fixed.name: fixed}
     session = current()
     if session is None:
