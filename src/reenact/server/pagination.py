@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from sqlalchemy import Row
@@ -17,6 +17,7 @@ from reenact.server.storage.pagination import Page
 
 __all__ = ["REPLAYS", "listed", "one_of", "page_of", "with_replays", "yes_or_no"]
 
+T = TypeVar("T")
 REPLAYS = ("false", "true", "any")
 """Values of the filter ``replay``: without replays, only replays, both."""
 
@@ -34,8 +35,8 @@ def page_of(ask: RequestContext) -> Page:
 
 
 def listed(
-    rows: Sequence[Row[Any]], page: Page, at: str, id: str, show: Callable[[Row[Any]], Any]
-) -> ListResponse:
+    rows: Sequence[Row[Any]], page: Page, at: str, id: str, show: Callable[[Row[Any]], T]
+) -> ListResponse[T]:
     """``rows`` are one more than the page has, when there is another one; ``at`` and ``id`` name
     the columns that they are ordered by."""
     shown = rows[: page.size]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Generic, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -12,14 +12,17 @@ from reenact.server.problems import Problem
 __all__ = ["ListResponse", "answer", "answer_problem", "listed", "to_response"]
 
 
-class ListResponse(msgspec.Struct, frozen=True):
-    """A part of a list; ``next`` is the cursor of the part that follows."""
+T = TypeVar("T")
 
-    items: list[Any]
+
+class ListResponse(msgspec.Struct, Generic[T], frozen=True):
+    """One page of a list; ``next`` is the cursor of the following page."""
+
+    items: list[T]
     next: str | None = None
 
 
-def listed(items: list[Any], limit: int, cursor: str) -> ListResponse:
+def listed(items: list[T], limit: int, cursor: str) -> ListResponse[T]:
     """``items`` are at most ``limit``, and ``cursor`` leads on from the last one of them."""
     return ListResponse(items, cursor if items and len(items) == limit else None)
 

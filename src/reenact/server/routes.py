@@ -18,6 +18,7 @@ from reenact.server.endpoint import Endpoint
 from reenact.server.exchanges import api as exchanges
 from reenact.server.openapi.description import described
 from reenact.server.people import api as people
+from reenact.server.replays import api as replays
 from reenact.server.replays import expiry
 from reenact.server.runtime import Server
 from reenact.server.telemetry import otlp_exporter, otlp_receiver
@@ -29,6 +30,7 @@ __all__ = ["BACKGROUND", "ENDPOINTS"]
 
 _ALL: Final[tuple[Endpoint, ...]] = (
     *exchanges.ENDPOINTS,
+    *replays.ENDPOINTS,
     *batches.ENDPOINTS,
     *agents.ENDPOINTS,
     *captures.ENDPOINTS,

@@ -41,7 +41,7 @@ class AgentView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     running: list[str]
 
 
-async def read_agents(ask: RequestContext) -> ListResponse:
+async def read_agents(ask: RequestContext) -> ListResponse[AgentView]:
     """``GET /api/v1/agents``: those that the one who asks may see, the newest first. Who is gone is
     there for whoever asks for it."""
     page, filters = page_of(ask), _filters(ask)

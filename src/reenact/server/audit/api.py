@@ -57,7 +57,7 @@ class Growth(msgspec.Struct, frozen=True):
     hashes: list[str]
 
 
-async def list_records(ask: RequestContext) -> ListResponse:
+async def list_records(ask: RequestContext) -> ListResponse[Numbered]:
     """``GET /api/v1/audit/records``: the newest first. A new question is itself a record."""
     ask.require("audit:read")
     wanted, limit = _filter(ask), ask.limit

@@ -20,7 +20,7 @@ __all__ = ["put_search", "read_search", "read_searches", "remove", "rename"]
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 
 
-async def read_searches(ask: RequestContext) -> ListResponse:
+async def read_searches(ask: RequestContext) -> ListResponse[SavedSearch]:
     """By name."""
     limit = ask.limit
     async with ask.server.database.reading(ask.tenant) as scope:

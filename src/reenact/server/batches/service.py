@@ -121,7 +121,7 @@ async def read_batch(ask: RequestContext) -> BatchView:
         return await show(scope, await get_batch(ask, scope, ask.path("id")))
 
 
-async def read_batches(ask: RequestContext) -> ListResponse:
+async def read_batches(ask: RequestContext) -> ListResponse[BatchView]:
     """Whoever may not look everywhere sees their own."""
     page = page_of(ask)
     everywhere = places_of(ask, "exchange:read") is None
@@ -139,7 +139,7 @@ def _readable(ask: RequestContext, row: Row[Any]) -> bool:
     return all(ask.may("exchange:read", place).allowed for place in sources)
 
 
-async def read_items(ask: RequestContext) -> ListResponse:
+async def read_items(ask: RequestContext) -> ListResponse[ItemView]:
     """In the order of the plan."""
     after, limit = ask.number("cursor", 0), ask.limit
     async with ask.server.database.reading(ask.tenant) as scope:
@@ -151,7 +151,7 @@ async def read_items(ask: RequestContext) -> ListResponse:
     return ListResponse([ItemView.of(row) for row in shown], cursor)
 
 
-async def read_causes(ask: RequestContext) -> ListResponse:
+async def read_causes(ask: RequestContext) -> ListResponse[CauseView]:
     """``GET /api/v1/batches/{id}/causes``: why replays of it differ, what most of them have first."""
     async with ask.server.database.reading(ask.tenant) as scope:
         row = await get_batch(ask, scope, ask.path("id"))

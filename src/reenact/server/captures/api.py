@@ -103,7 +103,7 @@ def _answer(row: Row[Any] | None, status: int) -> Response:
     return Response(msgspec.json.encode(CaptureView.of(row)), status, media_type="application/json")
 
 
-async def read_captures(ask: RequestContext) -> ListResponse:
+async def read_captures(ask: RequestContext) -> ListResponse[CaptureView]:
     """``GET /api/v1/captures``: those that were pushed, the newest first."""
     ask.require("capture:read")
     page = page_of(ask)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 from sqlalchemy import Row
-from starlette.responses import Response
 
-from reenact.exchange.comparison.calls import as_asked
+from reenact.exchange.comparison.calls import Call, as_asked
 from reenact.exchange.comparison.graph import DEEPEST, Branch, Graph, Node, graph, tree
-from reenact.exchange.model import STATUSES
 from reenact.server.auth.permissions import Permission, ResourceScope
-from reenact.server.context import RequestContext
+from reenact.server.context import Caller
 from reenact.server.exchanges.recordings import calls_of, recording_of
 from reenact.server.exchanges.schema import ExchangeBrief, ExchangeView, ReplayBrief
-from reenact.server.pagination import listed, one_of, page_of, with_replays, yes_or_no
+from reenact.server.pagination import listed
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import readable_places
 from reenact.server.responses import ListResponse
@@ -30,6 +27,7 @@ from reenact.server.storage.exchanges import (
     of_sources,
     of_traces,
 )
+from reenact.server.storage.pagination import Page
 from reenact.server.storage.replays import replays_of, verdicts_of
 
 __all__ = [
@@ -39,79 +37,66 @@ __all__ = [
     "read_calls",
     "read_correlation",
     "read_exchange",
-    "read_exchanges",
     "read_lineage",
     "read_recording",
+    "search_exchanges",
 ]
 
 _MOST_REPLAYS = 100
 
 
-def places_of(ask: RequestContext, permission: Permission) -> tuple[ResourceScope, ...] | None:
-    """Where the one who asks may look; None for everywhere."""
-    return readable_places(ask.principal.grants, permission, ask.server.now())
+def places_of(caller: Caller, permission: Permission) -> tuple[ResourceScope, ...] | None:
+    """Return where the caller has ``permission``; None means everywhere."""
+    return readable_places(caller.principal.grants, permission, caller.server.now())
 
 
-def may_read(ask: RequestContext, row: Row[Any]) -> None:
-    """Raises :class:`Problem` unless they may read what is in the place of ``row``."""
-    ask.require("exchange:read", ResourceScope(row.environment, row.app))
+def may_read(caller: Caller, row: Row[Any]) -> None:
+    """Raise :class:`Problem` unless the caller can read exchanges of the app and environment of ``row``."""
+    caller.require("exchange:read", ResourceScope(row.environment, row.app))
 
 
-async def get_exchange(ask: RequestContext, exchange_id: str) -> Row[Any]:
-    """A row, for somebody who may read it. Raises :class:`Problem`."""
-    async with ask.server.database.reading(ask.tenant) as scope:
+async def get_exchange(caller: Caller, exchange_id: str) -> Row[Any]:
+    """Return the row of an exchange that the caller can read. Raises :class:`Problem`."""
+    async with caller.server.database.reading(caller.tenant) as scope:
         row = await find_exchange(scope, exchange_id)
     if row is None:
         raise Problem("not_found", "there is no such exchange")
-    may_read(ask, row)
+    may_read(caller, row)
     return row
 
 
-async def read_exchanges(ask: RequestContext) -> ListResponse:
-    """``GET /api/v1/exchanges``: those that the one who asks may read, the newest first.
-    Exchanges of replays are left out unless they are asked for."""
-    page, replay = page_of(ask), with_replays(ask)
-    filters = Filters(
-        app=ask.query("app"),
-        environment=ask.query("environment"),
-        route=ask.query("route"),
-        status=one_of(ask, "status", STATUSES),
-        replay=None if replay == "any" else bool(replay),
-        replayable=yes_or_no(ask, "replayable"),
-        since=ask.number("since", 0),
-        until=ask.number("until", 0),
-        trace_id=ask.query("traceId"),
-        correlation_id=ask.query("correlationId"),
-        text=ask.query("text"),
-    )
-    async with ask.server.database.reading(ask.tenant) as scope:
-        rows = await list_exchanges(scope, filters, places_of(ask, "exchange:read"), page)
+async def search_exchanges(
+    caller: Caller, filters: Filters, page: Page
+) -> ListResponse[ExchangeBrief]:
+    """Return the exchanges that the caller can read, newest first."""
+    async with caller.server.database.reading(caller.tenant) as scope:
+        rows = await list_exchanges(scope, filters, places_of(caller, "exchange:read"), page)
     return listed(rows, page, "started_at", "exchange_id", ExchangeBrief.of)
 
 
-async def read_exchange(ask: RequestContext) -> ExchangeView:
-    """``GET /api/v1/exchanges/{id}``: as it came in, with its replays."""
-    row = await get_exchange(ask, ask.path("id"))
-    async with ask.server.database.reading(ask.tenant) as scope:
+async def read_exchange(caller: Caller, exchange_id: str) -> ExchangeView:
+    """Return an exchange with its replays. Raises :class:`Problem`."""
+    row = await get_exchange(caller, exchange_id)
+    async with caller.server.database.reading(caller.tenant) as scope:
         replays = await replays_of(scope, row.exchange_id, _MOST_REPLAYS)
     return ExchangeView.of(row, tuple(map(ReplayBrief.of, replays)))
 
 
-async def read_calls(ask: RequestContext) -> ListResponse:
-    """``GET …/{id}/calls``: the calls that it made; none where it has no recording. Those of a replay
-    are as they were asked."""
-    exchange = exchange_of(await get_exchange(ask, ask.path("id")))
-    async with ask.server.intake.readers.turn(ask.tenant):
-        calls = await calls_of(ask.server, ask.tenant, exchange)
-    made = as_asked(calls, exchange.replay, exchange.processors).calls
-    return ListResponse(items=[msgspec.to_builtins(call) for call in made])
+async def read_calls(caller: Caller, exchange_id: str) -> tuple[Call, ...]:
+    """Return the calls of an exchange, none without a recording. Raises :class:`Problem`.
+
+    The calls of a replay are returned as the program requested them.
+    """
+    exchange = exchange_of(await get_exchange(caller, exchange_id))
+    async with caller.server.intake.readers.turn(caller.tenant):
+        calls = await calls_of(caller.server, caller.tenant, exchange)
+    return tuple(as_asked(calls, exchange.replay, exchange.processors).calls)
 
 
-async def read_recording(ask: RequestContext) -> Response:
-    """``GET …/{id}/recording``: the packed capture; 404 where there is none."""
-    row = await get_exchange(ask, ask.path("id"))
-    data = await recording_of(ask.server, ask.tenant, exchange_of(row))
-    return Response(data, media_type="application/octet-stream")
+async def read_recording(caller: Caller, exchange_id: str) -> bytes:
+    """Return the packed capture of an exchange. Raises :class:`Problem`."""
+    row = await get_exchange(caller, exchange_id)
+    return await recording_of(caller.server, caller.tenant, exchange_of(row))
 
 
 _MOST: Final = 1_000
@@ -119,10 +104,10 @@ _ROUNDS: Final = 8
 """How far from an exchange its neighbours are looked for."""
 
 
-async def read_lineage(ask: RequestContext) -> Branch:
-    """``GET …/{id}/lineage``: its original and every replay of it that one may read, as a tree."""
-    row = await get_exchange(ask, ask.path("id"))
-    async with ask.server.database.reading(ask.tenant) as scope:
+async def read_lineage(caller: Caller, exchange_id: str) -> Branch:
+    """Return the original of an exchange and all replays that the caller can read, as a tree."""
+    row = await get_exchange(caller, exchange_id)
+    async with caller.server.database.reading(caller.tenant) as scope:
         top = await _original(scope, row)
         found = {top.exchange_id: top}
         level: Sequence[str] = [top.exchange_id]
@@ -130,7 +115,7 @@ async def read_lineage(ask: RequestContext) -> Branch:
             level = _new(found, await of_sources(scope, level, _MOST))
             if not level or len(found) >= _MOST:
                 break
-        nodes = await _nodes(ask, scope, found)
+        nodes = await _nodes(caller, scope, found)
     return tree(nodes, row.exchange_id)
 
 
@@ -144,17 +129,17 @@ async def _original(scope: Scope, row: Row[Any]) -> Row[Any]:
     return row
 
 
-async def read_correlation(ask: RequestContext) -> Graph:
-    """``GET …/{id}/correlation``: what belongs together, as far as one may read it, as a graph."""
-    row = await get_exchange(ask, ask.path("id"))
-    async with ask.server.database.reading(ask.tenant) as scope:
+async def read_correlation(caller: Caller, exchange_id: str) -> Graph:
+    """Return the related exchanges that the caller can read, as a graph."""
+    row = await get_exchange(caller, exchange_id)
+    async with caller.server.database.reading(caller.tenant) as scope:
         found = {row.exchange_id: row}
         fresh = [row]
         for _ in range(_ROUNDS):
             fresh = await _neighbours(scope, found, fresh)
             if not fresh or len(found) >= _MOST:
                 break
-        nodes = await _nodes(ask, scope, found)
+        nodes = await _nodes(caller, scope, found)
     return graph(nodes, row.exchange_id)
 
 
@@ -180,9 +165,9 @@ def _new(found: dict[str, Row[Any]], rows: Sequence[Row[Any]]) -> list[str]:
     return [row.exchange_id for row in fresh]
 
 
-async def _nodes(ask: RequestContext, scope: Scope, found: dict[str, Row[Any]]) -> list[Node]:
-    """Of what the one who asks may read."""
-    places = places_of(ask, "exchange:read")
+async def _nodes(caller: Caller, scope: Scope, found: dict[str, Row[Any]]) -> list[Node]:
+    """Return the nodes that the caller can read."""
+    places = places_of(caller, "exchange:read")
     rows = [row for row in found.values() if _is_in(row, places)]
     verdicts = await verdicts_of(scope, [row.replay_id for row in rows if row.replay_id])
     return [_node(row, verdicts.get(row.replay_id, "")) for row in rows]

@@ -117,7 +117,7 @@ async def close_session(ask: RequestContext) -> Response:
     return response
 
 
-async def list_users(ask: RequestContext) -> ListResponse:
+async def list_users(ask: RequestContext) -> ListResponse[UserShown]:
     """``GET /api/v1/users``: those who are there, the newest first, with their grants."""
     ask.require("tenant:admin")
     async with ask.server.database.reading(ask.tenant) as scope:
@@ -227,7 +227,7 @@ async def _user(ask: RequestContext, scope: Scope) -> User:
 _LONGEST: Final = 200
 
 
-async def list_keys(ask: RequestContext) -> ListResponse:
+async def list_keys(ask: RequestContext) -> ListResponse[KeyShown]:
     """``GET /api/v1/keys``: those that are not revoked, the newest first, with their grants."""
     ask.require("tenant:admin")
     async with ask.server.database.reading(ask.tenant) as scope:

@@ -1,4 +1,4 @@
-"""Replays: request, list, read, watch, cancel.
+"""Replays: request, list, read, cancel.
 
 Single replays and batches are requested through :func:`order`, so all of them pass the same checks.
 Refusals are audited.
@@ -11,21 +11,18 @@ from typing import Any, Final, Protocol
 
 import msgspec
 from sqlalchemy import Row
-from starlette.responses import Response
 
-from reenact._system import monotonic
 from reenact.audit.record import Record, Source, Target
-from reenact.exchange.model import STATES, TERMINAL, VERDICTS, Command
+from reenact.exchange.model import TERMINAL, Command
 from reenact.format.canonical import digest_bytes
 from reenact.server.audit.log import actor_of
 from reenact.server.auth.permissions import ResourceScope, replay_permission
-from reenact.server.context import Caller, RequestContext
+from reenact.server.context import Caller
 from reenact.server.exchanges.redaction import clean_text
 from reenact.server.exchanges.schema import ReplayView
 from reenact.server.exchanges.service import may_read, places_of
-from reenact.server.http.sse import Channel, EventStream
-from reenact.server.notifications import agent_subject, replay_subject, rest
-from reenact.server.pagination import listed, one_of, page_of
+from reenact.server.notifications import agent_subject, replay_subject
+from reenact.server.pagination import listed
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import permission_used
 from reenact.server.replays.commands import issue, send
@@ -36,6 +33,7 @@ from reenact.server.responses import ListResponse
 from reenact.server.storage.batches import count_asked
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchanges import find_exchange
+from reenact.server.storage.pagination import Page
 from reenact.server.storage.people import environment_kind
 from reenact.server.storage.replays import (
     ReplayFilters,
@@ -56,9 +54,8 @@ __all__ = [
     "get_replay",
     "order",
     "read_replay",
-    "read_replays",
     "request_replay",
-    "watch_replay",
+    "search_replays",
 ]
 
 
@@ -176,30 +173,34 @@ _KEY: Final = re.compile(r"[\x21-\x7e]{1,200}")
 _MINUTE: Final = 60_000
 
 
-async def request_replay(ask: RequestContext) -> Response:
-    """202 with the replay."""
-    wanted = await ask.json(ReplayRequest, most=4 * ask.server.limits.payload)
-    exchange_id = ask.path("id")
-    return _answer(await order(ask, exchange_id, wanted, _Key.of(ask, exchange_id, wanted)))
+async def request_replay(
+    caller: Caller, exchange_id: str, wanted: ReplayRequest, key: str
+) -> ReplayView:
+    """Request a replay once per idempotency ``key``; an empty key always requests a new one.
+
+    Raises :class:`Problem`.
+    """
+    return ReplayView.of(
+        await order(caller, exchange_id, wanted, _Key.of(caller, key, exchange_id, wanted))
+    )
 
 
 class _Key:
-    """The ``Idempotency-Key``; without one every request is another one."""
+    """Idempotency key of a single replay."""
 
     batch = ""
 
-    def __init__(self, ask: RequestContext, text: str, digest: str) -> None:
-        self._server = ask.server
+    def __init__(self, caller: Caller, text: str, digest: str) -> None:
+        self._server = caller.server
         self._text = text
         self._digest = digest
-        self._principal = f"{ask.principal.type}:{ask.principal.id}"
+        self._principal = f"{caller.principal.type}:{caller.principal.id}"
 
     @classmethod
-    def of(cls, ask: RequestContext, exchange_id: str, wanted: ReplayRequest) -> _Key:
-        text = ask.header("idempotency-key")
+    def of(cls, caller: Caller, text: str, exchange_id: str, wanted: ReplayRequest) -> _Key:
         if text and not _KEY.fullmatch(text):
             raise Problem("invalid", "Idempotency-Key has 1 to 200 visible ASCII characters")
-        return cls(ask, text, digest_bytes(msgspec.json.encode((exchange_id, wanted))))
+        return cls(caller, text, digest_bytes(msgspec.json.encode((exchange_id, wanted))))
 
     async def before(self, scope: Scope) -> Row[Any] | None:
         """The replay that was asked for under this key. Raises :class:`Problem` when something
@@ -236,17 +237,11 @@ class _Key:
             )
 
 
-def _answer(row: Row[Any]) -> Response:
-    headers = {"Location": f"/api/v1/replays/{row.replay_id}"}
-    body = msgspec.json.encode(ReplayView.of(row))
-    return Response(body, 202, headers, "application/json")
-
-
-async def get_replay(ask: RequestContext, replay_id: str) -> Row[Any]:
-    """A row, for somebody who may read it. Raises :class:`Problem`."""
-    async with ask.server.database.reading(ask.tenant) as scope:
+async def get_replay(caller: Caller, replay_id: str) -> Row[Any]:
+    """Return the row of a replay that the caller can read. Raises :class:`Problem`."""
+    async with caller.server.database.reading(caller.tenant) as scope:
         row = await _found(scope, replay_id)
-    may_read(ask, row)
+    may_read(caller, row)
     return row
 
 
@@ -257,61 +252,23 @@ async def _found(scope: Scope, replay_id: str) -> Row[Any]:
     return row
 
 
-async def read_replays(ask: RequestContext) -> ListResponse:
-    """``GET /api/v1/replays``: those that the one who asks may read, the newest first."""
-    page = page_of(ask)
-    filters = ReplayFilters(
-        exchange=ask.query("exchange"),
-        app=ask.query("app"),
-        environment=ask.query("environment"),
-        route=ask.query("route"),
-        state=one_of(ask, "state", STATES),
-        verdict=one_of(ask, "verdict", VERDICTS),
-        by=ask.query("by"),
-        since=ask.number("since", 0),
-        until=ask.number("until", 0),
-    )
-    async with ask.server.database.reading(ask.tenant) as scope:
-        rows = await list_replays(scope, filters, places_of(ask, "exchange:read"), page)
+async def search_replays(
+    caller: Caller, filters: ReplayFilters, page: Page
+) -> ListResponse[ReplayView]:
+    """Return the replays that the caller can read, newest first."""
+    async with caller.server.database.reading(caller.tenant) as scope:
+        rows = await list_replays(scope, filters, places_of(caller, "exchange:read"), page)
     return listed(rows, page, "requested_at", "replay_id", ReplayView.of)
 
 
-async def read_replay(ask: RequestContext) -> ReplayView:
-    """``GET /api/v1/replays/{id}``: as it is now."""
-    return ReplayView.of(await get_replay(ask, ask.path("id")))
+async def read_replay(caller: Caller, replay_id: str) -> ReplayView:
+    """Return the current state of a replay. Raises :class:`Problem`."""
+    return ReplayView.of(await get_replay(caller, replay_id))
 
 
-async def watch_replay(ask: RequestContext) -> Response:
-    """Every state from the present one to the last one, as it comes."""
-    row = await get_replay(ask, ask.path("id"))
-
-    async def write(channel: Channel) -> None:
-        await channel.retry(ask.server.timings.retry)
-        await _tell(ask, channel, row)
-
-    return EventStream(write, ask.server.timings.slow)
-
-
-async def _tell(ask: RequestContext, channel: Channel, row: Row[Any]) -> None:
-    server, said, quiet_since = ask.server, "", monotonic()
-    with server.hints.listening(replay_subject(ask.tenant, row.replay_id)) as ear:
-        while not server.stopping.is_set():
-            async with server.database.reading(ask.tenant) as scope:
-                row = await _found(scope, row.replay_id)
-            if row.state != said:
-                said, quiet_since = row.state, monotonic()
-                await channel.event("state", msgspec.json.encode(ReplayView.of(row)))
-            if row.state in TERMINAL:
-                return
-            if monotonic() - quiet_since >= server.timings.ping:
-                quiet_since = monotonic()
-                await channel.ping()
-            await rest(server, ear, server.timings.poll)
-
-
-async def cancel_replay(ask: RequestContext) -> ReplayView:
-    """``POST /api/v1/replays/{id}/cancel``: the replay as it is then, also when it had ended."""
-    return ReplayView.of(await cancel(ask, ask.path("id")))
+async def cancel_replay(caller: Caller, replay_id: str) -> ReplayView:
+    """Cancel a replay that has not ended, and return its state. Raises :class:`Problem`."""
+    return ReplayView.of(await cancel(caller, replay_id))
 
 
 async def cancel(caller: Caller, replay_id: str) -> Row[Any]:

@@ -63,7 +63,7 @@ class EnvironmentAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: EnvironmentKind
 
 
-async def list_tenants(ask: RequestContext) -> ListResponse:
+async def list_tenants(ask: RequestContext) -> ListResponse[TenantFacts]:
     """``GET /api/v1/tenants``: all at once, in the order of their ids."""
     ask.require("platform:admin")
     async with ask.server.database.platform() as transaction:
@@ -153,7 +153,7 @@ async def _record(
         await ask.server.auditor.write(transaction.scope(log), record)
 
 
-async def list_environments(ask: RequestContext) -> ListResponse:
+async def list_environments(ask: RequestContext) -> ListResponse[Environment]:
     """``GET /api/v1/environments``: those whose kind was said, all at once, by name."""
     async with ask.server.database.reading(ask.tenant) as scope:
         return ListResponse(list(await people.environments(scope)))

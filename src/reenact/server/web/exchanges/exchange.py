@@ -12,7 +12,9 @@ from reenact.exchange.comparison.result import http_status_of
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.schema import ExchangeView, ReplayView
 from reenact.server.exchanges.service import read_exchange
-from reenact.server.replays.service import read_replays
+from reenact.server.replays.service import search_replays
+from reenact.server.storage.pagination import Page
+from reenact.server.storage.replays import ReplayFilters
 from reenact.server.web.components.formatting import (
     badge,
     duration,
@@ -25,7 +27,7 @@ from reenact.server.web.components.formatting import (
     stamp,
     whole,
 )
-from reenact.server.web.components.forms import FormRequest, can_replay
+from reenact.server.web.components.forms import can_replay
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.lookups import agent_link, environment_kinds
@@ -37,17 +39,20 @@ from reenact.server.web.exchanges.timeline import exchange_timeline
 
 __all__ = ["show_exchange"]
 
+_REPLAYS_SHOWN: Final = 50
 _EXCHANGE: Final = re.compile(r"\b(ex_[0-9a-f]{32})\b")
 
 
 async def show_exchange(ask: RequestContext) -> Response:
     """``GET /exchanges/{id}``: one that the asker may read, with its timeline and replays."""
-    found = await read_exchange(ask)
+    found = await read_exchange(ask, ask.path("id"))
     told = await read_call_details(ask.server, ask.tenant, found)
     kind = (await environment_kinds(ask)).get(found.environment, "production")
     timeline, calls = exchange_timeline(found, told, list_part(ask, "from"))
     talks = [one for one in calls if one.talk]
-    replays = await read_replays(FormRequest(ask, query={"exchange": found.exchange_id}))
+    replays = await search_replays(
+        ask, ReplayFilters(exchange=found.exchange_id), Page(_REPLAYS_SHOWN)
+    )
     return page(
         ask,
         found.route_id,

@@ -9,9 +9,11 @@ from starlette.responses import Response
 
 from reenact.exchange.model import STATES, VERDICTS
 from reenact.server.context import RequestContext
+from reenact.server.exchanges.filters import exchange_filters, replay_filters
 from reenact.server.exchanges.schema import ExchangeBrief, ReplayView
-from reenact.server.exchanges.service import read_exchanges
-from reenact.server.replays.service import read_replays
+from reenact.server.exchanges.service import search_exchanges
+from reenact.server.pagination import page_of
+from reenact.server.replays.service import search_replays
 from reenact.server.web.admin.connect import connect_instructions
 from reenact.server.web.components.formatting import (
     badge,
@@ -23,7 +25,7 @@ from reenact.server.web.components.formatting import (
     stamp,
     whole,
 )
-from reenact.server.web.components.forms import FormRequest, can_replay
+from reenact.server.web.components.forms import can_replay
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.lookups import KnownNames, known_names
@@ -40,21 +42,14 @@ from reenact.server.web.exchanges.search_query import kept_query
 
 __all__ = ["show_history", "show_replays"]
 
-_NAMES: Final = (
-    *("app", "environment", "route", "status", "replay", "replayable", "traceId"),
-    *("correlationId", "text", "cursor", "limit", "exchange", "state", "verdict", "by"),
-)
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
-
-
-def _asked(ask: RequestContext) -> FormRequest:
-    query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
-    return FormRequest(ask, query={**query, **since_until(ask)})
 
 
 async def show_history(ask: RequestContext) -> Response:
     """``GET /exchanges``: what the filters in the address find, the newest first."""
-    found = await read_exchanges(_asked(ask))
+    times = since_until(ask)
+    filters_ = exchange_filters(ask, int(times.get("since", 0)), int(times.get("until", 0)))
+    found = await search_exchanges(ask, filters_, page_of(ask))
     known = await known_names(ask)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
     other = ask.query("compare")
@@ -186,7 +181,9 @@ def _correlated(name: str) -> Html:
 
 async def show_replays(ask: RequestContext) -> Response:
     """``GET /replays``: what the filters in the address find, the newest first."""
-    found = await read_replays(_asked(ask))
+    times = since_until(ask)
+    filters_ = replay_filters(ask, int(times.get("since", 0)), int(times.get("until", 0)))
+    found = await search_replays(ask, filters_, page_of(ask))
     known = await known_names(ask)
     kinds = known.kinds
     heads = (

@@ -18,7 +18,13 @@ from reenact.server.auth.permissions import ResourceScope
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.service import get_exchange, places_of
 from reenact.server.problems import Problem
-from reenact.server.replays.compare import RouteRules, change_noise, learn_noise, read_noise
+from reenact.server.replays.compare import (
+    Learning,
+    RouteRules,
+    change_noise,
+    learn_noise,
+    list_noise_rules,
+)
 from reenact.server.replays.result import with_rules
 from reenact.server.storage.documents import exchange_of, unpack
 from reenact.server.storage.pagination import Page
@@ -85,14 +91,14 @@ async def show_noise(ask: RequestContext) -> Response:
 
 
 async def _routes(ask: RequestContext) -> Response:
-    found = await read_noise(ask)
+    found = await list_noise_rules(ask, ask.query("app"), ask.query("route"))
     rows: list[tuple[Child, ...]] = [
         (
             link(rules_at(one.app, one.route), one.route, class_="route"),
             one.app,
             count(len(one.rules), "rule"),
         )
-        for one in found.items
+        for one in found
         if one.rules
     ]
     none = "No route has rules. Hide a difference where a replay is compared with its original."
@@ -108,8 +114,8 @@ async def _routes(ask: RequestContext) -> Response:
 async def _rules(
     ask: RequestContext, app: str, route: str, problem: Problem | None = None
 ) -> Response:
-    found = await read_noise(FormRequest(ask, query={"app": app, "route": route}))
-    known = found.items[0] if found.items else RouteRules(app, route, [])
+    found = await list_noise_rules(ask, app, route)
+    known = found[0] if found else RouteRules(app, route, [])
     may = may_change(ask, app)
     heads = ("Where", "What may differ", "Note", "")
     rows = [_row(ask, known, number, one, may) for number, one in enumerate(known.rules)]
@@ -230,7 +236,8 @@ async def do_learn_rules(ask: RequestContext) -> Response:
     """``POST /noise/learn``: what the API learns from two replays."""
     sent = await read_form(ask)
     try:
-        await learn_noise(FormRequest(ask, {"replays": sent.one("replays").split()}))
+        wanted = await FormRequest(ask, {"replays": sent.one("replays").split()}).json(Learning)
+        await learn_noise(ask, wanted)
     except Problem as problem:
         if problem.status in (403, 404):
             raise

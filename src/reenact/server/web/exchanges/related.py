@@ -41,7 +41,7 @@ __all__ = [
 async def show_related(ask: RequestContext) -> Response:
     """``GET /exchanges/{id}/related``: what belongs to it, as far as one may read it."""
     here = ask.path("id")
-    found, lineage = await read_correlation(ask), await read_lineage(ask)
+    found, lineage = await read_correlation(ask, here), await read_lineage(ask, here)
     kinds = await environment_kinds(ask)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration")
     rows: list[tuple[Child, ...]] = [

@@ -13,7 +13,6 @@ from reenact.exchange.model import BOUNDARIES, ENVIRONMENT_VARIABLES, Exchange, 
 from reenact.server.agents.service import AgentView, read_agents
 from reenact.server.auth.permissions import has_anywhere
 from reenact.server.context import RequestContext
-from reenact.server.exchanges.schema import ReplayView
 from reenact.server.exchanges.service import get_exchange
 from reenact.server.problems import Problem
 from reenact.server.replays.schema import ReplayRequest
@@ -116,7 +115,7 @@ async def edit_replay(ask: RequestContext) -> Response:
 
 async def _as_before(ask: RequestContext, exchange: Exchange, like: str) -> tuple[Payload, Options]:
     """Return the payload and options of the earlier replay ``like``. Raises :class:`Problem`."""
-    before = await read_replay(FormRequest(ask, path={"id": like}))
+    before = await read_replay(ask, like)
     if before.source_exchange_id != exchange.exchange_id or not before.exchange_id:
         raise Problem("not_found", "this exchange has no such replay")
     ran = exchange_of(await get_exchange(ask, before.exchange_id))
@@ -148,15 +147,14 @@ async def do_replay(ask: RequestContext) -> Response:
     if sheet.mistakes:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")
         return await _show(ask, sheet, problem)
-    filled = FormRequest(ask, sheet.body(), headers={"idempotency-key": sheet.key})
+    wanted = await FormRequest(ask, sheet.body()).json(ReplayRequest)
     before = await replay_of(ask, sheet.key)
     try:
-        answer = await request_replay(filled)
+        made = await request_replay(ask, sheet.row.exchange_id, wanted, sheet.key)
     except Problem as problem:
         if problem.status == 404:
             raise
         return await _show(ask, sheet, problem)
-    made = msgspec.json.decode(answer.body, type=ReplayView)
     sent = "before" if before else ""
     return RedirectResponse(url("/replays/{}", made.replay_id, sent=sent), 303)
 

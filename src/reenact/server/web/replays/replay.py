@@ -18,7 +18,7 @@ from reenact.server.auth.permissions import (
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.schema import ReplayView
 from reenact.server.exchanges.service import get_exchange
-from reenact.server.replays.compare import diff_exchanges, diff_replay
+from reenact.server.replays.compare import compare_exchanges, compare_replay
 from reenact.server.replays.service import cancel_replay, read_replay
 from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.formatting import (
@@ -63,7 +63,7 @@ _SAME: Final = "This is the replay that came of it; there is no second one."
 
 async def show_replay(ask: RequestContext) -> Response:
     """``GET /replays/{id}``: how far it has come; once it is over, original and replay."""
-    found = await read_replay(ask)
+    found = await read_replay(ask, ask.path("id"))
     kind = (await environment_kinds(ask)).get(found.environment, "production")
     over = found.state in TERMINAL
     place = ResourceScope(found.environment, found.app)
@@ -205,7 +205,7 @@ async def _compared(ask: RequestContext, found: ReplayView) -> Html:
     beside = hide_links(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
     return fragment(
         comparison(
-            await diff_replay(ask),
+            await compare_replay(ask, found.replay_id),
             exchange_of(before),
             exchange_of(after),
             beside,
@@ -229,13 +229,13 @@ async def _places(ask: RequestContext, before: Row[Any], after: Row[Any]) -> tup
 
 async def do_cancel(ask: RequestContext) -> Response:
     """``POST /replays/{id}/cancel``: request cancellation and redirect to the replay."""
-    found = await cancel_replay(ask)
+    found = await cancel_replay(ask, ask.path("id"))
     return RedirectResponse(url("/replays/{}", found.replay_id), 303)
 
 
 async def show_comparison(ask: RequestContext) -> Response:
     """Any two exchanges."""
-    found = await diff_exchanges(ask)
+    found = await compare_exchanges(ask, ask.path("a"), ask.path("b"))
     before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
     beside = hide_links(ask, before.app, before.exchange_id, after.exchange_id)
     names = ("first", "second")

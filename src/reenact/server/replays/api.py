@@ -1,0 +1,225 @@
+"""API of replays, comparisons and noise rules."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from reenact._system import monotonic
+from reenact.audit.replay_proof import SUFFIX, dump_replay_proof
+from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.model import STATES, TERMINAL, VERDICTS
+from reenact.server.auth.permissions import Permission
+from reenact.server.context import RequestContext
+from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.exchanges.filters import replay_filters
+from reenact.server.exchanges.schema import ReplayView
+from reenact.server.http.sse import Channel, EventStream
+from reenact.server.notifications import replay_subject, rest
+from reenact.server.pagination import page_of
+from reenact.server.replays import compare, service
+from reenact.server.replays.compare import Learning, RouteRules
+from reenact.server.replays.proof import prove_replay
+from reenact.server.replays.schema import ReplayRequest
+from reenact.server.responses import ListResponse, answer
+
+__all__ = ["ENDPOINTS"]
+
+_REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
+_EVENTS: Final = ("text/event-stream",)
+_REFUSALS: Final = (
+    "agent_offline",
+    "not_replayable",
+    "revision_mismatch",
+    "replay_depth",
+    "rate_limited",
+    "idempotency_conflict",
+    "gone",
+)
+_REPLAY: Final = "/api/v1/replays/{id}"
+
+
+async def _request(context: RequestContext) -> Response:
+    wanted = await context.json(ReplayRequest, most=4 * context.server.limits.payload)
+    key = context.header("idempotency-key")
+    view = await service.request_replay(context, context.path("id"), wanted, key)
+    response = answer(view, 202)
+    response.headers["Location"] = f"/api/v1/replays/{view.replay_id}"
+    return response
+
+
+async def _search(context: RequestContext) -> ListResponse[ReplayView]:
+    page, since = page_of(context), context.number("since", 0)
+    filters = replay_filters(context, since, context.number("until", 0))
+    return await service.search_replays(context, filters, page)
+
+
+async def _read(context: RequestContext) -> ReplayView:
+    return await service.read_replay(context, context.path("id"))
+
+
+async def _watch(context: RequestContext) -> Response:
+    """Stream every state of a replay, from the current one to the last."""
+    replay_id = context.path("id")
+    await service.read_replay(context, replay_id)
+
+    async def write(channel: Channel) -> None:
+        await channel.retry(context.server.timings.retry)
+        await _send_states(context, channel, replay_id)
+
+    return EventStream(write, context.server.timings.slow)
+
+
+async def _send_states(context: RequestContext, channel: Channel, replay_id: str) -> None:
+    server, last, quiet_since = context.server, "", monotonic()
+    with server.hints.listening(replay_subject(context.tenant, replay_id)) as subscription:
+        while not server.stopping.is_set():
+            view = await service.read_replay(context, replay_id)
+            if view.state != last:
+                last, quiet_since = view.state, monotonic()
+                await channel.event("state", msgspec.json.encode(view))
+            if view.state in TERMINAL:
+                return
+            if monotonic() - quiet_since >= server.timings.ping:
+                quiet_since = monotonic()
+                await channel.ping()
+            await rest(server, subscription, server.timings.poll)
+
+
+async def _cancel(context: RequestContext) -> ReplayView:
+    return await service.cancel_replay(context, context.path("id"))
+
+
+async def _compare_exchanges(context: RequestContext) -> Comparison:
+    return await compare.compare_exchanges(context, context.path("a"), context.path("b"))
+
+
+async def _compare_replay(context: RequestContext) -> Comparison:
+    return await compare.compare_replay(context, context.path("id"))
+
+
+async def _prove(context: RequestContext) -> Response:
+    proof = await prove_replay(context, context.path("id"))
+    headers = {"Content-Disposition": f'attachment; filename="{proof.replay_id}{SUFFIX}"'}
+    return Response(dump_replay_proof(proof), 200, headers, "application/json")
+
+
+async def _noise_rules(context: RequestContext) -> ListResponse[RouteRules]:
+    app, route = context.query("app"), context.query("route")
+    return ListResponse(items=await compare.list_noise_rules(context, app, route))
+
+
+async def _replace_noise_rules(context: RequestContext) -> RouteRules:
+    return await compare.replace_noise_rules(context, await context.json(RouteRules))
+
+
+async def _learn_noise(context: RequestContext) -> RouteRules:
+    return await compare.learn_noise(context, await context.json(Learning))
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/v1/exchanges/{a}/diff/{b}",
+        "exchange:read",
+        _compare_exchanges,
+        says=ApiDescription("What differs between two", answers=Comparison, codes=("gone",)),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/exchanges/{id}/replays",
+        _REPLAYS,
+        _request,
+        says=ApiDescription(
+            "Replay it", takes=ReplayRequest, answers=ReplayView, status=(202,), codes=_REFUSALS
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/replays",
+        "exchange:read",
+        _search,
+        says=ApiDescription(
+            "Find replays",
+            query=(
+                *PAGED,
+                "exchange",
+                "app",
+                "environment",
+                "route",
+                "state",
+                "verdict",
+                "by",
+                "since",
+                "until",
+            ),
+            words={"state": STATES, "verdict": VERDICTS},
+            lists=ReplayView,
+        ),
+    ),
+    Endpoint(
+        "GET",
+        _REPLAY,
+        "exchange:read",
+        _read,
+        says=ApiDescription("A replay", answers=ReplayView),
+    ),
+    Endpoint(
+        "GET",
+        f"{_REPLAY}/events",
+        "exchange:read",
+        _watch,
+        says=ApiDescription("Its states as they come", media=_EVENTS),
+    ),
+    Endpoint(
+        "POST",
+        f"{_REPLAY}/cancel",
+        _REPLAYS,
+        _cancel,
+        says=ApiDescription("End it", answers=ReplayView),
+    ),
+    Endpoint(
+        "GET",
+        f"{_REPLAY}/diff",
+        "exchange:read",
+        _compare_replay,
+        says=ApiDescription(
+            "What differs from its source", answers=Comparison, codes=("conflict", "gone")
+        ),
+    ),
+    Endpoint(
+        "GET",
+        f"{_REPLAY}/proof",
+        "audit:read",
+        _prove,
+        says=ApiDescription("The proof of it", media=("application/json",)),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/noise",
+        "exchange:read",
+        _noise_rules,
+        says=ApiDescription("Noise rules", query=("app", "route"), lists=RouteRules),
+    ),
+    Endpoint(
+        "PUT",
+        "/api/v1/noise",
+        "replay:execute",
+        _replace_noise_rules,
+        says=ApiDescription("Replace those of a route", takes=RouteRules, answers=RouteRules),
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/noise/learn",
+        "replay:execute",
+        _learn_noise,
+        says=ApiDescription(
+            "Learn them from two replays",
+            takes=Learning,
+            answers=RouteRules,
+            codes=("not_found", "conflict", "gone"),
+        ),
+    ),
+)
