@@ -185,7 +185,7 @@ class Client:
     def _refusal(self, response: StreamedResponse, path: str) -> ReenactError:
         body = self._read(response)
         if 300 <= response.status < 400:
-            return self._unusable("it sends us elsewhere, and the key is for nobody else")
+            return self._unusable("it sends us elsewhere, and the key is for this server only")
         return refusal(response.status, body, response.headers.get("retry-after", ""), path=path)
 
     def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
@@ -273,7 +273,7 @@ def _secret(text: str) -> Secret:
         return Secret(text)
     except UsageError:
         raise UsageError(
-            "the API key is not one: it has spaces, is too short, or is no plain text",
+            "the API key is invalid: it has spaces, is too short, or is not ASCII text",
             hint=f"copy it whole into {KEY}, or sign in again: reenact login",
         ) from None
 
@@ -322,7 +322,7 @@ def forget(environ: Mapping[str, str]) -> None:
 
 
 _MOST = 2_000
-_REPORT: Final = "ask whoever runs the server, and give them the request id"
+_REPORT: Final = "send the request id to the operator of the server"
 
 
 class _Facts(msgspec.Struct):
@@ -350,7 +350,7 @@ _OURS: Final = {
 
 _OTHERWISE: Final = {
     "malformed": "is the server of this version? see its log for the request id",
-    "credentials_wrong": "check both; whoever forgot the password asks for: reenact user invite",
+    "credentials_wrong": "check both; for a forgotten password, an administrator runs: reenact user invite",
     "csrf_failed": "sign in again: reenact login",
     "permission_denied": "ask a tenant administrator: reenact user grant",
     "production_permission_required": "ask a tenant administrator for replay:execute:production",
@@ -359,25 +359,25 @@ _OTHERWISE: Final = {
     "key_bound_elsewhere": "use the key that was made for this app and environment: reenact key ls",
     "setup_done": "there is an account already: reenact login URL",
     "agent_unknown": "see who is there: reenact agents",
-    "method_not_allowed": "is the server of this version? reenact --version says which this is",
+    "method_not_allowed": "check that the server has this version: reenact --version",
     "drivers_undeclared": "declare them in the app: Agent(…, drivers={…}); see reenact agents",
     "agent_offline": "see who is there: reenact agents",
     "agent_superseded": "another process uses the same id: reenact agents",
     "conflict": "look at how it is now, and ask for something else",
     "exchange_conflict": "another exchange has this id: reenact exchange show ID",
     "idempotency_conflict": "ask again: each replay has a key of its own",
-    "replay_depth": "replay the original instead: reenact exchange show ID says which it is",
+    "replay_depth": "replay the original instead, which is shown by: reenact exchange show ID",
     "gone": "it was erased, or has ended; what there is: reenact exchange ls",
-    "not_replayable": "find those that are: reenact exchange ls --replayable",
+    "not_replayable": "find replayable exchanges: reenact exchange ls --replayable",
     "too_large": "send less at once",
     "too_slow": "the connection is slow, or something between holds it up: send less at once",
-    "unsupported": "is the server of this version? reenact --version says which this is",
-    "invalid": "check what you gave; --help says what goes there",
+    "unsupported": "check that the server has this version: reenact --version",
+    "invalid": "check the arguments with --help",
     "payload_invalid": "check the paths: reenact exchange show ID has the payload",
     "rate_limited": "wait a little, and ask again",
     "internal": f"{_REPORT}: it is in the log",
-    "damaged": f"{_REPORT}; reenact audit verify says whether the log is whole",
-    "storage_full": "ask whoever runs the server to make room; nothing was kept of this",
+    "damaged": f"{_REPORT}; check the log: reenact audit verify",
+    "storage_full": "ask the operator of the server to free disk space; nothing was stored",
     "unavailable": "wait a little, and ask again",
 }
 """Hints by error code for responses without one."""

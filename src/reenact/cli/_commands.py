@@ -8,7 +8,7 @@ ABOUT = "Record everything that crosses the edge of a program, and re-enact it l
 
 TABLE: tuple[tuple[str, str, str], ...] = (
     ("run", "record.run", "run a program: record it, or re-enact it"),
-    ("fork", "record.fork", "re-enact a run up to a call, then go on live"),
+    ("fork", "record.fork", "re-enact a run up to a call, then continue live"),
     ("show", "inspect.show", "look at the events of a recording"),
     ("view", "inspect.view", "make one page of a recording, for a browser"),
     ("diff", "inspect.diff", "what differs between two recordings"),
@@ -23,7 +23,7 @@ TABLE: tuple[tuple[str, str, str], ...] = (
     ("redact", "manage.redact", "copy a recording with more taken out of it"),
     ("pack", "manage.pack", "make one portable file of a recording"),
     ("unpack", "manage.pack", "get a recording back out of its portable file"),
-    ("import", "manage.convert", "make recordings out of those of other tools"),
+    ("import", "manage.convert", "convert recordings of other tools"),
     ("export", "manage.convert", "write a recording in the format of another tool"),
     ("policy", "manage.policy", "write, import, check, show and pin the policies of a project"),
     ("cassettes", "manage.cassettes", "list, check and tidy up the cassettes of a test tree"),

@@ -30,13 +30,13 @@ def add_filters(parser: Parser) -> None:
     add("--app", metavar="APP", help="only this app")
     add("--environment", metavar="NAME", help="only this environment")
     add("--route", metavar="ROUTE", help="only this route")
-    add("--status", choices=("completed", "failed"), help="only those that ended so")
+    add("--status", choices=("completed", "failed"), help="only exchanges with this outcome")
     add(
         "--replays",
         choices=("none", "only", "any"),
         help="without replays, only replays, or both (default: none)",
     )
-    add("--replayable", action="store_true", help="only those that can be replayed")
+    add("--replayable", action="store_true", help="only replayable exchanges")
     add("--trace", metavar="ID", help="only this trace")
     add("--correlation", metavar="ID", help="only this correlation id")
     times(parser)

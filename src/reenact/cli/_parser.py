@@ -145,7 +145,7 @@ class Parser(argparse.ArgumentParser):
     """Argument parser that raises :class:`Misuse` instead of ending the process."""
 
     takes_program = False
-    """Whether the words after ``--`` are a program with options of its own."""
+    """True if the words after ``--`` are a program with its own options."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Report unknown arguments here, because the parser of the subcommand has the best message."""
@@ -249,7 +249,7 @@ def seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return found
 
 
@@ -304,7 +304,7 @@ def root(parser: Parser, otherwise: str) -> None:
 def list_flags(parser: Parser, what: str) -> None:
     """Add ``--limit`` and ``--json`` for a list on the server."""
     parser.add_argument(
-        "--limit", type=positive, default=50, metavar="N", help="at most so many (default: 50)"
+        "--limit", type=positive, default=50, metavar="N", help="maximum number (default: 50)"
     )
     json_flag(parser, f"{what} as JSON, one line each")
 

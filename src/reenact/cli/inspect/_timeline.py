@@ -269,7 +269,7 @@ class Drawing:
         name = row.lane if row.lanes == 1 else count(row.lanes, "lane")
         if len(guide) + len(name) > self._names:
             guide = ""
-        # Of a long name the end tells lanes apart.
+        # The ends of long names differ.
         long = len(name) > self._names
         return f"..{name[2 - self._names :]}" if long else guide + name
 
@@ -302,7 +302,7 @@ class Drawing:
         encoding = self._screen.encoding
         shown = escape_controls(piece.label).encode(encoding, "replace").decode(encoding)
         if piece.kind == "network" and cell_width(shown) > room:
-            shown = shown.partition(" ")[2] or shown  # the path says more than the method
+            shown = shown.partition(" ")[2] or shown  # the path is more useful than the method
         return _fitted(shown, room)
 
     def _colour(self, piece: Segment) -> str:

@@ -96,7 +96,7 @@ def _report(what: str) -> Any:
     path = recording_at(what)
     if path.is_file() and not _is_tape(path):
         return _read(path.read_bytes(), what)
-    with open_recording(path):  # says what is wrong with it, if it is none
+    with open_recording(path):  # raises an error for a file that is not a recording
         roots = (_root(), find_root(path.resolve().parent, os.environ))
         kept = next(filter(None, (load_last_report(root, path) for root in roots)), None)
         return _found(kept, f"the last replay of {what} did not diverge")
@@ -340,9 +340,10 @@ def _what(near: NearbyCall) -> str:
 
 COMMANDS = {
     "explain": Command(
-        description="Shows a divergence in full, the calls around it in the recording and in the replay, its likely "
-        "causes with what speaks for each, and the rule for the policy or the command that would settle "
-        "it. A replay that diverges is kept until the next one of the same recording.",
+        description="Shows a divergence in full, the calls around it in the recording and in the replay, "
+        "its likely causes with their evidence, and the policy rule or the command that would "
+        "settle it. The report of a diverged replay is stored until the next replay of the "
+        "same recording.",
         example="reenact explain last",
         arguments=_arguments,
         run=explain_divergence,

@@ -70,11 +70,15 @@ def _arguments(parser: Parser) -> None:
     add("--since", metavar="TIME", help="2026-11-01, 2026-11-01T09:30, 2h (ago), yesterday")
     add("--until", metavar="TIME", help="the same; a day is included")
     add(
-        "--limit", type=positive, default=50, metavar="N", help="at most so many hits (default: 50)"
+        "--limit",
+        type=positive,
+        default=50,
+        metavar="N",
+        help="maximum number of hits (default: 50)",
     )
     add("--runs", action="store_true", help="only the recordings, with the number of hits")
     add("--count", action="store_true", help="only the number of hits")
-    add("--rebuild", action="store_true", help="make the index anew")
+    add("--rebuild", action="store_true", help="build the index again")
     width_flag(parser)
     json_flag(parser, "the hits as JSON")
 
@@ -140,7 +144,7 @@ def _check_code(code: str) -> None:
 
     if code not in get_args(Code):
         raise UsageError(
-            f"{code!r} is no kind of divergence",
+            f"{code!r} is not a kind of divergence",
             hint=f"one of {', '.join(get_args(Code))}; for any, --diverged as the last word",
         )
 
@@ -194,7 +198,7 @@ class Printer:
         for run in answer.runs:
             if run.hits:
                 head = f"{_named(run)}  {_status(run)}  {moment(run.created)}"
-                print(head, file=self._out)  # whole: somebody may copy the path
+                print(head, file=self._out)  # not clipped, so that the path can be copied
                 self._table(run, terms)
                 if run.total > len(run.hits):
                     left = count(run.total - len(run.hits), "more hit")

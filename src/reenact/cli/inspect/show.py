@@ -39,7 +39,7 @@ def _arguments(parser: Parser) -> None:
     add("--grep", metavar="TEXT", help="only events whose data contain this text")
     add("--from", dest="first", type=positive, metavar="SEQ", help="start at this event")
     add("--to", dest="last", type=positive, metavar="SEQ", help="end with this event")
-    add("--limit", type=positive, metavar="N", help="at most so many events")
+    add("--limit", type=positive, metavar="N", help="maximum number of events")
     add("--follow", action="store_true", help="wait for more until the recording is finished")
     add("--timeline", action="store_true", help="draw lanes as rows and calls as bars over time")
     add(
@@ -248,8 +248,8 @@ def _unreadable(event: Event, reason: str) -> RecordingDamaged:
 
 COMMANDS = {
     "show": Command(
-        description="Shows the events of a recording as a table, over time as a timeline, or one event whole. What "
-        "was recorded is never trusted: control characters appear as escapes.",
+        description="Shows the events of a recording as a table, as a timeline, or one event in full. "
+        "Recorded data is not trusted: control characters appear as escapes.",
         example="reenact show runs/today --type tool_call --grep Bern",
         arguments=_arguments,
         run=show,

@@ -185,7 +185,7 @@ class Project:
         try:
             return load_policy(self._root, name)
         except ReenactError:
-            return None  # ``reenact policy check`` says what is wrong with it
+            return None  # ``reenact policy check`` reports the error
 
     def pin(self, manifest: Manifest) -> Pin:
         """Compare the policy of a recording with the pinned one."""
@@ -272,7 +272,7 @@ def read_report(file: Path) -> Asked:
     if report.errors:
         raise UsageError(
             f"{report.errors} test file(s) could not be collected: what they ask for is not known",
-            hint="mend what `pytest --collect-only` complains about first",
+            hint="fix the errors of `pytest --collect-only` first",
         )
     if report.partial:
         raise UsageError(

@@ -299,8 +299,8 @@ def _of_foreign(path: Path) -> Iterator[Finding]:
 
 COMMANDS = {
     "cassettes": Group(
-        description="Cassettes are tapes that tests replay. These commands look at all of them below a folder: "
-        "what is there, what no test asks for, what is out of date, and whether they may be shared.",
+        description="Cassettes are tapes that tests replay. These commands list all cassettes below a "
+        "folder, find unused and outdated ones, and check that they can be shared.",
         example="reenact cassettes ls tests",
         commands={
             "ls": Command(
@@ -312,34 +312,35 @@ COMMANDS = {
                 run=ls,
             ),
             "unused": Command(
-                summary="cassettes that no test asks for",
-                description="Lists the cassettes that no test asks for, by what pytest collects. Exit code 1 if "
-                "there are any.",
+                summary="cassettes that no test uses",
+                description="Lists the cassettes that no test uses, as collected by pytest. Exit code 1 if there "
+                "are any.",
                 example="reenact cassettes unused tests",
                 arguments=_unused_arguments,
                 run=unused,
             ),
             "stale": Command(
                 summary="cassettes that should be recorded again",
-                description="Lists the cassettes that should be recorded again, and why: an older form, another "
-                "policy, a weaker redaction than now, never finished. Exit code 1 if there are any.",
+                description="Lists the cassettes that should be recorded again, and why: an older format, a "
+                "different policy, weaker redaction, or an unfinished recording. Exit code 1 if there "
+                "are any.",
                 example="reenact cassettes stale tests",
                 arguments=_stale_arguments,
                 run=stale,
             ),
             "prune": Command(
-                summary="remove the cassettes that no test asks for",
-                description="Lists the cassettes that no test asks for and, with --yes, removes them and what "
-                "belongs to them. Without it nothing is touched.",
+                summary="remove the cassettes that no test uses",
+                description="Lists the cassettes that no test uses and, with --yes, removes them and their files. "
+                "Without --yes nothing is removed.",
                 example="reenact cassettes prune tests --yes",
                 arguments=_prune_arguments,
                 run=prune,
             ),
             "check": Command(
                 summary="refuse cassettes that must not be shared",
-                description="Checks cassettes before they are committed: every hash, that they are finished, and "
-                "that nothing in them looks like a secret. Of vcrpy's YAML files the text is looked "
-                "at. What is found is not shown. Exit code 4 for a secret, 3 for damage.",
+                description="Checks cassettes before they are committed: hashes, completeness, and text that "
+                "looks like a secret. vcrpy YAML files are checked as text. Secrets are not printed. "
+                "Exit code 4 for a secret, 3 for damage.",
                 example="reenact cassettes check tests",
                 arguments=_check_arguments,
                 run=check,

@@ -31,15 +31,19 @@ def _import_arguments(parser: Parser) -> None:
     add("source", nargs="?", metavar="PATH", help="a file, or a folder of cassettes")
     add("--vcr", metavar="PATH", help="the same, of vcrpy or pytest-recording")
     add("-o", "--output", metavar="DEST", help="the tape, or the folder for the tapes")
-    add("--in-place", action="store_true", help="write each tape beside its original (default)")
-    add("--format", choices=FORMATS, help="what it is, otherwise told by the name and contents")
+    add("--in-place", action="store_true", help="write each tape next to its original (default)")
+    add(
+        "--format",
+        choices=FORMATS,
+        help="format of the source (default: detected by name and content)",
+    )
     add("--overwrite", action="store_true", help="replace tapes that are there already")
     add(
         "--redaction",
         choices=("default", "strict", "none"),
-        help="which secrets are taken out, otherwise as the policy says; in CI strict",
+        help="redaction profile (default: the policy's; in CI strict)",
     )
-    add("--policy", metavar="ID", help="the policy that says what is secret and what is compared")
+    add("--policy", metavar="ID", help="policy for secrets and comparison")
     root(parser, f"{NEAREST}, or where you are")
     json_flag(parser, "what was done as JSON, one line per file")
 
@@ -124,7 +128,7 @@ def _export_arguments(parser: Parser) -> None:
     add(
         "--format",
         choices=[name for name in FORMATS if name != "mitmproxy"],
-        help="otherwise told by the name: .har, .yaml, .rrbin",
+        help="format to write (default: detected by the name: .har, .yaml, .rrbin)",
     )
     add("--overwrite", action="store_true", help="replace a file that is there already")
     json_flag(parser, "what was written and what was lost as JSON")
@@ -173,18 +177,18 @@ def _tell_export(
 
 COMMANDS = {
     "import": Command(
-        description="Reads recordings of other tools (vcrpy and pytest-recording, HAR, X07, Boruna, mitmproxy) "
-        "and writes a tape for each, beside it and with the same name, or elsewhere. A folder is "
-        "gone through as a whole. Secrets are taken out, originals stay as they are, and what "
-        'cannot be kept is said on stderr. Replay them with match="lookup".',
+        description="Converts recordings of other tools (vcrpy and pytest-recording, HAR, X07, Boruna, "
+        "mitmproxy) to tapes, next to the originals or elsewhere. A folder is converted "
+        "recursively. Secrets are redacted, originals are not changed, and losses are "
+        'reported on stderr. Replay the tapes with match="lookup".',
         example="reenact import --vcr tests/cassettes",
         arguments=_import_arguments,
         run=import_,
     ),
     "export": Command(
-        description="Writes the HTTP calls of a recording, or the entries of a cassette, in a format that other "
-        "tools read, and says on stderr what that format has no place for. Sealed values are never "
-        "exported.",
+        description="Writes the HTTP calls of a recording, or the entries of a cassette, in a format of "
+        "another tool, and reports on stderr what the format cannot express. Sealed values "
+        "are never exported.",
         example="reenact export runs/today today.har",
         arguments=_export_arguments,
         run=export,

@@ -36,8 +36,8 @@ def migrate(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "migrate": Command(
-        description="Writes a recording of an earlier format version anew in the present one. The old one stays "
-        "as it is.",
+        description="Rewrites a recording of an earlier format version in the current format. The original is "
+        "not changed.",
         example="reenact migrate runs/old runs/new",
         arguments=_arguments,
         run=migrate,

@@ -49,7 +49,7 @@ def _unpack_arguments(parser: Parser) -> None:
         type=float,
         metavar="GIB",
         default=16.0,
-        help="refuse a file that unpacks to more than so many GiB (default: 16)",
+        help="maximum size of the unpacked recording in GiB (default: 16)",
     )
     json_flag(parser, "what was done as JSON")
 

@@ -56,7 +56,7 @@ def init(args: argparse.Namespace) -> int:
         if os.path.lexists(folder / name):
             raise UsageError(
                 f"{folder / name} is there already",
-                hint="reenact policy check says whether it is right; to start anew, move it away",
+                hint="check it: reenact policy check; to replace it, move it away",
             )
     written = _write(folder, files)
     if args.json:
@@ -94,7 +94,7 @@ def _create(path: Path, content: bytes, undo: ExitStack) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # somebody else has put something there
+    with suppress(OSError):  # the folder is not empty any more
         folder.rmdir()
 
 
@@ -185,7 +185,7 @@ def _mistaken(findings: list[Finding], folder: Path) -> int:
     """Report the number of errors after the list of findings."""
     hints = [one.hint for one in findings if one.severity == "error"]
     sys.stdout.flush()
-    hint = hints[0] if len(hints) == 1 else "mend them as the list says, and try again"
+    hint = hints[0] if len(hints) == 1 else "fix the listed errors, and try again"
     report(UsageError(f"{count(len(hints), 'mistake')} in {folder}", hint=hint or "see the list"))
     return UsageError.exit_code
 
@@ -280,25 +280,25 @@ COMMANDS = {
         commands={
             "init": Command(
                 summary="write a first, working set of files",
-                description="Writes an index, a policy and a sanitizer into the folder .reenact. What is there "
-                "already stays as it is, and is an error.",
+                description="Writes an index, a policy and a sanitizer into the folder .reenact. Existing files "
+                "are not changed, and are an error.",
                 example="reenact policy init",
                 arguments=_init_arguments,
                 run=init,
             ),
             "import": Command(
                 summary="take over the policies of an X07 project",
-                description="Writes the policies and sanitizers of an X07 folder arch/rr as ours, pinned, beside "
-                "those that are there, and says what became of each setting. All or nothing: an id "
-                "or a file that is taken is an error. Salts are never copied.",
+                description="Converts the policies and sanitizers of an X07 folder arch/rr, adds them to the "
+                "existing ones with pins, and reports the result for each setting. All or nothing: an "
+                "existing id or file is an error. Salts are never copied.",
                 example="reenact policy import arch/rr",
                 arguments=_import_arguments,
                 run=import_x07,
             ),
             "check": Command(
                 summary="find everything that is wrong in the files",
-                description="Reads every file and says everything that is wrong: unknown fields, values that "
-                "make no sense, contradictions, and contents that are not the pinned ones.",
+                description="Reads every file and reports all errors: unknown fields, invalid values, "
+                "contradictions, and contents that differ from the pins.",
                 example="reenact policy check --json",
                 arguments=_check_arguments,
                 run=check,
@@ -313,9 +313,9 @@ COMMANDS = {
             ),
             "pin": Command(
                 summary="accept the files as they are now",
-                description="Writes the digests of the files as they are now into the index, of one policy or of "
-                "all, and says which have changed. Do this after an edit that was meant. A policy that "
-                "the index does not name yet gets an entry, if its file is policies/ID.policy.json.",
+                description="Writes the current digests of the files into the index, of one policy or of all, and "
+                "lists the changed ones. Use it after an intended edit. A new policy gets an entry if "
+                "its file is policies/ID.policy.json.",
                 example="reenact policy pin default",
                 arguments=_pin_arguments,
                 run=pin,

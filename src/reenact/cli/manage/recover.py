@@ -69,8 +69,8 @@ def _recovery_json(path: Path, found: Recovery) -> dict[str, Any]:
 
 COMMANDS = {
     "recover": Command(
-        description="Closes a recording whose program was killed. Every whole event stays; what the kill tore is "
-        "set aside, and the report says what that was.",
+        description="Closes a recording whose program was killed. Complete events are kept; a torn last "
+        "line is set aside and reported.",
         example="reenact recover runs/today",
         arguments=_arguments,
         run=recover,

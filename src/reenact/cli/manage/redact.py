@@ -126,8 +126,9 @@ def _removed_text(target: Path, removed: Removed, places: dict[int, list[str]]) 
 
 COMMANDS = {
     "redact": Command(
-        description="Copies a recording with more taken out: same events, same order, new hashes. Says which "
-        "rule removed how much and where, never what. The original stays as it is.",
+        description="Copies a recording and redacts more of it: same events, same order, new hashes. "
+        "Reports how much each rule removed and where, never the values. The original is not "
+        "changed.",
         example="reenact redact runs/today shareable --profile strict --value-from customers.txt",
         arguments=_arguments,
         run=redact,

@@ -64,8 +64,8 @@ def _made(private: Path, public: Path, args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "sign": Command(
-        description="Signs a recording with Ed25519. A hash shows accidents; only a signature shows what "
-        "somebody has edited.",
+        description="Signs a recording with Ed25519. A hash reveals accidents; only a signature reveals "
+        "edits.",
         example="reenact sign runs/today --key release.key",
         arguments=_arguments,
         run=sign,

@@ -81,7 +81,7 @@ def _tiers() -> list[str]:
 
 
 def _modules(modules: Sequence[Module]) -> list[str]:
-    """List the modules of a program. Those in the standard library are only counted."""
+    """List the modules of a program. Modules of the standard library are only counted."""
     if not modules:
         return []
     shown = [one for one in modules if one.reason != "the standard library"]

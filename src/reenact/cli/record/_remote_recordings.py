@@ -194,7 +194,7 @@ def _fetch(client: Client, path: str, remote: RemoteRecording, folder: Path) -> 
         raise RecordingDamaged(
             f"{remote.name} is not what the server said it is",
             place="digest",
-            hint="ask whoever runs the server to look at its blobs",
+            hint="ask the operator of the server to check its blobs",
         )
     unpack(packed, folder / RECORDING)
     packed.unlink()

@@ -117,7 +117,9 @@ _WHAT = 36
 def _sweep(options: ForkOptions, args: argparse.Namespace) -> int:
     """Run ``fork --sweep``. The exit code is 1 if a fork diverged before its point."""
     if args.at is not None:
-        raise UsageError("--at and --sweep exclude each other", hint="--each KIND says where")
+        raise UsageError(
+            "--at and --sweep exclude each other", hint="choose the steps with --each KIND"
+        )
     if not options.command:
         raise UsageError("there is no program to run", hint="reenact fork --sweep RUN -- CMD …")
     from reenact.runs.sweep import sweep
@@ -174,10 +176,10 @@ def _json(folder: Path, steps: list[Step]) -> dict[str, Any]:
 
 COMMANDS = {
     "fork": Command(
-        description="Re-enacts a recorded run up to a call, exactly and without making any call; there it may "
-        "change something, and then goes on live. All of it is a new recording, which knows its "
-        "parent and replays by itself. What differs before the point is a divergence: exit code 1; "
-        "otherwise the exit code is the program's own.",
+        description="Re-enacts a recorded run up to a call, exactly and without making any call. At that "
+        "point it can change something, and continues live. The result is a complete new "
+        "recording that refers to its parent. A difference before the point is a divergence: "
+        "exit code 1; otherwise the exit code is the program's own.",
         example="reenact fork last --at last-llm --model gpt-5-mini -- python agent.py",
         arguments=_arguments,
         run=fork,

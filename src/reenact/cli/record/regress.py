@@ -42,11 +42,11 @@ def _from_server(parser: Parser) -> None:
         nargs="?",
         choices=("captures", "exchanges"),
         const="captures",
-        help="those on the server: captures that were pushed (unless said), or exchanges",
+        help="use recordings on the server: pushed captures (default), or exchanges",
     )
     add("--text", metavar="TEXT", help="of these only with this in the name, an id, route or error")
     add("--saved", metavar="NAME", help="the exchanges that a saved search finds")
-    add("--limit", type=positive, metavar="N", help="at most so many, the newest")
+    add("--limit", type=positive, metavar="N", help="maximum number, newest first")
     add_filters(parser)
     add("--cache", metavar="DIR", help="where they are kept for a while, otherwise REENACT_CACHE")
     add(
@@ -77,8 +77,8 @@ def _arguments(parser: Parser) -> None:
     add("-x", "--fail-fast", action="store_true", help="stop at the first that goes wrong")
     add("--shard", metavar="N/OF", help="only this part of the recordings, e.g. 2/5")
     add("--journal", metavar="FILE", help="write every outcome there as it comes")
-    add("--resume", action="store_true", help="go on where the journal ends")
-    add("--baseline", metavar="FILE", help="what goes wrong as this file says does not count")
+    add("--resume", action="store_true", help="continue after the last entry of the journal")
+    add("--baseline", metavar="FILE", help="ignore failures that this file lists")
     add("--update-baseline", action="store_true", help="write what goes wrong now to that file")
     rules(parser)
     add("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
@@ -109,7 +109,7 @@ def regress(args: argparse.Namespace) -> int:
                 step=lambda tally: progress.step(tally.counts),
             )
         except KeyboardInterrupt:
-            pass  # what is done is kept, and said
+            pass  # finished outcomes are reported below
     progress.end()
     _finish(run, known, args)
     if account.ended == "interrupted":
@@ -340,10 +340,10 @@ def as_interrupt(also: signal.Signals) -> Iterator[Ended]:
 
 COMMANDS = {
     "regress": Command(
-        description="Re-enacts every recording under the folders, or on the server, several at a time: each with "
-        "the program that it was recorded with, with the one after --, or in a function that is given "
-        "the recorded input. Says what went wrong, grouped by cause. Exit code 1 when something "
-        "diverged or failed that the baseline does not know.",
+        description="Re-enacts every recording under the folders, or on the server, several at a time: "
+        "each with its recorded program, with the program after --, or in a function that "
+        "gets the recorded input. Reports failures grouped by cause. Exit code 1 when "
+        "something diverged or failed that is not in the baseline.",
         example="reenact regress .reenact/runs -j 4 --junit regress.xml",
         arguments=_arguments,
         run=regress,

@@ -36,9 +36,9 @@ def _arguments(parser: Parser) -> None:
         "update what differs",
     )
     add("--overwrite", action="store_true", help="replace an existing recording")
-    add("--append", action="store_true", help="go on at the end of an existing recording")
+    add("--append", action="store_true", help="append to an existing recording")
     add("--strict", action="store_true", help="a divergence ends the replay (default in CI)")
-    add("--lenient", action="store_true", help="go on after divergences, and list them")
+    add("--lenient", action="store_true", help="continue after divergences, and list them")
     rules(parser)
     add("--isolate", action="store_true", help="run in a network namespace with no way out")
     add("--report", metavar="FILE", help="write what happened as JSON")
@@ -119,7 +119,7 @@ def _what(args: argparse.Namespace) -> tuple[Job, Path | None, bool]:
     if net and job == "replay" and place.is_dir():
         raise UsageError(
             f"{place} is a folder, and no net tape",
-            hint=f"reenact run --replay {place} re-enacts a capture, with all that is in it",
+            hint=f"reenact run --replay {place} re-enacts a complete capture",
         )
     return job, place, net
 

@@ -110,7 +110,7 @@ def wait_for(client: Client, replay: dict[str, Any]) -> dict[str, Any]:
         "state",
         describe=lambda found: f"replay {name} {found['state']}",
         final=TERMINAL,
-        interrupted=f"the replay goes on; end it: reenact exchange cancel {name}",
+        interrupted=f"the replay continues; end it: reenact exchange cancel {name}",
         check=_replay,
     )
 

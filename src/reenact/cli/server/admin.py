@@ -374,15 +374,15 @@ def _retention_set_arguments(parser: Parser) -> None:
         "--exchanges",
         type=number,
         metavar="DAYS",
-        help="exchanges with their recordings, and payloads of the audit log; 0 is for ever",
+        help="exchanges with their recordings, and payloads of the audit log; 0 is unlimited",
     )
     add(
         "--recordings",
         type=number,
         metavar="DAYS",
-        help="recordings of the calls of exchanges; 0 is for ever",
+        help="recordings of the calls of exchanges; 0 is unlimited",
     )
-    add("--captures", type=number, metavar="DAYS", help="captures of runs; 0 is for ever")
+    add("--captures", type=number, metavar="DAYS", help="captures of runs; 0 is unlimited")
     json_flag(parser, "the days as JSON")
 
 
@@ -445,7 +445,7 @@ COMMANDS = {
         },
     ),
     "user": Group(
-        description="Who there is, and what they are granted. For tenant administrators.",
+        description="Manages users and their grants. For tenant administrators.",
         example="reenact user ls",
         commands={
             "ls": Command(
@@ -533,7 +533,7 @@ COMMANDS = {
             ),
             "set": Command(
                 summary="say what an environment is",
-                description="Says whether an environment is production.",
+                description="Declares whether an environment is production.",
                 example="reenact environment set staging non-production",
                 arguments=_environment_set_arguments,
                 run=set_environment,
@@ -541,7 +541,7 @@ COMMANDS = {
         },
     ),
     "retention": Group(
-        description="Exchanges, recordings and captures are kept for ever unless somebody says otherwise. For tenant "
+        description="Exchanges, recordings and captures are stored permanently by default. For tenant "
         "administrators.",
         example="reenact retention show",
         commands={
@@ -554,8 +554,8 @@ COMMANDS = {
             ),
             "set": Command(
                 summary="say how long what is kept",
-                description="Says how many days something is kept; what is not named stays as it is. What is older is erased "
-                "within the hour, for good. The audit log stays, and its proofs hold.",
+                description="Sets the number of days; options that are not given keep their values. Older data is erased "
+                "within the hour, permanently. The audit log stays, and its proofs remain valid.",
                 example="reenact retention set --exchanges 90 --recordings 30",
                 arguments=_retention_set_arguments,
                 run=set_days,

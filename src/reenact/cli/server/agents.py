@@ -41,8 +41,8 @@ def _arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("--app", metavar="APP", help="only this app")
     add("--environment", metavar="NAME", help="only this environment")
-    add("--state", choices=("online", "offline", "gone"), help="only those that are there, or not")
-    add("--all", action="store_true", help="also those that were not heard for a day")
+    add("--state", choices=("online", "offline", "gone"), help="only agents in this state")
+    add("--all", action="store_true", help="include agents without a sign of life for a day")
     list_flags(parser, "the agents")
 
 
@@ -57,8 +57,8 @@ def agents(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "agents": Command(
-        description="Lists the agents of apps, with their environments, and how much waits in their spools. Those that "
-        "were not heard for a day are gone, and left out unless you ask for them.",
+        description="Lists the agents of apps, with their environments and the number of exchanges in "
+        "their spools. Agents without a sign of life for a day are omitted by default.",
         example="reenact agents --state online",
         arguments=_arguments,
         run=agents,

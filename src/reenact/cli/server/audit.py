@@ -424,16 +424,16 @@ COMMANDS = {
             ),
             "head": Command(
                 summary="the newest signed head",
-                description="Prints the newest head of the log, as text. Whoever keeps one can tell later whether the log "
-                "still begins with what it had then.",
+                description="Prints the newest head of the log, as text. With a stored head you can check later "
+                "that the log still has the same beginning.",
                 example="reenact audit head -o head",
                 arguments=_head_arguments,
                 run=head,
             ),
             "key": Command(
                 summary="the verifier keys of the log",
-                description="Prints the keys that verify the heads of the log. Compare them once with what you were told "
-                "in another way, and keep them.",
+                description="Prints the keys that verify the heads of the log. Compare them once with a copy from "
+                "another channel, and store them.",
                 example="reenact audit key -o key.pub",
                 arguments=_key_arguments,
                 run=key,
@@ -447,17 +447,18 @@ COMMANDS = {
             ),
             "verify": Command(
                 summary="find out whether the log is what was signed",
-                description="Recomputes everything, offline: an export, a .tlog-proof, or what exchange prove wrote; without "
-                "a file it fetches the server's log, and does not believe it either. The last head that you "
-                "have seen of a log is kept for you: from then on it has to grow from it. Says what is proven "
-                "and what is not. Exit code 3 when something is wrong.",
+                description="Recomputes everything, offline: an export, a .tlog-proof, or the output of exchange "
+                "prove. Without a file it downloads the server's log, and does not trust it either. "
+                "The last head of each log is stored, and the log has to be an extension of it the "
+                "next time. Reports what is proven and what is not. Exit code 3 when something is "
+                "wrong.",
                 example="reenact audit verify audit.tar --key key.pub",
                 arguments=_verify_arguments,
                 run=verify,
             ),
             "prove": Command(
                 summary="write the proof of a record",
-                description="Writes a file that shows, to whoever has the log's verifier key, that the log has a record.",
+                description="Writes a file that proves, with the log's verifier key, that the log has a record.",
                 example="reenact audit prove 17 -o 17.tlog-proof",
                 arguments=_prove_arguments,
                 run=prove,

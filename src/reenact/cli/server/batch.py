@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
             "progress",
             describe=progress_line,
             final=_FINAL,
-            interrupted=f"the batch goes on; end it: reenact batch cancel {escape_controls(args.id)}",
+            interrupted=f"the batch continues; end it: reenact batch cancel {escape_controls(args.id)}",
             check=_batch,
         )
     if args.json:
@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
 def _batch(found: Any) -> dict[str, Any]:
     if isinstance(found, dict) and isinstance(found.get("batchId"), str):
         return found
-    raise ServerUnusable("the server's answer is no batch", hint="is it of this version?")
+    raise ServerUnusable("the server's response is not a batch", hint="is it of this version?")
 
 
 def _tell(client: Client, batch: dict[str, Any]) -> None:
@@ -298,8 +298,8 @@ def print_causes(causes: Iterable[dict[str, Any]]) -> None:
 
 COMMANDS = {
     "batch": Group(
-        description="A batch is planned, which counts; run, which somebody has to say; and summed up by verdict. The "
-        "server goes on with it whoever listens.",
+        description="A batch is planned, which counts its exchanges; run, after confirmation; and "
+        "summarized by verdict. The server continues it without a connected client.",
         example="reenact batch plan --saved yesterday",
         commands={
             "ls": Command(
@@ -311,8 +311,8 @@ COMMANDS = {
             ),
             "plan": Command(
                 summary="count what a batch would replay",
-                description="Finds exchanges, says how many there are, where they would run, what would be refused and what "
-                "would go out into the world. Nothing runs.",
+                description="Finds exchanges and reports how many there are, where they would run, which would be "
+                "refused and which would make live calls. Nothing runs.",
                 example="reenact batch plan --app shop --status failed --since 1d",
                 arguments=_plan_arguments,
                 run=plan,
@@ -334,7 +334,7 @@ COMMANDS = {
             ),
             "cancel": Command(
                 summary="end a batch",
-                description="What waits is not tried any more, and replays under way are told to end.",
+                description="Waiting exchanges are not replayed, and running replays are cancelled.",
                 example="reenact batch cancel bat_01J",
                 arguments=_cancel_arguments,
                 run=cancel,

@@ -51,7 +51,7 @@ from reenact.store.files import write_private
 
 __all__ = ["COMMANDS"]
 
-_LAST = "`last` is the newest one that is no replay"
+_LAST = "`last` is the newest one that is not a replay"
 _EXCHANGE = f"the exchange; {_LAST}"
 _REPLAY = "the replay; `last` is the newest one"
 _STATES = (
@@ -149,13 +149,13 @@ def show(args: argparse.Namespace) -> int:
 
 def _replays_arguments(parser: Parser) -> None:
     add = parser.add_argument
-    add("id", nargs="?", metavar="ID", help=f"only those of this exchange; {_LAST}")
+    add("id", nargs="?", metavar="ID", help=f"only replays of this exchange; {_LAST}")
     add("--app", metavar="APP", help="only in this app")
     add("--environment", metavar="NAME", help="only in this environment")
     add("--route", metavar="ROUTE", help="only through this route")
-    add("--state", choices=_STATES, help="only those that are so far")
+    add("--state", choices=_STATES, help="only replays in this state")
     add("--verdict", choices=VERDICTS, help="only those with this verdict")
-    add("--by", metavar="WHO", help="only those that this person or key asked for")
+    add("--by", metavar="WHO", help="only replays requested by this person or key")
     times(parser)
     list_flags(parser, "the replays")
 
@@ -453,23 +453,23 @@ COMMANDS = {
             ),
             "cancel": Command(
                 summary="end a replay",
-                description="Ends a replay that has not ended by itself.",
+                description="Cancels a replay that has not ended.",
                 example="reenact exchange cancel rpl_01J",
                 arguments=_cancel_arguments,
                 run=cancel,
             ),
             "learn": Command(
-                summary="learn what differs by itself",
-                description="Replays an exchange twice, unchanged. What differs between the two is noise, and does not "
-                "count from now on in comparisons of this route.",
+                summary="learn which differences are noise",
+                description="Replays an exchange twice, unchanged. Differences between the two are noise, and are ignored "
+                "in later comparisons of this route.",
                 example="reenact exchange learn ex_01a1",
                 arguments=_learn_arguments,
                 run=learn,
             ),
             "prove": Command(
                 summary="write the proof of a replay",
-                description="Writes a file that shows, to whoever has the log's verifier key, which payload was replayed "
-                "and what came of it: both audit records with their proofs, and the values behind their "
+                description="Writes a file that proves, with the log's verifier key, which payload was replayed "
+                "and what the result was: both audit records with their proofs, and the values behind their "
                 "digests.",
                 example="reenact exchange prove last -o replay.json",
                 arguments=_prove_arguments,

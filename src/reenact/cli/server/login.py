@@ -85,7 +85,9 @@ def _base(link: str) -> str:
 
 def _asked(prompt: str) -> str:
     if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here", hint="--email EMAIL --password-stdin")
+        raise UsageError(
+            "cannot prompt: standard input is not a terminal", hint="--email EMAIL --password-stdin"
+        )
     print(prompt, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip()
 
@@ -94,7 +96,10 @@ def _password(args: argparse.Namespace, *, again: bool) -> str:
     if args.password_stdin:
         return sys.stdin.readline(_LONGEST).rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked for the password here", hint="--password-stdin")
+        raise UsageError(
+            "cannot prompt for a password: standard input is not a terminal",
+            hint="--password-stdin",
+        )
     password = getpass.getpass("Password: ", stream=sys.stderr)
     if again and getpass.getpass("Once more: ", stream=sys.stderr) != password:
         raise UsageError("the two are not the same", hint="try again")

@@ -125,7 +125,7 @@ def _arguments(parser: Parser) -> None:
     add(
         "--demo",
         action="store_true",
-        help="a server with a small shop in it, to look around; it is gone when it stops",
+        help="run a demo server with a small shop; its data is deleted when it stops",
     )
     json_flag(parser, "errors as JSON")
 
