@@ -176,3 +176,16 @@ def test_every_test_file_has_tests() -> None:
         if path.name.startswith("test_") and not any(_tests(path)) and "TestCase" not in _text(path)
     ]
     assert empty == []
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    """In the table of CONTRIBUTING: a renamed or deleted test takes its promise along."""
+    text = _text(ROOT / "CONTRIBUTING.md")
+    table = text.partition("| promise | tests")[2].partition("\n\n")[0].splitlines()[2:]
+    named = {row: re.findall(r"`([\w/*]+(?:\.py|/))`", row.rsplit("|", 2)[1]) for row in table}
+    assert len(named) > 20
+    assert [row for row, names in named.items() if not names] == []
+    missing = [
+        name for names in named.values() for name in names if not any((ROOT / "tests").glob(name))
+    ]
+    assert missing == []
