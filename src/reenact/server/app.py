@@ -1,7 +1,6 @@
-"""The app: from a request to a handler, by way of who asks and whether they may.
+"""The ASGI application: routing, authentication, permissions, error responses.
 
-There is one way through, and every route of the table takes it. Whatever goes wrong is answered in
-one shape; whoever was denied something is in the audit log.
+Every route of the table takes the same path. Errors have one JSON shape, and denials are audited.
 """
 
 from __future__ import annotations
@@ -70,13 +69,15 @@ def make_app(
 
 
 async def _run(work: Background, server: Server) -> None:
-    """Until the server stops: what fails for a reason that nobody thought of is begun again, since a
-    server without it would look well, and replays would never expire."""
+    """Run a background job until the server stops, and restart it after a failure.
+
+    Without the restart, replays would silently stop expiring.
+    """
     while not server.stopping.is_set():
         try:
             await work(server, server.stopping)
             return
-        except Exception:  # noqa: BLE001 - told in the log, and begun again
+        except Exception:  # noqa: BLE001 - logged, then restarted
             LOGGER.exception("what runs in the background failed, and is begun again")
             with suppress(TimeoutError):
                 await asyncio.wait_for(server.stopping.wait(), server.timings.retry)
@@ -170,7 +171,7 @@ async def _record_denial(
 
 
 async def _answer_http(server: Server, request: Request, error: Exception) -> Response:
-    """What no route is for."""
+    """Respond to a request without a route."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     code, words = _WORDS.get(status, ("malformed", "this is not understood"))
     problem, request_id = Problem(code, words), request_id_of(request)

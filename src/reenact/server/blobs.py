@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Blobs(Protocol):
-    """Where content is kept, for each tenant apart."""
+    """Content storage, separate for each tenant."""
 
     async def put(self, tenant: str, data: bytes) -> str:
         """Store ``data`` and give its digest, ``sha256:…``. It is safe when this returns."""
@@ -72,12 +72,12 @@ def check_tenant(tenant: str) -> None:
 
 
 def gone(digest: str) -> Problem:
-    """What is raised when there is no content of this digest."""
+    """Return the problem for missing content."""
     return Problem("gone", "this content is not kept any more", digest=digest)
 
 
 def damaged(digest: str) -> Problem:
-    """What is raised when content is not what its digest says."""
+    """Return the problem for content that does not match its digest."""
     return Problem(
         "damaged",
         "stored content is not what was stored",

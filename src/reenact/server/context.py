@@ -1,4 +1,4 @@
-"""Who asks, what with, and whether they may."""
+"""Request context: the caller, their permissions, and access to the request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_ITEMS = 500
 
 
 class Caller:
-    """Somebody who is known and wants something of the server, now or since a while ago."""
+    """An authenticated principal, for a request or for a background job on their behalf."""
 
     def __init__(self, server: Server, principal: Principal | None) -> None:
         self.server = server
@@ -38,11 +38,14 @@ class Caller:
         return self.principal.tenant.id
 
     def may(self, permission: Permission, place: ResourceScope = ANYWHERE) -> Decision:
-        """What access says, now."""
+        """Return the current decision about ``permission``."""
         return decide(self.principal.grants, permission, place, self.server.now())
 
     def require(self, permission: Permission, place: ResourceScope = ANYWHERE) -> Decision:
-        """The same, or :class:`Problem`; the denial is written to the audit log by the app."""
+        """Return the decision, or raise :class:`Problem` if it denies.
+
+        The app audits the denial.
+        """
         decision = self.may(permission, place)
         if not decision.allowed:
             raise deny(permission, place)
@@ -50,7 +53,7 @@ class Caller:
 
 
 class RequestContext(Caller):
-    """A request by somebody who is known. ``open`` routes have no principal, and get none."""
+    """A request and its caller. Requests to ``open`` routes have no principal."""
 
     def __init__(self, request: Request, server: Server, principal: Principal | None) -> None:
         super().__init__(server, principal)
@@ -82,7 +85,7 @@ class RequestContext(Caller):
 
     @property
     def limit(self) -> int:
-        """How many items are wanted."""
+        """Requested number of items."""
         return self.number("limit", 50, least=1, most=_MOST_ITEMS)
 
     async def body(self, most: int | None = None) -> bytes:
@@ -97,7 +100,7 @@ class RequestContext(Caller):
             raise Problem("too_slow", "the body comes too slowly", hint="send it again") from None
 
     def _length(self, unknown: int) -> int:
-        """Bytes that the body is said to have."""
+        """Return the declared length of the body."""
         text = self.request.headers.get("content-length", "")
         return int(text) if text.isascii() and text.isdigit() else unknown
 
@@ -115,8 +118,11 @@ class RequestContext(Caller):
 
     @asynccontextmanager
     async def taken(self, most: int) -> AsyncIterator[bytes]:
-        """A large body, of at most ``most`` bytes, when it is its turn to be dealt with; and until the
-        block ends nobody else gets its room. Raises :class:`Problem` where there is none."""
+        """Yield a large body of at most ``most`` bytes when its turn has come, and reserve memory
+        for it until the block ends.
+
+        Raises :class:`Problem` if no memory is available.
+        """
         intake, size = self.server.intake, min(self._length(most), most)
         with intake.room.taken(self.tenant, size):
             data = await self.body(most)
@@ -140,7 +146,7 @@ class RequestContext(Caller):
 def deny(
     permission: Permission, place: ResourceScope = ANYWHERE, code: str = "permission_denied"
 ) -> Problem:
-    """The answer to somebody who may not: it says which permission is missing, and where."""
+    """Return the problem for a missing permission, with its name and location."""
     where = f" in {place.environment}" if place.environment else ""
     details: dict[str, Any] = {"permission": permission}
     if place.environment is not None:

@@ -1,5 +1,7 @@
-"""The table of routes: each says its permission, or that it is open. There is no other way to add
-a route, and so none that forgot to ask."""
+"""Definition of a route, with its required permission and its API description.
+
+A route cannot be added without a permission or an explicit ``open``.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,16 @@ to the handler, which looks closer."""
 
 
 PAGED: Final = ("limit", "cursor")
-"""What every list takes."""
+"""Query parameters of every list."""
 
 
 class ApiDescription(msgspec.Struct, frozen=True):
-    """What a route of the API is for, takes and answers: its description is made of this.
+    """Description of an API route, for OpenAPI.
 
-    ``takes`` is the type of a JSON body, or the media types of another one; ``words`` are those that a
-    field of the query may be, where it is not any text. ``answers`` is the type of
-    the JSON answer, ``lists`` that of the items of a list; with neither the answer has ``media``, or
-    no content when there is none. ``codes`` are those of problems beyond what follows from the rest.
+    ``takes`` is the type of a JSON body, or the media types of a different one. ``words`` has the
+    allowed values of query parameters. ``answers`` is the type of the JSON response, ``lists`` the
+    type of the items of a list; without either the response has ``media``, or no content. ``codes``
+    are additional problem codes.
     """
 
     summary: str
@@ -47,8 +49,11 @@ class ApiDescription(msgspec.Struct, frozen=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """``path`` is in Starlette's notation. A ``page`` is for browsers: it is asked for with forms that
-    carry the token of the session, and problems are shown as pages. What is for programs ``says`` what it is."""
+    """One route.
+
+    ``path`` is in Starlette's notation. A ``page`` is for browsers: its forms carry the session's
+    token, and problems are shown as pages. An API route has a description in ``says``.
+    """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str

@@ -29,8 +29,7 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class Seconds(msgspec.Struct):
-    """How long something took: how often it was in each of :data:`BUCKETS` and beyond them, and the
-    sum."""
+    """Histogram of durations: counts per bucket of :data:`BUCKETS`, and the sum."""
 
     counts: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     total: float = 0.0
@@ -91,7 +90,7 @@ METRICS: Final[Mapping[str, tuple[str, str]]] = {
     "reenact_batch_items_waiting": ("gauge", "Exchanges of running batches that wait."),
     "reenact_tenants": ("gauge", "Tenants."),
 }
-"""Every metric there is: its type, and what it says."""
+"""All metrics, with type and help text."""
 
 Sample = tuple[str, tuple[tuple[str, str], ...], int]
 

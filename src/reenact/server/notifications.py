@@ -1,7 +1,7 @@
 """Notifications between parts of a server, and between servers through PostgreSQL.
 
-A notification carries no facts: it says that something may have changed. The state is in the database,
-and a waiter polls it anyway. When the PostgreSQL connection is lost it is opened again and every waiter
+A notification has no content: something may have changed. The state is in the database, and a
+waiter polls it anyway. When the PostgreSQL connection is lost it is opened again and every waiter
 is woken, because notifications may have been missed.
 """
 
@@ -55,16 +55,16 @@ class Notifications:
         self._ears: defaultdict[str, set[Subscription]] = defaultdict(set)
 
     def give(self, subject: str) -> None:
-        """To whoever listens, in every process."""
+        """Notify the subscribers of all processes."""
         self.wake(subject)
 
     def wake(self, subject: str) -> None:
-        """To whoever listens in this process."""
+        """Notify the subscribers of this process."""
         for ear in self._ears.get(subject, ()):
             ear.wake()
 
     def give_all(self) -> None:
-        """Something may have been missed, and nobody knows what."""
+        """Notify all subscribers, because notifications may have been missed."""
         for ears in self._ears.values():
             for ear in ears:
                 ear.wake()
@@ -121,7 +121,7 @@ class _SharedHints(Notifications):
         while True:
             try:
                 await self._talk()
-            except Exception as error:  # noqa: BLE001 - polling is the net; told, and begun again
+            except Exception as error:  # noqa: BLE001 - logged, then retried; polling covers the gap
                 _LOG.warning("hints from other servers are lost: %s", type(error).__name__)
             self.listens.set()
             await asyncio.sleep(_AGAIN)

@@ -1,4 +1,4 @@
-"""Lists in pieces: the cursor says where the last one ended."""
+"""Cursor pagination and query parameters of lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPLAYS = ("false", "true", "any")
 
 
 def page_of(ask: RequestContext) -> Page:
-    """Which piece is asked for. Raises :class:`Problem`."""
+    """Return the requested page. Raises :class:`Problem`."""
     text = ask.query("cursor")
     if not text:
         return Page(ask.limit)

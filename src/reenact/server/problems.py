@@ -1,7 +1,7 @@
-"""What can go wrong with a request, in one shape: a status, a code, words, and a way out.
+"""The one JSON error shape: status, code, message, hint.
 
-A :class:`Problem` is raised anywhere below a handler and becomes the answer. Its message never
-carries a payload or a secret.
+A :class:`Problem` is raised anywhere below a handler and becomes the response. Its message never
+contains a payload or a secret.
 """
 
 from __future__ import annotations
@@ -69,9 +69,11 @@ class ProblemBody(msgspec.Struct, frozen=True):
 
 
 class Problem(Exception):
-    """An answer that is not what was asked for. ``hint`` is a way out, and ``command`` the same for
-    those who are not on a page. ``retry_after`` is in seconds. ``audited`` says that the denial is in
-    the audit log already, in words of its own."""
+    """An error response.
+
+    ``hint`` is a remedy, ``command`` the remedy on the command line. ``retry_after`` is in seconds.
+    ``audited`` means that a more specific audit record already exists.
+    """
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class Problem(Exception):
         self.details = details
 
     def body(self, request_id: str) -> ProblemBody:
-        """What is sent."""
+        """Return the JSON body."""
         hint = ": ".join(filter(None, (self.hint, self.command)))
         facts = ProblemFacts(self.code, self.message, hint, self.details, request_id)
         return ProblemBody(facts)

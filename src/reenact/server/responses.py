@@ -33,7 +33,7 @@ def answer(value: msgspec.Struct, status: int = 200) -> Response:
 
 
 def to_response(result: Response | msgspec.Struct | None) -> Response:
-    """What a handler returned, as it is sent."""
+    """Return the response for the result of a handler."""
     if result is None:
         return Response(status_code=204)
     return result if isinstance(result, Response) else answer(result)

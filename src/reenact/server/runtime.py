@@ -1,4 +1,4 @@
-"""What the parts of a server need of each other, and of the world. Values and seams only."""
+"""The server object and its values: principal, limits, timings."""
 
 from __future__ import annotations
 
@@ -38,8 +38,11 @@ class TenantFacts(msgspec.Struct, frozen=True):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who asks. ``credential`` is the id of the key or session, never the secret. ``app`` and
-    ``environment`` are those that an agent's key is bound to."""
+    """Authenticated caller.
+
+    ``credential`` is the id of the key or session, never the secret. ``app`` and ``environment``
+    are bound to an app agent's key.
+    """
 
     type: Literal["user", "key", "agent"]
     id: str
@@ -57,7 +60,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is taken in at most. Sizes in bytes."""
+    """Upper limits. Sizes are in bytes."""
 
     body: int = 1 << 20
     """Of an ordinary request."""
@@ -95,20 +98,20 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: float = 15.0
     ping: float = 15.0
     poll: float = 2.0
-    """How often what hints may have missed is looked for."""
+    """Interval of polling for missed notifications."""
     sweep: float = 1.0
-    """How often deadlines are looked at."""
+    """Interval of checking deadlines."""
     deliver: float = 60.0
     start: float = 30.0
     run: float = 300.0
     slow: float = 30.0
-    """How long somebody may be slower than ``Limits.rate``, or not read an event."""
+    """Maximum time below ``Limits.rate``, or without reading an event."""
     agent_gone: float = 24 * 3600.0
-    """Who was not heard for so long is not expected back."""
+    """Silence after which an agent is not expected back."""
     batch_patience: float = 600.0
-    """How long a batch waits for an agent where there is none."""
+    """Maximum time that a batch waits for an agent."""
     retention: float = 3600.0
-    """How often what is too old is looked for."""
+    """Interval of the retention job."""
     retry: float = 1.0
     reconnect: float = 5.0
     """An agent whose command stream was cut and that is not heard for so long is offline."""
@@ -118,7 +121,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     trace_quiet: float = 5.0
     """After so long without a further span a trace that came in is complete."""
     trace_longest: float = 60.0
-    """So long a trace may go on."""
+    """Maximum duration of a trace."""
 
 
 _LIMITS = Limits()
@@ -143,15 +146,15 @@ class Server(msgspec.Struct, frozen=True):
     timings: Timings = Timings()
     passwords: Passwords = msgspec.field(default_factory=Passwords)
     exports: dict[str, ExportTarget] = {}
-    """Where exchanges go as traces, by tenant; see ``telemetry/targets``."""
+    """Telemetry targets by tenant; see ``telemetry/targets``."""
     oidc: Provider | None = None
-    """Where people can sign in besides here."""
+    """OpenID provider, if one is configured."""
     public_url: str = ""
     """The address for links, such as ``https://reenact.example``; empty where it was not configured."""
     meters: Meters = msgspec.field(default_factory=Meters)
-    """What this process has counted since it started."""
+    """Counters of this process."""
     intake: Intake = msgspec.field(default_factory=lambda: Intake(_LIMITS.held, _LIMITS.turns))
-    """What this process holds and works on."""
+    """Admission control of this process."""
     streams: Streams = msgspec.field(default_factory=Streams)
     """Of commands, that are open in this process."""
     stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)

@@ -1,1 +1,1 @@
-"""Agents: who is there, and what they are told to do."""
+"""App agents: registration, presence, commands."""

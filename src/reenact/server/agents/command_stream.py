@@ -1,14 +1,14 @@
 """Command stream of an app agent: the pending commands of the outbox, in order, at least once.
 
-There is one stream per agent. Each has a number that is counted in the database, so a stream learns in
-any process that a newer one has replaced it.
+There is one stream per agent. Each has a number that is counted in the database, so a stream learns
+in any process that a newer one has replaced it.
 
-A replay is authorised again before its command is sent for the first time: between the request and the
-dispatch a tenant can lose its tier, a user a grant, an environment its kind.
+A replay is authorised again before its command is sent for the first time: between the request and
+the dispatch a tenant can lose its tier, a user a grant, an environment its kind.
 
 A notification can be lost, so :func:`sweep` polls the database every ``Timings.poll`` seconds. It
-handles all streams of a process together with a few queries per tenant, and wakes those that may have
-a command.
+handles all streams of a process together with a few queries per tenant, and wakes the streams that
+may have a command.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ _End = Literal["superseded", "revoked"]
 
 
 async def stream_commands(ask: RequestContext) -> Response:
-    """Stays open. What was not acknowledged is sent again, whatever ``Last-Event-ID`` says."""
+    """Stream commands until the client disconnects.
+
+    Unacknowledged commands are sent again, regardless of ``Last-Event-ID``.
+    """
     epoch = ask.number("epoch", 0)
     async with ask.server.database.writing(ask.tenant) as scope:
         row = await present_agent(ask, scope, epoch)
@@ -73,7 +76,7 @@ async def stream_commands(ask: RequestContext) -> Response:
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """What a look into the database has shown."""
+    """State of a stream in the database."""
 
     end: _End | None
     commands: Sequence[Row[Any]]
@@ -117,8 +120,10 @@ class _Stream:
             raise
 
     async def _rest(self, channel: Channel, ear: Subscription) -> None:
-        """Until a hint, or the net under the hints, says that there may be something. Whoever has
-        nothing to do costs a line now and then, and no question to the database."""
+        """Wait for a notification or the poller.
+
+        An idle stream costs a ping now and then, and no query.
+        """
         while not await rest(self._server, ear, self._server.timings.ping):
             if self._server.stopping.is_set():
                 return
@@ -147,8 +152,10 @@ class _Stream:
 
 
 async def clear(server: Server, tenant: str, command: Row[Any]) -> bool:
-    """May ``command`` be sent now? Then that is noted before it is done. Otherwise nobody gets it,
-    and its replay has ended as ``refused``."""
+    """Return whether ``command`` can be sent now, and record its dispatch.
+
+    Otherwise end its replay as ``refused``.
+    """
     async with server.database.writing(tenant) as scope:
         may = command.type != "replay" or await _may_go(server, scope, command.replay_id)
         if may:
@@ -220,7 +227,8 @@ async def sweep(server: Server) -> int:
 
 
 async def _stirred(scope: Scope, streams: list[Open], now: int) -> list[Open]:
-    """Those that have a command, are not the last of their agent any more, or whose key is not good."""
+    """Return the streams that have a command, were replaced by a newer one, or whose key is
+    invalid."""
     present = await present_streams(scope, [one.agent_id for one in streams])
     keys = {key: await key_holds(scope, key, now) for key in {one.key_id for one in streams}}
     unsent = await with_unsent(scope, now)

@@ -1,4 +1,4 @@
-"""Who is there (pure)."""
+"""Presence of app agents (pure)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["STATES", "Presence", "forgotten_since", "heard_since", "presence"]
 
 Presence = Literal["online", "offline", "gone"]
 STATES: Final[tuple[Presence, ...]] = ("online", "offline", "gone")
-"""``gone`` is who was not heard for so long that nobody expects it back: a process of last week. It
-is online again as soon as it registers."""
+"""``gone`` agents were not heard for so long that they are not expected back, such as a process of
+last week. An agent is online again as soon as it registers."""
 
 _MISSED: Final = 3
 """Heartbeats that an agent may be silent for."""
 
 
 def heard_since(now: int, timings: Timings) -> int:
-    """Whoever was heard after this is online; in milliseconds."""
+    """Return the time after which an agent must have been heard to be online, in milliseconds."""
     return now - round(_MISSED * timings.heartbeat * 1000)
 
 
 def forgotten_since(now: int, timings: Timings) -> int:
-    """Whoever was not heard after this is gone; in milliseconds."""
+    """Return the time after which an agent must have been heard not to be gone, in milliseconds."""
     return now - round(timings.agent_gone * 1000)
 
 

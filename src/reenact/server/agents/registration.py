@@ -31,11 +31,14 @@ __all__ = [
 ]
 
 _TOLD = ("key_id", "app", "environment", "name", "version", "routes", "capabilities", "containment")
-"""What is worth a record when it changes."""
+"""Columns whose changes are audited."""
 
 
 async def register(ask: RequestContext) -> Registered:
-    """App and environment are those of the key; who says otherwise is refused, and on record."""
+    """Register an agent for the app and environment of its key.
+
+    A registration for a different one is refused and audited.
+    """
     said = await ask.json(Registration)
     if said.protocol != PROTOCOL:
         raise Problem("invalid", f"this server speaks protocol {PROTOCOL}", field="protocol")
@@ -173,7 +176,7 @@ async def known_agent(ask: RequestContext, scope: Scope) -> Row[Any]:
 
 
 async def present_agent(ask: RequestContext, scope: Scope, epoch: int) -> Row[Any]:
-    """The same, if ``epoch`` is its last registration."""
+    """Return the agent if ``epoch`` is its last registration. Raises :class:`Problem`."""
     row = await known_agent(ask, scope)
     if epoch < row.epoch:
         raise Problem(

@@ -1,4 +1,4 @@
-"""What an agent fetches for a replay, and what it says about it."""
+"""State reports of app agents, and the source data that they fetch for a replay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["read_source", "read_source_recording", "report_state"]
 
 
 async def report_state(ask: RequestContext) -> None:
-    """What comes late, or twice, changes nothing."""
+    """Record a reported state. Late and repeated reports change nothing."""
     said = await ask.json(StateReport)
     async with ask.server.database.writing(ask.tenant) as scope:
         agent = await present_agent(ask, scope, said.epoch)

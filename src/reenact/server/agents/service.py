@@ -42,8 +42,10 @@ class AgentView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 async def read_agents(ask: RequestContext) -> ListResponse[AgentView]:
-    """``GET /api/v1/agents``: those that the one who asks may see, the newest first. Who is gone is
-    there for whoever asks for it."""
+    """``GET /api/v1/agents``: the agents that the caller can see, newest first.
+
+    Agents in state ``gone`` are listed on request.
+    """
     page, filters = page_of(ask), _filters(ask)
     async with ask.server.database.reading(ask.tenant) as scope:
         rows = await list_agents(scope, places_of(ask, "agent:read"), filters, page)

@@ -34,7 +34,7 @@ class Streams:
 
     @contextmanager
     def having(self, one: Open) -> Iterator[None]:
-        """It is open until the block ends."""
+        """Keep a stream registered until the block ends."""
         self._open.add(one)
         try:
             yield

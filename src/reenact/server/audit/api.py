@@ -1,8 +1,8 @@
-"""The audit log over HTTP.
+"""API of the audit log.
 
-Who looks into the log is in the log. Asking for records is written down once for the same question
-by the same credential within ten minutes, and not for each further page; exports always. Heads,
-keys and proofs say nothing that could not be published, and are not.
+Access to the log is audited: a query of records once per credential within ten minutes and not for
+each page, an export always. Heads, keys and proofs could be published, so reading them is not
+audited.
 """
 
 from __future__ import annotations

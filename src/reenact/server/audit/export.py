@@ -41,8 +41,10 @@ FORMATS: Final = {
 
 
 async def send_export(server: Server, tenant: str, form: str) -> StreamingResponse:
-    """The export as it is at one moment. It is written to a file first, so that a slow reader holds
-    up nobody."""
+    """Export the log as of one moment.
+
+    It is written to a file first, so a slow client blocks no writer.
+    """
     media, suffix = FORMATS[form]
     file = await _written(server, tenant, form)
     name = f'attachment; filename="audit-{tenant}.{suffix}"'
@@ -62,7 +64,7 @@ async def _written(server: Server, tenant: str, form: str) -> IO[bytes]:
 
 
 class Pages:
-    """Rows of a transaction in the loop, for a thread beside it."""
+    """Rows of a transaction in the event loop, for a worker thread."""
 
     def __init__(self, scope: Scope, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self._scope = scope
@@ -79,8 +81,10 @@ class Pages:
         return found
 
     def leaves(self) -> Iterator[bytes]:
-        """The hashes that were kept when the records came in, in the order of the records. One that
-        is gone is made of its record, and of nothing where that is gone too."""
+        """Yield the stored hashes of the records in their order.
+
+        A missing hash is computed from its record, and is empty if the record is missing as well.
+        """
         seq = 0
         for position, leaf in self._each(audit.leaf_page):
             while seq < position:
@@ -140,7 +144,7 @@ def _filled(server: Server, fill: Callable[[IO[bytes]], None]) -> IO[bytes]:
         file = stack.enter_context(tempfile.TemporaryFile(dir=server.data))
         fill(file)
         file.seek(0)
-        stack.pop_all()  # whoever reads it closes it
+        stack.pop_all()  # closed by the reader
         return file
 
 

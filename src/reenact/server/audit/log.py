@@ -1,8 +1,8 @@
 """Audit log of each tenant, in the database.
 
 A record is written in the same transaction as the change that it describes, so either both exist or
-neither does. Every record is covered by its own signed head. The first record says that the log was
-opened.
+neither does. Every record is covered by its own signed head. The first record of a log is
+``log.opened``.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ __all__ = [
 ]
 
 SYSTEM: Final = Actor("system", "server")
-"""Who did what nobody asked for."""
+"""Actor of changes that no user requested."""
 _MOST_KEYS: Final = 10_000
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What a salted digest was made of."""
+    """Salt and value of a salted digest."""
 
     salt: bytes
     value: Any
 
 
 def actor_of(principal: Principal) -> Actor:
-    """Somebody who asks, as records name them."""
+    """Return the actor of a record for ``principal``."""
     return Actor(
         principal.type,
         principal.id,
@@ -85,7 +85,7 @@ class Auditor:
         return origin_of(self._deployment, tenant)
 
     def key(self, tenant: str) -> Key:
-        """What verifies a tenant's log."""
+        """Return the key that verifies a tenant's log."""
         return self._signer.named(self.origin(tenant)).key
 
     async def write(self, scope: Scope, record: Record) -> int:
@@ -122,7 +122,7 @@ class Auditor:
         return True
 
     async def keys(self, scope: Scope) -> list[KeySpan]:
-        """What verifies the log of the scope's tenant, from its first record on."""
+        """Return the keys that verify the log of the scope's tenant, from its first record."""
         rotated = RecordFilter(action="log.rotated")
         changes: list[tuple[int, Key, Key]] = []
         for seq, line in reversed(await audit.find_records(scope, rotated, _MOST_KEYS)):
@@ -133,15 +133,17 @@ class Auditor:
         return [KeySpan(0, first), *(KeySpan(seq + 1, after) for seq, _, after in changes)]
 
     async def remember(self, scope: Scope, value: Any) -> str:
-        """The salted digest of ``value``, for a record. Salt and value are kept beside the log, and
-        can be erased there."""
+        """Return the salted digest of ``value`` for a record.
+
+        Salt and value are stored next to the log, and can be erased.
+        """
         salt = self._secret(SALT_SIZE)
         digest = salted_digest(value, salt)
         await audit.add_value(scope, digest, salt, canonical(value), self._now())
         return digest
 
     async def recall(self, scope: Scope, digest: str) -> Remembered | None:
-        """What :meth:`remember` kept; None when it was erased."""
+        """Return the value stored by :meth:`remember`; None if it was erased."""
         found = await audit.read_value(scope, digest)
         return None if found is None else Remembered(found[0], plain(decode(found[1])))
 
@@ -155,13 +157,13 @@ class Auditor:
         return Proof(line, seq, tuple(path), head)
 
     async def prove_growth(self, scope: Scope, old: int, new: int) -> list[bytes]:
-        """That the log of ``new`` records begins with that of ``old`` records."""
+        """Return the proof that the log of ``new`` records begins with the log of ``old`` records."""
         return await _with_nodes(scope, lambda node: prove_consistency(old, new, node))
 
 
 def _check_signer(note: str, key: Key) -> None:
-    """Raises :class:`Problem` for a log that another key has taken over: what this one would sign,
-    nobody could verify."""
+    """Raise :class:`Problem` for a log that a different key has taken over, because signatures of
+    this key could not be verified."""
     if note and all(one.key_id != key.id for one in parse_note(note.encode()).signatures):
         raise Problem(
             "damaged",
@@ -171,7 +173,7 @@ def _check_signer(note: str, key: Key) -> None:
 
 
 async def _with_nodes(scope: Scope, prove: Callable[[NodeAt], list[bytes]]) -> list[bytes]:
-    """A proof asks for its nodes one by one; here it first says which, then gets them at once."""
+    """Build a proof in two passes: the first collects the nodes, so that one query reads them all."""
     wanted: list[tuple[int, int]] = []
 
     def note(level: int, position: int) -> bytes:
@@ -201,8 +203,10 @@ def changed(
     tier: str = "",
     **details: str,
 ) -> Record:
-    """``principal`` did ``action`` to the ``subject`` called ``id``, in their own tenant unless it is
-    said."""
+    """Return a record of ``action`` by ``principal`` on the ``subject`` with ``id``.
+
+    ``tenant`` defaults to the principal's tenant.
+    """
     return Record(
         tenant=tenant or principal.tenant.id,
         actor=actor_of(principal),

@@ -99,7 +99,7 @@ async def _by_key(server: Server, request: Request, header: str) -> Principal:
 
 
 async def _note(server: Server, touch: Callable[[Platform], Awaitable[None]]) -> None:
-    """That a credential is in use. Where there is no room for it nobody is kept from reading."""
+    """Record the use of a credential. A full disk does not prevent reading."""
     try:
         async with server.database.platform(write=True) as transaction:
             await touch(transaction)
@@ -180,7 +180,7 @@ def _bad_key() -> Problem:
 
 
 def address_of(request: Request) -> str:
-    """Where it came from."""
+    """Return the client address of a request."""
     return request.client.host if request.client is not None else ""
 
 
@@ -193,9 +193,9 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def check_site(request: Request) -> None:
-    """Raises :class:`Problem` when the browser says that the request is another site's.
+    """Raise :class:`Problem` if the browser reports that a different site sent the request.
 
-    What says nothing is no browser: it has no cookies of anybody either.
+    A client without these headers is not a browser, and has no cookies to abuse.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -230,7 +230,7 @@ _PLAIN: Final = "reenact"
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """``secret`` goes into the cookie, ``csrf`` to whoever sends requests with it."""
+    """A new session. ``secret`` goes into the cookie, ``csrf`` into its requests."""
 
     secret: str
     csrf: str
@@ -259,7 +259,7 @@ async def open_session(server: Server, transaction: Platform, user: User, before
 
 
 def is_secure(request: Request) -> bool:
-    """Does it come over TLS, as far as the server knows?"""
+    """Return whether the request came over TLS, as far as the server can see."""
     return bool(request.scope["scheme"] == "https")
 
 

@@ -43,7 +43,7 @@ _LONGEST: Final = 200
 
 
 class KeyText(msgspec.Struct, frozen=True):
-    """A key as it is sent, taken apart. ``id`` is that of its row."""
+    """Parsed text of a key. ``id`` is the id of its row."""
 
     kind: str
     id: str
@@ -71,7 +71,7 @@ def read_key(text: str) -> KeyText | None:
 
 
 def hash_secret(secret: str) -> str:
-    """What is kept of a secret."""
+    """Return the stored hash of a secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -87,7 +87,7 @@ def csrf_of(session: str) -> str:
 
 
 def session_name(kept: str) -> str:
-    """What a session is called in records: a part of its hash."""
+    """Return the name of a session in records, a part of its hash."""
     return f"ses_{kept[:16]}"
 
 
@@ -114,7 +114,7 @@ class Passwords:
         self._nobody = _text(cost, bytes(_SALT), bytes(_SIZE))
 
     async def hash(self, password: str) -> str:
-        """What is kept of ``password``."""
+        """Return the stored hash of ``password``."""
         salt = self._secret(_SALT)
         return _text(self._cost, salt, await self._work(password, self._cost, _R, _P, salt))
 

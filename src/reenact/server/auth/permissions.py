@@ -1,8 +1,8 @@
-"""Who may do what: permissions, roles, grants, tiers. Pure, and the only place that decides.
+"""Permissions, roles, grants and tiers; the only module that decides about access (pure).
 
-Default is deny. There is no wildcard, and no role has all permissions: replaying in production and
-replaying against the live world are granted by themselves. ``docs/reference/server-api.md`` has
-this table in words; a test compares the two.
+The default is deny. Wildcards do not exist, and each role lacks some permissions: replays in production
+and replays with live calls must be granted explicitly. ``docs/reference/server-api.md`` documents
+this table, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ROLES: Final[dict[Role, frozenset[Permission]]] = {
 }
 
 AGENT_KEY: Final = "agent key"
-"""What the keys of agents have, and nobody else: it cannot be granted."""
+"""Permission set of app agent keys. It cannot be granted."""
 
 GRANTABLE: Final = tuple(one for one in PERMISSIONS if one != "agent:connect")
 """Permissions that can be granted by their names."""
@@ -75,7 +75,10 @@ _REPLAY_TIERS: Final[frozenset[Tier]] = frozenset({"high", "business"})
 
 
 class ResourceScope(msgspec.Struct, frozen=True):
-    """Where something happens. None stands for what has no environment, or no app."""
+    """Environment and app of a resource.
+
+    None means that the resource has no environment or no app.
+    """
 
     environment: str | None = None
     app: str | None = None
@@ -113,8 +116,11 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def permissions_of(what: str) -> frozenset[Permission]:
-    """What a grant of ``what`` gives; nothing for words that are neither a role, nor a permission
-    that can be granted, nor :data:`AGENT_KEY`."""
+    """Return the permissions of a grant of ``what``: a role, a grantable permission or
+    :data:`AGENT_KEY`.
+
+    Anything else has none.
+    """
     if what == AGENT_KEY:
         return frozenset({"agent:connect"})
     for role, permissions in ROLES.items():

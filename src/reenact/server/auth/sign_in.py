@@ -36,7 +36,7 @@ __all__ = [
 
 
 class SignedIn(msgspec.Struct, frozen=True):
-    """Who signed in, and the session that is open now."""
+    """The user and their new session."""
 
     user: User
     opened: Opened
@@ -153,14 +153,16 @@ async def sign_out(server: Server, request: Request, principal: Principal) -> No
 ACCOUNT: Final = 5
 """Failures that cost nothing, for one account."""
 ADDRESS: Final = 20
-"""The same for one address, behind which there may be many people."""
+"""Failures per client address, which can be shared by many users."""
 _LONGEST: Final = 15 * 60
 _FORGOTTEN: Final = 60 * 60
 
 
 def check_wait(found: Attempts, free: int, now: int) -> None:
-    """Raises :class:`Problem` while nothing is looked at. Nobody waits longer than they were told to:
-    what is left to wait can only be more where the clock has been set back since."""
+    """Raise :class:`Problem` while sign-ins are blocked.
+
+    The remaining time is capped, because a clock that was set back would prolong it.
+    """
     left = found.until - now
     if 0 < left <= _seconds(found.failures - free) * 1000:
         seconds = -(-left // 1000)

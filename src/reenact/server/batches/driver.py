@@ -160,7 +160,7 @@ class Driver:
 
 
 async def _caller(server: Server, scope: Scope, batch: Row[Any]) -> Caller:
-    """Whoever confirmed it, with what they may do now."""
+    """Return the user who confirmed the batch, with their current permissions."""
     actor = msgspec.json.decode(batch.actor, type=Actor)
     principal = Principal(
         type="user" if actor.type == "user" else "key",
@@ -186,8 +186,11 @@ _Group = tuple[ResourceScope, str]
 
 
 class Orders:
-    """Remembers since when it saw nobody in a place: a batch waits that long for an agent that is
-    being started again, and no longer."""
+    """Requests of batch replays.
+
+    It remembers how long a location has had no agent, so that a batch waits for an agent that
+    restarts, but not longer.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -235,7 +238,7 @@ class Orders:
         return found, "agent_offline" if "agent_offline" in full.values() else ""
 
     async def _agent(self, choice: Choice, batch_id: str, group: _Group) -> tuple[str, str]:
-        """Why not now, or which agent; none when nobody has come for too long."""
+        """Return an agent, or the code of the obstacle; neither after waiting too long."""
         place, route_id = group
         if not await choice.anybody(place):
             since = self._alone.setdefault((batch_id, place), self._server.now())
@@ -260,7 +263,8 @@ class Orders:
     async def _refuse(
         self, caller: Caller, batch: Row[Any], item: Row[Any], problem: Problem
     ) -> None:
-        """Who may not replay one exchange there may replay none: the others are not tried."""
+        """Refuse all waiting items of a location, because the missing permission applies to all of
+        them."""
         async with self._server.database.writing(caller.tenant) as scope:
             values = {"state": "refused", "code": problem.code, "message": problem.message}
             await change_item(scope, batch.batch_id, item.exchange_id, "waiting", values)
@@ -298,7 +302,7 @@ class Choice:
         self._load: dict[str, tuple[int, int]] = {}
 
     async def anybody(self, place: ResourceScope) -> bool:
-        """Is somebody there?"""
+        """Return whether any agent is online."""
         return bool(await self._at(place))
 
     async def agent(self, place: ResourceScope, route_id: str) -> str:
@@ -340,8 +344,10 @@ MINUTE: Final = 60_000
 
 
 class Part:
-    """Keeps the order of ``exchange_id`` for ``batch_row`` one: its row is written where the replay
-    is written, and says which that is, for good."""
+    """One exchange of a batch, requested at most once.
+
+    Its row is written together with the replay and stores the id of the replay permanently.
+    """
 
     def __init__(self, batch_row: Row[Any], exchange_id: str, agent_id: str, now: int) -> None:
         self.batch: str = batch_row.batch_id
@@ -357,7 +363,8 @@ class Part:
         return await find_replay(scope, item.replay_id) if item.replay_id else None
 
     async def check(self, scope: Scope) -> None:
-        """Somebody else may drive the same batch, or may just have cancelled it."""
+        """Check again inside the transaction: a different server can drive the same batch, or a
+        user may have cancelled it."""
         row = await locked_batch(scope, self.batch)
         if row is None or row.state != "running":
             raise _not_now("conflict", "the batch is not running")
@@ -379,5 +386,5 @@ class Part:
 
 
 def _not_now(code: str, message: str) -> Problem:
-    """Nobody was refused anything: there is nothing to be written down."""
+    """Return a problem that is not audited, because no user was refused."""
     return Problem(code, message, audited=True)

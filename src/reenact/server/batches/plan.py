@@ -53,8 +53,11 @@ __all__ = [
 
 
 class Found(msgspec.Struct, frozen=True):
-    """``missing`` counts those that were named and are not there, for the one who asks. ``search``
-    is what was looked for."""
+    """Exchanges of a batch.
+
+    ``missing`` counts named exchanges that the caller cannot find. ``search`` is the effective
+    search.
+    """
 
     rows: Sequence[Row[Any]]
     missing: int
@@ -81,7 +84,7 @@ def to_filters(search: Search, now: int) -> Filters:
 
 
 async def find(ask: RequestContext, scope: Scope, asked: BatchAsked) -> Found:
-    """What the one who asks may read of it. Raises :class:`Problem`."""
+    """Return the requested exchanges that the caller can read. Raises :class:`Problem`."""
     if (asked.search is not None) + bool(asked.saved) + bool(asked.exchanges) != 1:
         raise Problem("invalid", "a batch is a search, a saved one, or exchanges", field="search")
     places = places_of(ask, "exchange:read")
@@ -115,7 +118,7 @@ _MOST_PLACES: Final = 100
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How things are in a place for somebody who wants to replay there."""
+    """Permission and agents of a caller in one environment and app."""
 
     kind: EnvironmentKind
     agents: Sequence[Row[Any]]
@@ -182,7 +185,7 @@ async def _refused(
     asked: BatchAsked,
     standings: dict[ResourceScope, Standing],
 ) -> dict[str, Problem]:
-    """By id: those that would not be replayed as things are, and why."""
+    """Return the expected refusals by exchange id."""
     found: dict[str, Problem] = {}
     agents: dict[str, Sequence[Row[Any]]] = {}
     for row in rows:
@@ -274,10 +277,13 @@ class _Start(msgspec.Struct, frozen=True):
 async def foresee(
     scope: Scope, rows: Sequence[Row[Any]], agents: Mapping[str, _Agents], asked: BatchAsked
 ) -> dict[str, Problem]:
-    """By id, for those of ``rows`` that all ``agents`` of their place would refuse now. ``agents`` are
-    by the id of the exchange; where there are none, nothing is foreseen."""
+    """Return the refusals by exchange id for ``rows`` that all ``agents`` of their location would
+    refuse now.
+
+    ``agents`` is keyed by exchange id; without agents no refusal is predicted.
+    """
     removed = await _removed(scope, [row for row in rows if not _helped(agents[row.exchange_id])])
-    known: dict[Any, Problem | None] = {}  # those that are alike are asked about once
+    known: dict[Any, Problem | None] = {}  # equal cases are checked once
     found: dict[str, Problem] = {}
     for row in rows:
         missing = removed.get(row.exchange_id, ())
@@ -291,7 +297,7 @@ async def foresee(
 
 
 def _helped(agents: _Agents) -> bool:
-    """Has one of them what redaction took away? Then nobody needs to know what that was."""
+    """Return whether one of the agents can fill in redacted values."""
     return any("credentials" in one.capabilities.split() for one in agents)
 
 

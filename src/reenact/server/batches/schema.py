@@ -1,4 +1,4 @@
-"""What is said about batches and saved searches over HTTP."""
+"""Requests and responses of the batch and saved search API."""
 
 from __future__ import annotations
 
@@ -64,8 +64,10 @@ class Search(_Asked, frozen=True, omit_defaults=True):
 
 
 class BatchAsked(_Asked, frozen=True):
-    """Which exchanges (one of the first three), and how. ``concurrency`` is how many replays an
-    agent has at a time, ``perMinute`` how many it gets in a minute."""
+    """Request for a batch: one of the first three fields selects the exchanges.
+
+    ``concurrency`` is the number of simultaneous replays per agent, ``perMinute`` their rate.
+    """
 
     search: Search | None = None
     saved: _Word = ""
@@ -81,10 +83,12 @@ class BatchAsked(_Asked, frozen=True):
 
 
 class Group(_Shown, frozen=True):
-    """Exchanges of one route that would run in one place. ``refused`` is the code with which they
-    would be refused now, or most of those that would be, ``refusals`` how many these are and
-    ``message`` why; ``agents`` is the number of app agents online there, and ``containment`` that of
-    all of them together."""
+    """Exchanges of one route that would run in one location.
+
+    ``refused`` is the most frequent refusal code, ``refusals`` the number of refused exchanges and
+    ``message`` the reason. ``agents`` is the number of app agents online there, and ``containment``
+    their combined containment.
+    """
 
     app: str
     environment: str
@@ -100,8 +104,11 @@ class Group(_Shown, frozen=True):
 
 
 class Sizing(_Shown, frozen=True):
-    """What a batch would do. ``live`` counts replays whose calls may go out into the world,
-    ``withoutRecording`` those that have no recorded answers."""
+    """Expected effect of a batch.
+
+    ``live`` counts replays with possible live calls, ``withoutRecording`` exchanges without
+    recorded results.
+    """
 
     exchanges: int
     replayable: int
@@ -117,8 +124,10 @@ class Sizing(_Shown, frozen=True):
 
 
 class KeptPlan(msgspec.Struct, frozen=True):
-    """As it lies in the database: with the places that the exchanges came from. Whoever may read
-    all of these may read the batch."""
+    """Stored plan, with the locations of its exchanges.
+
+    A caller who can read all of them can read the batch.
+    """
 
     sizing: Sizing
     sources: tuple[ResourceScope, ...]
@@ -193,7 +202,7 @@ class BatchView(_Shown, frozen=True):
 
 
 class _Row(_Shown, frozen=True):
-    """What a row has columns for."""
+    """View with the columns of its row."""
 
     @classmethod
     def of(cls, row: Row[Any]) -> Self:
@@ -232,7 +241,7 @@ class CauseView(_Row, frozen=True):
 
 
 class SavedSearch(_Shown, frozen=True):
-    """Filters under a name. ``changedBy`` is the name of whoever saved them last."""
+    """Filters under a name. ``changedBy`` is the name of the user who saved them last."""
 
     name: str
     filters: Search

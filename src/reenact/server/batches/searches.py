@@ -79,7 +79,10 @@ async def rename(ask: RequestContext, name: str) -> None:
 
 
 async def remove(ask: RequestContext) -> None:
-    """``DELETE /api/v1/searches/{name}``: 204; 409 for somebody else's, but for administrators."""
+    """``DELETE /api/v1/searches/{name}``: 204.
+
+    409 for the search of a different user, except for administrators.
+    """
     async with ask.server.database.writing(ask.tenant) as scope:
         _check_owner(ask, await _found(ask, scope))
         await remove_search(scope, ask.path("name"))

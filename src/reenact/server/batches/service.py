@@ -106,7 +106,7 @@ def _view(row: Row[Any], progress: Progress) -> BatchView:
 
 
 async def get_batch(ask: RequestContext, scope: Scope, batch_id: str) -> Row[Any]:
-    """A row, for somebody who may read everything that is in it. Raises :class:`Problem`."""
+    """Return the row of a batch that the caller can read completely. Raises :class:`Problem`."""
     row = await find_batch(scope, batch_id)
     if row is None:
         raise Problem("not_found", "there is no such batch")
@@ -122,7 +122,8 @@ async def read_batch(ask: RequestContext) -> BatchView:
 
 
 async def read_batches(ask: RequestContext) -> ListResponse[BatchView]:
-    """Whoever may not look everywhere sees their own."""
+    """``GET /api/v1/batches``: all batches for a caller who can read everything, otherwise their
+    own."""
     page = page_of(ask)
     everywhere = places_of(ask, "exchange:read") is None
     async with ask.server.database.reading(ask.tenant) as scope:
@@ -190,7 +191,10 @@ async def _tell(ask: RequestContext, channel: Channel, batch_id: str) -> None:
 
 
 async def confirm_batch(ask: RequestContext) -> BatchView:
-    """From now on its replays are ordered in the name of whoever confirms it. Once is enough."""
+    """Confirm a batch.
+
+    Its replays are requested on behalf of the confirming user. Repeating it changes nothing.
+    """
     server = ask.server
     async with server.database.writing(ask.tenant) as scope:
         row = await get_batch(ask, scope, ask.path("id"))
@@ -247,8 +251,10 @@ async def _begin(ask: RequestContext, scope: Scope, row: Row[Any], permission: s
 
 
 async def cancel_batch(ask: RequestContext) -> BatchView:
-    """What waits is not tried any more; replays under way are told to end. One that has ended stays
-    as it is."""
+    """Cancel the waiting items and the running replays of a batch.
+
+    A batch that has ended is unchanged.
+    """
     server = ask.server
     async with server.database.writing(ask.tenant) as scope:
         row = await get_batch(ask, scope, ask.path("id"))
@@ -265,7 +271,7 @@ async def cancel_batch(ask: RequestContext) -> BatchView:
 
 
 async def _end(ask: RequestContext, scope: Scope, row: Row[Any], after: str) -> None:
-    """Whoever may replay in all its places may cancel it."""
+    """Cancel a batch; requires the replay permission in all of its locations."""
     permission = "replay:execute"
     for place in await _open_places(scope, row):
         needed = replay_permission(await environment_kind(scope, place.environment or ""))
@@ -278,7 +284,10 @@ async def _end(ask: RequestContext, scope: Scope, row: Row[Any], after: str) -> 
 
 
 async def plan_batch(ask: RequestContext) -> Response:
-    """201 with the batch, ``planned``. Plans that nobody confirms within a day are forgotten."""
+    """``POST /api/v1/batches``: 201 with the planned batch.
+
+    Plans that are not confirmed within a day are deleted.
+    """
     asked = await ask.json(BatchAsked)
     check_variables(True, asked.boundaries, asked.environment_variables)
     async with ask.server.database.reading(ask.tenant) as scope:

@@ -90,7 +90,9 @@ async def _keep(ask: RequestContext, sent: bytes) -> Response:
         "created_by": ask.principal.name or ask.principal.id,
     }
     async with ask.server.database.writing(ask.tenant) as scope:
-        before = await find_capture(scope, digest=digest)  # somebody may have been quicker
+        before = await find_capture(
+            scope, digest=digest
+        )  # a concurrent request may have been faster
         if before is None:
             await add_capture(scope, values)
         row = before or await find_capture(scope, digest=digest)
@@ -104,7 +106,7 @@ def _answer(row: Row[Any] | None, status: int) -> Response:
 
 
 async def read_captures(ask: RequestContext) -> ListResponse[CaptureView]:
-    """``GET /api/v1/captures``: those that were pushed, the newest first."""
+    """``GET /api/v1/captures``: pushed captures, newest first."""
     ask.require("capture:read")
     page = page_of(ask)
     filters = CaptureFilters(
@@ -116,7 +118,7 @@ async def read_captures(ask: RequestContext) -> ListResponse[CaptureView]:
 
 
 async def find(ask: RequestContext, capture_id: str) -> Row[Any]:
-    """A row, for somebody who may read it. Raises :class:`Problem`."""
+    """Return the row of a capture that the caller can read. Raises :class:`Problem`."""
     ask.require("capture:read")
     async with ask.server.database.reading(ask.tenant) as scope:
         row = await find_capture(scope, id=capture_id)
@@ -167,11 +169,11 @@ ENDPOINTS: Final = (
 
 
 _LOOSER: Final = 16
-"""How many times larger than it may be packed a capture may be unpacked."""
+"""Maximum ratio of unpacked to packed size."""
 
 
 class CaptureFacts(msgspec.Struct, frozen=True):
-    """What its manifest says."""
+    """Facts from the manifest of a capture."""
 
     capture_id: str
     name: str

@@ -1,7 +1,8 @@
 """The two apps of the demo, a shop and a warehouse: ``python -m reenact.server.demo.apps shop``.
 
-The shop checks, reserves and invoices orders, and asks a model for advice. An app listens on an inherited
-socket and reads the addresses from its environment. It exits when its standard input is closed.
+The shop checks, reserves and invoices orders, and requests advice from a model. An app listens on
+an inherited socket and reads the addresses from its environment. It exits when its standard input
+is closed.
 """
 
 from __future__ import annotations
@@ -137,7 +138,10 @@ _ADVICE: Final = (
 
 
 def _next_of(asked: Values) -> tuple[Values, str]:
-    """What the model says next, and why it stops: it looks up the price first, if it can."""
+    """Return the next message of the model and its stop reason.
+
+    It looks up the price first if it can.
+    """
     told = [one for one in asked["messages"] if one["role"] == "tool"]
     if asked.get("tools") and not told:
         function = {"name": "stock", "arguments": json.dumps({"sku": "tea"})}
@@ -229,7 +233,7 @@ def call(
 
 
 def main(app: str) -> None:
-    """Until it is told to stop."""
+    """Run an app until it is stopped."""
     threading.Thread(target=_follow, name="demo", daemon=True).start()
     said = os.environ
     with Agent(

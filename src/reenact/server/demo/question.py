@@ -1,4 +1,4 @@
-"""A run to look at: a program that asks the model twice. It knows nothing of Reenact."""
+"""Program for the recorded run of the demo: it calls the model twice and does not use Reenact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ask", "main"]
 
 
 def ask(server: str, messages: list[dict[str, str]]) -> Any:
-    """What the model says next."""
+    """Return the next message of the model."""
     data = json.dumps({"model": "small-1", "messages": messages}).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{server}/v1/chat/completions", data, headers)

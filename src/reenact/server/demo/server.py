@@ -126,8 +126,11 @@ _EMAIL: Final = "demo@example.com"
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """``agents`` are the keys of :data:`AGENTS`, ``operator`` that of whoever fills the demo, and
-    ``token`` what the link has in it."""
+    """Credentials of the demo.
+
+    ``agents`` are the keys of :data:`AGENTS`, ``operator`` is the key of the traffic generator,
+    ``token`` is part of the entry link.
+    """
 
     user: User
     agents: tuple[str, ...]
@@ -139,7 +142,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 async def prepare(server: Server) -> Prepared:
-    """In a server on which nobody has an account."""
+    """Create accounts, environments and keys on a new server."""
     now = server.now()
     kept = await server.passwords.hash(server.secret(SECRET_SIZE).hex())  # nobody knows it
     user = User(FIRST_TENANT, server.new_id("usr"), _EMAIL, kept, "", 0, now)

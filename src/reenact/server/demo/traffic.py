@@ -1,7 +1,6 @@
-"""What happens in a demo: orders, mistakes, replays of some of them and of all, and a run that is
-pushed.
+"""Traffic of the demo: orders, failures, replays, a batch, and a pushed run.
 
-Everything goes over HTTP, as anybody else's would.
+All of it goes over HTTP, like the traffic of any client.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ class Traffic:
             refused.close()
 
     def _ask(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        """What the server answers. Raises :class:`OSError`."""
+        """Return the server's response. Raises :class:`OSError`."""
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         data = (
             None if body is None else json.dumps(body).encode() if isinstance(body, dict) else body

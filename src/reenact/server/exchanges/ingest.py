@@ -76,7 +76,7 @@ _UNKNOWN: Final = "no such replay of this agent is under way"
 
 
 class IngestResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What became of one exchange."""
+    """Result for one exchange."""
 
     exchange_id: str
     status: Literal["stored", "duplicate", "refused"]
@@ -212,7 +212,10 @@ class _Keeping:
         return "" if row is None else str(row.key_id)
 
     async def _row(self, taken: Taken) -> dict[str, Any]:
-        """Tenant, app, environment and agent are what the key says, whatever the content does."""
+        """Return the row of an exchange.
+
+        Tenant, app, environment and agent come from the key, not from the content.
+        """
         return {
             **columns_of(taken.exchange),
             "digest": taken.digest,
@@ -235,7 +238,7 @@ class _Keeping:
 
 
 def columns_of(exchange: Exchange) -> dict[str, Any]:
-    """What of an exchange can be looked for."""
+    """Return the searchable columns of an exchange."""
     trace, replay = exchange.trace, exchange.replay
     error, recording = exchange.error, exchange.recording
     return {

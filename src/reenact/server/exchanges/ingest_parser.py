@@ -41,12 +41,15 @@ __all__ = [
 
 _MOST_LINES: Final = 10_000
 _LOOSER: Final = 4
-"""How many times larger a request may get by inflating."""
+"""Maximum ratio of inflated to received size."""
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """An exchange that can be stored, the digest of its canonical JSON, and what is stored of it. That
-    is made here, where nobody waits for it, and not while others of the tenant cannot write."""
+    """An exchange to store, the digest of its canonical JSON, and its stored form.
+
+    The stored form is computed here, before the transaction that blocks other writers of the
+    tenant.
+    """
 
     exchange: Exchange
     digest: str
@@ -62,7 +65,7 @@ class Turned(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What a request holds, in order; ``blobs`` by their digests, which were looked at."""
+    """Content of an ingest request, in order. ``blobs`` are keyed by their verified digests."""
 
     exchanges: tuple[Taken | Turned, ...]
     blobs: dict[str, bytes]

@@ -22,7 +22,7 @@ __all__ = ["calls_of", "check_calls", "recording_of", "with_recording"]
 
 T = TypeVar("T")
 _LOOSER: Final = 16
-"""How many times larger than a capture may be packed it may be unpacked."""
+"""Maximum ratio of unpacked to packed size."""
 
 
 async def recording_of(server: Server, tenant: str, exchange: Exchange) -> bytes:
@@ -65,7 +65,10 @@ def check_calls(source: SeekableSource, most: int) -> None:
 async def with_recording(
     server: Server, tenant: str, digest: str, read: Callable[[SeekableSource], T]
 ) -> T:
-    """What ``read`` makes, in a thread, of the packed capture ``digest``. Raises :class:`Problem`."""
+    """Return the result of ``read``, called in a thread, for the packed capture ``digest``.
+
+    Raises :class:`Problem`.
+    """
     data = await server.blobs.get(tenant, digest)
     return await asyncio.to_thread(_read, data, server.limits, read)
 

@@ -1,7 +1,7 @@
-"""Redaction on the server: whatever an agent or a person sends, it is stored without secrets.
+"""Redaction on the server: data of app agents and users is stored without secrets.
 
-App agents redact before anything leaves their process. An old one, a foreign one or one with
-another policy may not, so the default profile is applied again to all that comes in.
+App agents redact before data leaves their process. An old or foreign agent, or one with a different
+policy, may not, so the default profile is applied again to all incoming data.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _LOOSER: Final = 16
-"""How many times larger than a capture may be packed it may be unpacked."""
+"""Maximum ratio of unpacked to packed size."""
 _MESSAGE: Final = 4_096
 _NAME: Final = 512
 """Characters of the id of a route or a processor."""
@@ -73,7 +73,7 @@ class CleanRecording(msgspec.Struct, frozen=True):
     content_hash: str = ""
 
     def ref(self, before: RecordingRef) -> RecordingRef:
-        """How an exchange names it that named ``before``."""
+        """Return the reference to this recording in place of ``before``."""
         if not self.changed:
             return before
         return msgspec.structs.replace(
@@ -199,7 +199,7 @@ def _payload(payload: Payload) -> RedactedPayload:
     except ReenactError:
         if body.type != "json":
             raise
-        # A body that is said to be JSON, and is not: it can be stored, but not be replayed.
+        # A body with a JSON type that is not JSON can be stored, but not replayed.
         as_text = msgspec.structs.replace(body, type="text")
         found = _cleaner().payload(msgspec.structs.replace(payload, body=as_text))
         if found.payload.body.type != "text":
@@ -264,7 +264,7 @@ def _error(error: ErrorFacts) -> ErrorFacts:
 
 
 class _Still(Clock, frozen=True):
-    """A clock that stands still: the same recording is always cleaned to the same bytes."""
+    """Constant clock, so that the same recording is always redacted to the same bytes."""
 
     def __call__(self) -> int:
         return self.wall_ns // 1_000_000
@@ -273,8 +273,8 @@ class _Still(Clock, frozen=True):
 def clean_recording(data: bytes, limits: Limits) -> CleanRecording:
     """Return the packed capture ``data`` without secrets. Reads and writes files.
 
-    What is not a recording is returned unchanged, since nothing reads it as one. Raises
-    :class:`Unclean` when that holds a secret, and when one cannot be taken out.
+    Data that is not a recording is returned unchanged. Raises :class:`Unclean` if it holds a
+    secret, or if a secret cannot be redacted.
     """
     redactor = _cleaner().redactor
     if _is_surely_clean(data, redactor):

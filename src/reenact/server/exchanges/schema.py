@@ -1,4 +1,4 @@
-"""What the API gives out about exchanges and replays."""
+"""Responses of the exchange and replay API."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ async def read_recording(caller: Caller, exchange_id: str) -> bytes:
 
 _MOST: Final = 1_000
 _ROUNDS: Final = 8
-"""How far from an exchange its neighbours are looked for."""
+"""Maximum distance between an exchange and its listed neighbours."""
 
 
 async def read_lineage(caller: Caller, exchange_id: str) -> Branch:
@@ -146,7 +146,7 @@ async def read_correlation(caller: Caller, exchange_id: str) -> Graph:
 async def _neighbours(
     scope: Scope, found: dict[str, Row[Any]], rows: list[Row[Any]]
 ) -> list[Row[Any]]:
-    """Those of the same trace or business, and sources and replays, that were not found before."""
+    """Return new exchanges with the same trace or correlation id, new sources and new replays."""
     new: list[str] = []
     traces = list({row.trace_id for row in rows if row.trace_id})
     business = list({row.correlation_id for row in rows if row.correlation_id})

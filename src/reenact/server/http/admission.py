@@ -1,9 +1,9 @@
-"""How much a server takes in at a time: bytes that it holds for requests, and requests that it works on.
+"""Admission control: memory for request bodies, and concurrent work.
 
-A large body takes room from before it is read until it is dealt with. Who finds none is told when to
-come again: because the tenant has its share (429), or because all have (503). Those that were let in
-are worked on a few at a time, one tenant after the other, so that whoever sends most does not keep the
-others waiting. In one loop.
+Memory for a large body is reserved before it is read. Without memory the client is asked to retry,
+because its tenant has used its share (429) or because all memory is in use (503). Admitted requests
+are processed a few at a time, in turn by tenant, so a busy tenant does not delay the others. All of
+this runs in one event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Intake", "Readers", "Room", "Turns"]
 _LEAST: Final = 64 << 10
 """Bytes that the smallest request counts for: it has a connection and a task, too."""
 _SHARES: Final = 2
-"""A tenant gets one of so many parts of the room."""
+"""Number of shares of the memory; a tenant gets one of them."""
 _AGAIN: Final = 1
 """Seconds until one may come again."""
 
@@ -68,7 +68,7 @@ class Room:
 
 
 class Turns:
-    """So many at a time; those that wait come in turn, tenant by tenant."""
+    """Semaphore that serves waiting tenants in turn."""
 
     def __init__(self, most: int) -> None:
         self._free = most

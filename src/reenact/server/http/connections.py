@@ -1,9 +1,8 @@
-"""Connections, before there is a request on them and after there are too many.
+"""Limits on connections: their number, and the time until a request head is complete.
 
-A connection costs a file descriptor whether or not anybody asks for something. Who does not get as far
-as the end of a request's head in time is cut off; and when there are nearly as many connections as the
-process may have, each further one is answered that there is no room, so that files and the database
-can still be opened.
+A connection costs a file descriptor even without requests, so a slow one is closed. Close to the
+limit of the process, further connections get an error response, which leaves descriptors for files
+and the database.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ _HEAD: Final = 30.0
 
 
 def most_connections() -> int:
-    """How many this process may have, after it asked for as many as it can get. 0 is no limit."""
+    """Return the maximum number of connections after raising the limit of the process; 0 means
+    unlimited."""
     try:
         import resource
     except ModuleNotFoundError:
@@ -39,8 +39,10 @@ def most_connections() -> int:
 
 
 def connections(most: int, head: float = _HEAD) -> type[H11Protocol]:
-    """The protocol of connections of which there are at most ``most``; 0 is no limit. ``head`` is how
-    many seconds the head of a request may take."""
+    """Return a protocol class for at most ``most`` connections; 0 means unlimited.
+
+    ``head`` is the time limit for a request head in seconds.
+    """
 
     class Connection(H11Protocol):
         _waiting: asyncio.TimerHandle | None = None

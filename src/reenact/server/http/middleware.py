@@ -1,5 +1,4 @@
-"""The outermost part of the app: request ids, headers that browsers obey, a line in the log, and
-an answer for whatever nobody expected."""
+"""Outermost middleware: request ids, security headers, access log, unexpected errors."""
 
 from __future__ import annotations
 
@@ -49,8 +48,10 @@ def request_id_of(request: Request) -> str:
 
 
 def told_of(request: Request, route: str, who: str, tenant: str = "") -> None:
-    """What the log calls this request: the path as the table of routes has it, and who asks. For
-    whose ``tenant`` it is done is not in the log."""
+    """Set the route and caller for the access log.
+
+    ``tenant`` is used for limits and is not logged.
+    """
     request.scope[_ROUTE] = (route, who)
     request.scope[_TENANT] = tenant
 
@@ -90,10 +91,10 @@ class ServerMiddleware:
                 raise Problem("malformed", _TWO_LENGTHS, hint="send one of them")
             await self._app(scope, receive, send_more)
         except (ClientDisconnect, ReaderTooSlow):
-            status = status or 499  # nobody is there to be answered
-        except Problem as problem:  # there is no room for the answer
+            status = status or 499  # the client has disconnected
+        except Problem as problem:  # no memory for the response
             await _answer(scope, problem, request_id)(scope, receive, send_more)
-        except Exception as error:  # noqa: BLE001 - told in the log, without what it says
+        except Exception as error:  # noqa: BLE001 - logged without its message
             LOGGER.error("%s failed: %s", request_id, _where(error))
             if status:
                 raise ConnectionAbortedError("an answer broke off") from None
@@ -156,7 +157,7 @@ def _has_two_lengths(scope: Scope) -> bool:
 
 
 def _goes_on(route: str) -> bool:
-    """Streams last as long as somebody listens, which says nothing."""
+    """Return whether a route is a stream, whose duration is not a useful metric."""
     return route.endswith(("/events", "/commands"))
 
 

@@ -1,8 +1,7 @@
-"""Server-sent events, written by ourselves: one reader, no queue, and a reader that is too slow is
-cut off.
+"""Server-sent events with one reader and no queue; a slow reader is disconnected.
 
-What was written and not read yet is in the buffer of the connection, which is bounded; whoever wants
-to write more waits, and no longer than ``patience``.
+Unread events are in the buffer of the connection, which is bounded. A writer waits at most
+``patience`` seconds for space.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _HEADERS: Final = {
 
 
 class ReaderGone(Exception):
-    """Nobody reads any more, or so slowly that it comes to the same."""
+    """The reader has disconnected, or reads too slowly."""
 
 
 class Channel:
@@ -40,7 +39,7 @@ class Channel:
         await self._write(encode_event(name, data, id))
 
     async def retry(self, seconds: float) -> None:
-        """How long to wait before coming again."""
+        """Send the reconnection delay."""
         await self._write(encode_retry(seconds))
 
     async def ping(self) -> None:
@@ -58,7 +57,7 @@ class Channel:
 
 
 class EventStream(Response):
-    """An answer that goes on until ``write`` returns, or the reader has gone."""
+    """Response that ends when ``write`` returns or the reader disconnects."""
 
     media_type = "text/event-stream"
 

@@ -24,8 +24,11 @@ __all__ = [
 
 
 class Pace:
-    """Begins now. In each span of ``Timings.slow`` seconds as many bytes have to move as
-    ``Limits.rate`` says, or all that are left."""
+    """Minimum transfer rate, measured from now.
+
+    In each period of ``Timings.slow`` seconds at least ``Limits.rate`` bytes per second must be
+    transferred, or all remaining bytes.
+    """
 
     def __init__(self, server: Server) -> None:
         self._span = server.timings.slow
@@ -38,7 +41,7 @@ class Pace:
         return asyncio.timeout_at(self.moved(0))
 
     def moved(self, number: int) -> float:
-        """So many bytes more. When to give up, by the clock of the loop."""
+        """Count ``number`` bytes, and return the new deadline in loop time."""
         self._moved += number
         if self._moved >= self._enough:
             self._moved, self._since = 0, asyncio.get_running_loop().time()
@@ -49,7 +52,7 @@ _PIECE: Final = 1 << 16
 
 
 class ReaderTooSlow(OSError):
-    """Nobody reads the answer, or so slowly that it comes to the same."""
+    """The client does not read the response, or reads it too slowly."""
 
 
 class Outgoing:
@@ -62,8 +65,11 @@ class Outgoing:
         self._pace: Pace | None = None
 
     async def send(self, message: Message, tenant: str) -> None:
-        """Raises :class:`ReaderTooSlow`; for a large answer for which there is no room, ``Problem``,
-        before anything of it was sent."""
+        """Send a message.
+
+        Raises :class:`ReaderTooSlow`, and ``Problem`` before the first byte of a large response if
+        no memory is available.
+        """
         if message["type"] == "http.response.start":
             self._begin(Headers(raw=message["headers"]), tenant)
             await self._send(message)

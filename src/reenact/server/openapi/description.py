@@ -39,12 +39,12 @@ _QUERY: Final[dict[str, dict[str, Any]]] = {
     "replayable": _YES_OR_NO,
     "format": {"type": "string", "enum": ["tar", "csv", "jsonl"], "default": "tar"},
 }
-"""Fields of queries that are no texts."""
+"""Query parameters that are not texts."""
 _JSON: Final = "application/json"
 
 
 def in_api(endpoint: Endpoint) -> bool:
-    """Is it for programs? Then it says what it is. The rest are pages."""
+    """Return whether a route belongs to the API; all others are pages."""
     return endpoint.path.startswith("/api/v1/") or endpoint.path in _ALSO
 
 

@@ -35,15 +35,14 @@ __all__ = [
 ]
 
 FIRST_ROLES: Final = ("tenant admin", "platform admin", "replayer")
-"""Of whoever follows the set-up link. Replaying in production is granted by itself."""
+"""Roles of the first account. Replays in production must be granted explicitly."""
 
 
 def address_here(server: Server, request: Request) -> str:
     """Return the address of this server for links, such as ``https://reenact.example``.
 
-    It is the configured public address, otherwise the one that the server listens on. It is empty
-    behind a proxy with TLS, whose address only the configuration knows: the ``Host`` header is
-    whatever the client sends.
+    It is the configured public address, otherwise the listening address. It is empty behind a proxy
+    with TLS without configuration, because the ``Host`` header can be forged.
     """
     if server.public_url:
         return server.public_url
@@ -55,12 +54,12 @@ def address_here(server: Server, request: Request) -> str:
 
 
 def link_to(server: Server, request: Request, page: str, token: str) -> str:
-    """Return a link for a browser; a relative one where :func:`address_here` knows no address."""
+    """Return a link for a browser; a relative one without an address of :func:`address_here`."""
     return f"{address_here(server, request)}{page}?token={token}"
 
 
 async def is_set_up(server: Server, token: str) -> bool:
-    """False while ``token`` is that of a set-up link nobody has used."""
+    """Return False while ``token`` belongs to an unused set-up link."""
     async with server.database.platform() as transaction:
         return not fits(token, await platform.setup_hash(transaction))
 

@@ -118,7 +118,7 @@ async def close_session(ask: RequestContext) -> Response:
 
 
 async def list_users(ask: RequestContext) -> ListResponse[UserShown]:
-    """``GET /api/v1/users``: those who are there, the newest first, with their grants."""
+    """``GET /api/v1/users``: active users with their grants, newest first."""
     ask.require("tenant:admin")
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await people.users(scope, ask.query("cursor"), ask.limit)
@@ -228,7 +228,7 @@ _LONGEST: Final = 200
 
 
 async def list_keys(ask: RequestContext) -> ListResponse[KeyShown]:
-    """``GET /api/v1/keys``: those that are not revoked, the newest first, with their grants."""
+    """``GET /api/v1/keys``: unrevoked keys with their grants, newest first."""
     ask.require("tenant:admin")
     async with ask.server.database.reading(ask.tenant) as scope:
         found = await people.keys(scope, ask.query("cursor"), ask.limit)

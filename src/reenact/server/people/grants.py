@@ -15,11 +15,14 @@ __all__ = ["check_future", "check_keeps_an_admin", "check_may_manage", "grant_of
 
 _LONGEST: Final = 200
 _OF_THE_PLATFORM: Final = frozenset({"platform:admin", "metrics:read"})
-"""What goes beyond one tenant."""
+"""Roles and permissions that reach beyond one tenant."""
 
 
 def grant_of(ask: RequestContext, asked: GrantAsked) -> Grant:
-    """A new grant. Raises :class:`Problem`: nobody but a platform administrator makes one."""
+    """Return a new grant.
+
+    Raises :class:`Problem`: platform roles require a platform administrator.
+    """
     if not is_grantable(asked.role):
         raise Problem(
             "invalid",
@@ -45,15 +48,15 @@ def check_future(ask: RequestContext, expires_at: int) -> None:
 
 
 async def check_may_manage(ask: RequestContext, scope: Scope, user: str) -> None:
-    """Raises :class:`Problem` when ``user`` is a platform administrator and who asks is none: with
-    a new link for their password one could become one."""
+    """Raise :class:`Problem` if ``user`` is a platform administrator and the caller is not: a new
+    password link would let the caller take over the account."""
     grants = await people.grants_of(scope, "user", user)
     if any("platform:admin" in permissions_of(grant.what) for grant in grants):
         ask.require("platform:admin")
 
 
 async def check_keeps_an_admin(scope: Scope) -> None:
-    """Raises :class:`Problem` when nobody could grant anything any more."""
+    """Raise :class:`Problem` if no user would be left who can grant permissions."""
     if not await people.users_with(scope, "tenant:admin"):
         raise Problem(
             "conflict",

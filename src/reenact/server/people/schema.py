@@ -1,4 +1,4 @@
-"""What is said about people, keys and grants over HTTP."""
+"""Requests and responses of the API of people, keys and grants."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Asked(_Shape, frozen=True, forbid_unknown_fields=True):
 
 
 class SetupAsked(_Asked, frozen=True):
-    """The first account. ``token`` is that of the link which the first start prints."""
+    """Request for the first account. ``token`` is part of the link that the first start prints."""
 
     token: str
     email: str
@@ -58,7 +58,7 @@ class SignInAsked(_Asked, frozen=True):
 
 
 class InviteTaken(_Asked, frozen=True):
-    """``token`` is that of an invitation's link."""
+    """Request to accept an invitation. ``token`` is part of its link."""
 
     token: str
     password: str
@@ -99,7 +99,10 @@ class OwnKeyAsked(_Asked, frozen=True):
 
 
 class GrantShown(_Shape, frozen=True):
-    """A grant. An empty ``environment`` or ``app`` is no limit, ``expiresAt`` 0 is never."""
+    """A grant.
+
+    An empty ``environment`` or ``app`` means all of them, ``expiresAt`` 0 means never.
+    """
 
     id: str
     role: str
@@ -181,7 +184,7 @@ class WhereShown(_Shape, frozen=True):
 
 
 class SessionShown(_Shape, frozen=True):
-    """Who asks, where, and what they may. ``csrfToken`` is empty for keys."""
+    """The caller, their tenant and their permissions. ``csrfToken`` is empty for keys."""
 
     actor: WhoShown
     tenant: WhereShown

@@ -49,7 +49,7 @@ def _lock(fd: int, data: Path, kind: int) -> None:
 
 
 NEXT: Final = ".next"
-"""What the name of a key ends with that is about to take over."""
+"""File name suffix of a key that is about to replace the current one."""
 _SIZE: Final = 32
 
 
@@ -69,8 +69,11 @@ def make_seed(path: Path, secret: Callable[[int], bytes]) -> None:
 
 
 def read_seed(path: Path) -> bytes:
-    """The seed. Raises :class:`UsageError` when it is gone, damaged, or open to others; its text is
-    in no message."""
+    """Return the seed.
+
+    Raises :class:`UsageError` if the file is missing, damaged or readable by others. No message
+    contains the seed.
+    """
     try:
         if path.stat().st_mode & 0o077:
             raise UsageError(f"others can read {path}", hint=f"chmod 600 {path}")
@@ -88,8 +91,11 @@ def read_seed(path: Path) -> bytes:
 
 
 def take_over(path: Path, retired: str) -> None:
-    """The key beside ``path`` takes its place, and that which was there is kept as
-    ``<name>.<retired>``. Can be done again if it was interrupted, also by several at once."""
+    """Replace the key at ``path`` by the new one next to it, and store the old one as
+    ``<name>.<retired>``.
+
+    It can be repeated after an interruption, also by several processes.
+    """
     with contextlib.suppress(FileExistsError):
         os.link(path, path.with_name(f"{path.name}.{retired}"))
     with contextlib.suppress(FileNotFoundError):

@@ -29,8 +29,10 @@ _KEY: Final = "audit"
 async def rotate_audit_key(
     data: Path, world: World | None = None, *, database: str = ""
 ) -> tuple[str, int]:
-    """Hand all logs over to a new key. Gives its id, and how many logs. Raises :class:`UsageError`
-    where there is no deployment yet, or a server uses ``data``."""
+    """Hand all logs over to a new key, and return its id and the number of logs.
+
+    Raises :class:`UsageError` without a deployment, or while a server uses ``data``.
+    """
     path = data / "keys" / _KEY
     if not path.exists():
         raise UsageError(

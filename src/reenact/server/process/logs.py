@@ -1,7 +1,7 @@
-"""The log of the process on stderr: lines for people, or one JSON object each.
+"""Log of the process on stderr: text lines or JSON objects.
 
-Neither has a payload, a secret or an address of somebody in it: a request is its id, its route as the
-table has it, the status, how long it took and the id of who asked.
+Neither contains payloads, secrets or client addresses. A request is logged with its id, route,
+status, duration and the id of its caller.
 """
 
 from __future__ import annotations

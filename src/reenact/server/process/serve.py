@@ -43,11 +43,14 @@ _UNREAD: Final = 60
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where, and on what. Without TLS only the own machine may connect, unless ``insecure``:
-    people outside come through a proxy that has it, and ``forwarded`` believes what that proxy, on
-    this machine, says about who they are. ``name`` is the deployment's. ``database`` and ``blobs``
-    are as for :func:`open_server`; ``exports`` and ``oidc`` as in :class:`World`. ``public_url`` is the
-    address for links; without it they have the address that the server listens on."""
+    """Options of ``reenact serve``.
+
+    Without TLS only the local machine can connect, unless ``insecure`` is set. Remote clients use a
+    proxy with TLS; ``forwarded`` trusts the forwarding headers of a proxy on this machine. ``name``
+    is the name of the deployment. ``database`` and ``blobs`` are as for :func:`open_server`,
+    ``exports`` and ``oidc`` as in :class:`World`. ``public_url`` is the address for links; the
+    default is the listening address.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8321
@@ -64,8 +67,10 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Uvicorn(uvicorn.Server):
-    """Says when it is ready, and that it stops before it waits for streams to end. A signal ends it
-    in order; a second one at once."""
+    """Uvicorn server that reports readiness, and sets the stop event before it waits for streams.
+
+    The first signal stops it gracefully, the second one immediately.
+    """
 
     def __init__(
         self,
@@ -193,18 +198,21 @@ def _is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int, unread: float = _UNREAD) -> socket.socket:
-    """A socket that listens. Raises :class:`UsageError`. Port 0 is any that is free. Who reads nothing
-    of what was sent for ``unread`` seconds is cut off, where the system can do that."""
+    """Return a listening socket.
+
+    Raises :class:`UsageError`. Port 0 selects a free port. A client that reads nothing for
+    ``unread`` seconds is disconnected where the system supports it.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         family, kind, protocol, _, address = found[0]
-        # Said to be TCP: asyncio sends small answers at once only then.
+        # With an explicit TCP protocol asyncio sends small responses immediately.
         sock = socket.socket(family, kind, protocol)
     except OSError as error:
         raise _cannot_listen(host, port, error) from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # those that it accepts have it from this one
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by accepted sockets
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(unread * 1000))
         sock.bind(address)
         sock.listen(_BACKLOG)
@@ -222,15 +230,17 @@ def _cannot_listen(host: str, port: int, error: OSError) -> UsageError:
 
 
 def url_of(sock: socket.socket) -> str:
-    """Where ``sock`` listens."""
+    """Return the listening address of ``sock``."""
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}"
 
 
 def near_url_of(sock: socket.socket) -> str:
-    """How to reach it from this machine. An address that stands for all of them is none that a
-    browser goes to, or to which ``reenact login`` would send a password."""
+    """Return the address of ``sock`` from this machine.
+
+    Browsers and ``reenact login`` cannot use a wildcard address.
+    """
     host, port = sock.getsockname()[:2]
     near = _NEAR.get(host)
     return f"http://{near}:{port}" if near else url_of(sock)

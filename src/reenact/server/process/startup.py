@@ -56,7 +56,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?")
 
 
 class World(msgspec.Struct, frozen=True):
-    """What a server takes from outside; tests have their own."""
+    """Seams of a server: clock, randomness, limits, settings. Tests have their own."""
 
     now: Callable[[], int] = msgspec.field(default_factory=start_clock)
     secret: Callable[[int], bytes] = entropy
@@ -69,7 +69,10 @@ class World(msgspec.Struct, frozen=True):
 
 
 class OpenServer(msgspec.Struct, frozen=True):
-    """``setup_token`` is that of the one-time link; empty when there is an account already."""
+    """A started server.
+
+    ``setup_token`` is part of the one-time link, and empty once an account exists.
+    """
 
     server: Server
     setup_token: str
@@ -242,12 +245,12 @@ class DatabaseLocation(Protocol):
     """A database that servers can open."""
 
     async def check(self) -> None:
-        """Raises :class:`UsageError` when there is no database to be had."""
+        """Raise :class:`UsageError` if the database cannot be used."""
 
     def open(self) -> Database: ...
 
     def open_patiently(self) -> Database:
-        """The same, for statements that take their time."""
+        """Open the database for statements without a time limit."""
 
     def hints(self) -> AbstractAsyncContextManager[Notifications]:
         """Among all servers on this database."""
@@ -271,8 +274,10 @@ class _File:
         self._path = path
 
     async def check(self) -> None:
-        """Nobody is asked: a file is made where there is none, and is its owner's only, whoever may
-        look into the folder. What SQLite puts beside it has the same mode."""
+        """Create the file if it is missing, readable only by its owner.
+
+        SQLite gives its other files the same mode.
+        """
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 

@@ -131,7 +131,7 @@ def check_recorded(has_recording: bool, boundaries: str) -> None:
 
 
 def agent_offline(place: ResourceScope) -> Problem:
-    """Nobody is there to replay anything."""
+    """Return the problem for a location without an online agent."""
     return Problem(
         "agent_offline",
         f"no agent of {place.app} is online in {place.environment}",
@@ -173,8 +173,11 @@ def check_agent(agent: Any, source: Any, unfilled: tuple[str, ...], revision: st
 
 
 def _route_at(agent: Any, source: Any) -> Route | None:
-    """As the agent registered it. What has come from the agent since then went through a route that
-    it has, and will register with its next heartbeat."""
+    """Return the registered route of the source.
+
+    An exchange that arrived from the agent since its registration proves a route that the next
+    heartbeat will register.
+    """
     for route in msgspec.json.decode(agent.routes, type=tuple[Route, ...]):
         if route.route_id == source.route_id:
             return route
@@ -186,7 +189,7 @@ def _route_at(agent: Any, source: Any) -> Route | None:
 def readable_places(
     grants: Iterable[Grant], permission: Permission, now: int
 ) -> tuple[ResourceScope, ...] | None:
-    """Where somebody may look; None for everywhere."""
+    """Return the locations in which the grants have ``permission``; None means everywhere."""
     places = []
     for grant in grants:
         if permission in permissions_of(grant.what) and not 0 < grant.expires_at <= now:

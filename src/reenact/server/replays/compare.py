@@ -127,8 +127,10 @@ async def change_noise(
     route: str,
     change: Callable[[tuple[NoiseRule, ...]], tuple[NoiseRule, ...]],
 ) -> RouteRules:
-    """Put what ``change`` makes of the rules of a route in their place. Raises :class:`Problem` for
-    somebody who may not, and for rules that cannot be."""
+    """Replace the rules of a route by the result of ``change``.
+
+    Raises :class:`Problem` without permission and for invalid rules.
+    """
     _may_change(caller, app)
     async with caller.server.database.writing(caller.tenant) as scope:
         rules = change(await rules_of(scope, app, route))

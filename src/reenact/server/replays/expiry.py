@@ -1,4 +1,4 @@
-"""What happens by itself: replays whose state has lasted too long end."""
+"""Background job that ends replays whose state has lasted too long."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def _miss_agents(server: Server) -> None:
 
 
 async def _strand(server: Server, tenant: str, replay_id: str) -> bool:
-    """Refuse a replay whose agent is gone: waiting for its deadline would not help."""
+    """Refuse a replay whose agent was lost, because waiting for the deadline would not help."""
     async with server.database.writing(tenant) as scope:
         replay = await find_replay(scope, replay_id)
         agent = None if replay is None else await find_agent(scope, replay.agent_id)
@@ -98,7 +98,7 @@ async def _expire(server: Server, tenant: str, replay_id: str) -> bool:
     async with server.database.writing(tenant) as scope:
         replay = await find_replay(scope, replay_id)
         if replay is None or replay.state in TERMINAL or replay.due_at > server.now():
-            return False  # it went on meanwhile
+            return False  # its state has changed meanwhile
         code, message = _CODES[replay.state]
         ended = await advance(server, scope, replay, "expired", SYSTEM, code=code, message=message)
     server.hints.give(replay_subject(tenant, replay_id))

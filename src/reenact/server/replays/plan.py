@@ -39,7 +39,7 @@ __all__ = ["Plan", "ReplayTarget", "aim", "plan"]
 
 
 class ReplayTarget(msgspec.Struct, frozen=True):
-    """Where a replay is to run. ``agent`` is None when nobody is there."""
+    """Location of a replay. ``agent`` is None if no agent is online."""
 
     place: ResourceScope
     kind: EnvironmentKind
@@ -69,8 +69,11 @@ class Plan(msgspec.Struct, frozen=True):
 async def aim(
     caller: Caller, scope: Scope, source: Row[Any], wanted: ReplayRequest
 ) -> ReplayTarget:
-    """Which agent it would be. The environment is the one that the *agent* registered; only when
-    there is no agent it is the one that was asked for."""
+    """Return the target of a replay.
+
+    The environment is the one that the *agent* registered; without an agent it is the requested
+    one.
+    """
     target, now = wanted.target, caller.server.now()
     if target.agent_id is not None:
         agent = await find_agent(scope, target.agent_id)

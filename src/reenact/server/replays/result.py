@@ -53,17 +53,20 @@ _MESSAGE: Final = 500
 
 
 class ReplayVerdict(msgspec.Struct, frozen=True):
-    """How a replay compares with its source, and why it is not the same."""
+    """Comparison of a replay with its source, and the cause of a divergence."""
 
     summary: DiffSummary
     cause: str = ""
     other_start: str | None = None
-    """Where its start payload is not the one of the command; None when it is."""
+    """JSON pointer to the first difference from the commanded start payload; None without a
+    difference."""
 
 
 async def judge(server: Server, tenant: str, replayed: Exchange) -> ReplayVerdict | None:
-    """How the exchange of a replay compares with its source; None when it has none. Takes its time,
-    and no transaction."""
+    """Compare the exchange of a replay with its source; None without a source.
+
+    It can take long, and uses no transaction.
+    """
     if replayed.replay is None:
         return None
     async with server.database.reading(tenant) as scope:
@@ -77,7 +80,7 @@ async def judge(server: Server, tenant: str, replayed: Exchange) -> ReplayVerdic
             return ReplayVerdict(DiffSummary("diverged"), _OTHER_START, other)
     try:
         found = await side_by_side(server, tenant, source.app, exchange_of(source), replayed)
-    except Problem:  # what cannot be compared is not said to be the same
+    except Problem:  # an impossible comparison counts as diverged
         return ReplayVerdict(DiffSummary("diverged"), "it cannot be compared")
     counts = found.counts
     summary = DiffSummary(found.verdict, counts.added, counts.removed, counts.changed)
@@ -93,8 +96,7 @@ def _other_start(replay: Row[Any], replayed: Exchange) -> str | None:
 async def refuse_start(
     server: Server, scope: Scope, replay: Row[Any], judged: ReplayVerdict, actor: Actor
 ) -> bool:
-    """The agent did something else than it was told: the replay has failed. False when it is too
-    late for that."""
+    """Fail a replay whose agent ran a different payload. Return False if it is too late."""
     replay = await arrived(server, scope, replay, actor)
     message = f"{_OTHER_START}, first at {judged.other_start or 'the whole payload'}"
     return await advance(
@@ -119,7 +121,8 @@ async def with_rules(
     after: Exchange,
     more: Sequence[tuple[NoiseRule, ...]],
 ) -> list[Comparison]:
-    """The same as it would be with each of ``more`` besides the rules that there are."""
+    """Return one comparison per element of ``more``, each with these rules in addition to the
+    stored ones."""
     async with server.database.reading(tenant) as scope:
         rules = await rules_of(scope, app, before.route_id)
     made = await calls_of(server, tenant, before)
@@ -160,7 +163,7 @@ async def complete(
 
 
 def _details(exchange: Exchange) -> dict[str, str]:
-    """What the app agent has reported about drivers, files and variables while the replay ran."""
+    """Return the containment details that the app agent has reported."""
     replay = exchange.replay
     if replay is None or replay.containment is None:
         return {}

@@ -1,4 +1,4 @@
-"""What is asked for with a replay, and the payload that comes of it (pure)."""
+"""Replay requests and the payload that results from their edits (pure)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Wanted(
 
 
 class Modified(_Wanted, frozen=True):
-    """Whole sections of the payload; those that are not there stay as they were recorded."""
+    """Complete sections of the payload. Missing sections are replayed as recorded."""
 
     headers: tuple[Header, ...] | msgspec.UnsetType = msgspec.UNSET
     body: Body | msgspec.UnsetType = msgspec.UNSET
@@ -47,7 +47,7 @@ class Modified(_Wanted, frozen=True):
 
 
 class Target(_Wanted, frozen=True):
-    """Where: an agent, or an environment; neither for the place that the source came from."""
+    """An agent or an environment. The default is the location of the source."""
 
     agent_id: Id | None = None
     environment: Id | None = None
@@ -133,7 +133,7 @@ def _same(before: Any, after: Any, path: str) -> bool:
 
 
 def edits(start: Payload, payload: Payload, wanted: ReplayRequest) -> tuple[Edit, ...]:
-    """What was asked for, operation by operation, with the values before and after all of it."""
+    """Return the requested operations with the values before and after all of them."""
     before, after = to_document(start), to_document(payload)
     return tuple(_edit(one, before, after) for one in _operations(wanted))
 
@@ -148,7 +148,10 @@ def _operations(wanted: ReplayRequest) -> Iterator[Op]:
 
 
 def _edit(one: Op, before: Any, after: Any) -> Edit:
-    """What a later operation took away, or what is at the end of a list, is known by its value."""
+    """Return one operation.
+
+    The value is the fallback for paths that a later operation removed, and for the end of a list.
+    """
     now = _at(after, one.path)
     source = one.from_ if isinstance(one.from_, str) else ""
     return Edit(

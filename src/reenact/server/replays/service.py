@@ -60,11 +60,11 @@ __all__ = [
 
 
 class Idempotency(Protocol):
-    """What keeps an order that is given twice one replay."""
+    """Guard that turns a repeated request into one replay."""
 
     @property
     def batch(self) -> str:
-        """The batch that it is a part of; empty for one by itself."""
+        """Id of the batch; empty for a single replay."""
 
     async def before(self, scope: Scope) -> Row[Any] | None:
         """The replay that was ordered before. Raises :class:`Problem` when there cannot be one."""
@@ -80,8 +80,10 @@ class Idempotency(Protocol):
 async def order(
     caller: Caller, exchange_id: str, wanted: ReplayRequest, once: Idempotency
 ) -> Row[Any]:
-    """The replay, new or from before. Raises :class:`Problem`; whatever is refused is in the audit
-    log, with its code."""
+    """Return the new replay, or the one of an earlier request.
+
+    Raises :class:`Problem`; refusals are audited with their code.
+    """
     async with caller.server.database.reading(caller.tenant) as scope:
         source = await find_exchange(scope, exchange_id)
         if source is None:
@@ -123,7 +125,7 @@ async def _check_recording(scope: Scope, source: Row[Any], wanted: ReplayRequest
 
 async def _commit(caller: Caller, planned: Plan, once: Idempotency) -> Row[Any]:
     async with caller.server.database.writing(caller.tenant) as scope:
-        before = await once.before(scope)  # somebody may have been quicker
+        before = await once.before(scope)  # a concurrent request may have been faster
         if before is not None:
             return before
         await once.check(scope)
@@ -220,7 +222,7 @@ class _Key:
         return row
 
     async def check(self, scope: Scope) -> None:
-        """So many a minute for all people of a tenant; batches have limits of their own."""
+        """Check the rate limit of a tenant. Batches have their own limits."""
         most, since = self._server.limits.replays_per_minute, self._server.now() - _MINUTE + 1
         if await count_replays(scope, since) - await count_asked(scope, since) >= most:
             raise Problem(
@@ -272,8 +274,11 @@ async def cancel_replay(caller: Caller, replay_id: str) -> ReplayView:
 
 
 async def cancel(caller: Caller, replay_id: str) -> Row[Any]:
-    """One that has not left yet ends at once; of another the agent is told. One that has ended
-    stays as it is."""
+    """Cancel a replay.
+
+    One that was not sent ends immediately; otherwise the agent gets a command. A replay that has
+    ended is unchanged.
+    """
     server = caller.server
     async with server.database.writing(caller.tenant) as scope:
         row = await _found(scope, replay_id)

@@ -45,7 +45,7 @@ _OUTCOMES: Final[dict[State, str]] = {
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a replay: its exchange, the digests of that, and how it compares."""
+    """Result of a replay: its exchange, the digests, and the comparison."""
 
     exchange_id: str = ""
     result_digest: str = ""
@@ -58,8 +58,10 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def give_up(server: Server, scope: Scope, replay: Row[Any]) -> bool:
-    """End ``replay``, as it was read in this transaction, because its agent is gone. A replay that
-    is running has failed; any other is refused."""
+    """End ``replay``, as read in this transaction, because its agent was lost.
+
+    A running replay has failed, any other is refused.
+    """
     state: State = "failed" if replay.state == "running" else "refused"
     message = "the agent has signed off, or is not heard any more"
     return await advance(
@@ -114,8 +116,10 @@ async def advance(
 
 
 async def arrived(server: Server, scope: Scope, replay: Row[Any], actor: Actor) -> Row[Any]:
-    """``replay`` as it is when its agent speaks of it: delivered at least. Its word that the command
-    had come may have been lost on the way."""
+    """Return ``replay`` after a report of its agent, so at least delivered.
+
+    The acknowledgement of the command may have been lost.
+    """
     if replay.state != "requested" or not await was_sent(scope, replay.replay_id):
         return replay
     await advance(server, scope, replay, "delivered", actor)
@@ -187,7 +191,7 @@ def deadline_of(requested_at: int, timings: Timings) -> int:
 
 
 def due_at(state: State, now: int, deadline: int, timings: Timings) -> int:
-    """When a state that begins now ends by itself; 0 for one that never does."""
+    """Return when a state that begins now expires; 0 means never."""
     if state == "requested":
         return now + _ms(timings.deliver)
     if state == "delivered":

@@ -1,1 +1,1 @@
-"""The only room that speaks SQL."""
+"""Database access. No other package contains SQL."""

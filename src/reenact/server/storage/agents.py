@@ -40,7 +40,7 @@ async def find_agent(scope: Scope, agent_id: str) -> Row[Any] | None:
 
 
 async def agent_names(scope: Scope, ids: Iterable[str]) -> dict[str, str]:
-    """What agents call themselves, by their ids; those without a name are left out."""
+    """Return the names of agents by id, without unnamed ones."""
     chosen = scope.select(AGENTS, AGENTS.c.agent_id, AGENTS.c.name).where(
         AGENTS.c.agent_id.in_([*ids]), AGENTS.c.name != ""
     )
@@ -93,7 +93,7 @@ async def miss_agent(scope: Scope, stream: Open, heard: int, now: int) -> bool:
 
 
 async def online_agents(scope: Scope, place: ResourceScope, since: int) -> Sequence[Row[Any]]:
-    """Those of an app in an environment that were heard after ``since``, the last one first."""
+    """Return the agents of an app and environment that were heard after ``since``, latest first."""
     return await scope.all(
         scope.select(AGENTS)
         .where(
@@ -107,8 +107,10 @@ async def online_agents(scope: Scope, place: ResourceScope, since: int) -> Seque
 
 
 class AgentFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Those of an ``app``, in an ``environment``, in one of ``states``; empty: all. Who was heard after
-    ``heard`` is online, and who was not after ``forgotten`` is gone."""
+    """Filters of a list of agents; an empty one matches all.
+
+    An agent heard after ``heard`` is online, one not heard after ``forgotten`` has the state ``gone``.
+    """
 
     app: str
     environment: str
@@ -120,7 +122,7 @@ class AgentFilters(msgspec.Struct, frozen=True, kw_only=True):
 async def list_agents(
     scope: Scope, places: Sequence[ResourceScope] | None, filters: AgentFilters, page: Page
 ) -> Sequence[Row[Any]]:
-    """Those in ``places`` (None: everywhere), the one that registered last first."""
+    """Return the agents in ``places`` (None: everywhere), last registration first."""
     chosen = scope.select(AGENTS).where(within(AGENTS, places))
     if filters.app:
         chosen = chosen.where(AGENTS.c.app == filters.app)
@@ -147,7 +149,7 @@ async def agent_places(
 
 
 async def present_streams(scope: Scope, agent_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Of these agents, the last registration and the last stream. Who is gone is not there."""
+    """Return the last registration and the last stream of each present agent."""
     columns = (AGENTS.c.agent_id, AGENTS.c.epoch, AGENTS.c.stream)
     found: dict[str, tuple[int, int]] = {}
     for start in range(0, len(agent_ids), _AT_ONCE):

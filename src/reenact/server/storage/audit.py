@@ -91,7 +91,7 @@ _PAGE: Final = 1000
 
 
 class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for; empty and 0 for anything. ``until`` is exclusive, as is ``before``."""
+    """Filters of audit records; empty and 0 match all. ``until`` and ``before`` are exclusive."""
 
     actor: str = ""
     action: str = ""
@@ -102,7 +102,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
     until: int = 0
     before: int | None = None
-    """The seq to go on from, downwards."""
+    """Upper bound of the sequence number, for the next page."""
     actors: tuple[str, ...] = ()
     """Ids of whom any will do."""
 
@@ -113,7 +113,7 @@ async def read_end(scope: Scope, origin: str) -> Log:
 
 
 async def read_signed_end(scope: Scope, origin: str) -> tuple[Log, str]:
-    """The same, with the note of its head; empty when there is none."""
+    """Return the end of the log with the note of its head, which is empty without one."""
     newest = scope.select(AUDIT_HEADS).order_by(AUDIT_HEADS.c.size.desc()).limit(1)
     row = await scope.one(newest)
     if row is None:
@@ -182,12 +182,12 @@ async def line_page(scope: Scope, after: int) -> list[tuple[int, bytes]]:
 
 
 async def head_page(scope: Scope, after: int) -> list[tuple[int, str]]:
-    """The same of heads: ``(size, note)``."""
+    """Return a page of heads as ``(size, note)``."""
     return await _page(scope, AUDIT_HEADS, "size", "note", after)
 
 
 async def leaf_page(scope: Scope, after: int) -> list[tuple[int, bytes]]:
-    """The same of the hashes of records, as they were taken in: ``(seq, hash)``."""
+    """Return a page of record hashes as ``(seq, hash)``."""
     table = AUDIT_NODES
     query = scope.select(table, table.c.position, table.c.hash)
     query = query.where(table.c.level == 0, table.c.position > after)
@@ -214,7 +214,7 @@ async def read_head(scope: Scope, size: int | None = None) -> str | None:
 async def read_nodes(
     scope: Scope, wanted: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], bytes]:
-    """The hashes of nodes by level and position; those that are not there are left out."""
+    """Return the hashes of nodes by level and position, without missing ones."""
     table = AUDIT_NODES
     places: Sequence[Any] = [
         and_(table.c.level == level, table.c.position == position) for level, position in wanted

@@ -72,9 +72,9 @@ BATCHES: Final = of_tenant(
         Index("batches_by_state", "state", "batch_id"),
     ),
 )
-"""``wanted`` is what was asked for, ``plan`` what was counted, both JSON, compressed; ``actor`` whoever
-confirmed it, as JSON, and so orders its replays, empty before; ``requested_id`` who made the plan;
-``hindered`` the code of what it waits for."""
+"""``wanted`` is the request and ``plan`` its plan, both as compressed JSON. ``actor`` is the user
+who confirmed it, as JSON, empty before; replays are requested on their behalf. ``requested_id``
+is the author of the plan. ``hindered`` is the code of the current obstacle."""
 
 BATCH_ITEMS: Final = of_tenant(
     "batch_items",
@@ -133,7 +133,7 @@ async def find_batch(scope: Scope, batch_id: str) -> Row[Any] | None:
 
 
 async def locked_batch(scope: Scope, batch_id: str) -> Row[Any] | None:
-    """The same; nobody else changes it until the transaction ends."""
+    """Return a batch, locked until the transaction ends."""
     chosen = scope.select(BATCHES).where(BATCHES.c.batch_id == batch_id)
     return await scope.one(chosen.with_for_update())
 
@@ -149,7 +149,7 @@ async def change_batch(scope: Scope, batch_id: str, before: str, values: dict[st
 
 
 async def set_hindered(scope: Scope, batch_id: str, code: str) -> None:
-    """What it waits for."""
+    """Store the code of the current obstacle."""
     chosen = scope.update(BATCHES).where(BATCHES.c.batch_id == batch_id)
     await scope.run(chosen.values(hindered=code))
 
@@ -157,7 +157,7 @@ async def set_hindered(scope: Scope, batch_id: str, code: str) -> None:
 async def list_batches(
     scope: Scope, state: str, requested_id: str, page: Page
 ) -> Sequence[Row[Any]]:
-    """Newest first; only those of somebody, when ``requested_id`` says so."""
+    """Return batches, newest first; with ``requested_id`` only the ones of that user."""
     chosen = scope.select(BATCHES)
     if state:
         chosen = chosen.where(BATCHES.c.state == state)
@@ -167,7 +167,7 @@ async def list_batches(
 
 
 async def under_way(platform: Platform) -> Sequence[Row[Any]]:
-    """Tenants and ids of all batches that somebody has to drive on, the oldest first."""
+    """Return tenants and ids of all running batches, oldest first."""
     return await platform.all(
         select(BATCHES.c.tenant, BATCHES.c.batch_id)
         .where(BATCHES.c.state.in_(_DRIVEN))
@@ -176,7 +176,7 @@ async def under_way(platform: Platform) -> Sequence[Row[Any]]:
 
 
 async def forget_plans(scope: Scope, before: int) -> None:
-    """Plans that nobody has confirmed since ``before``."""
+    """Delete plans that were not confirmed since ``before``."""
     old = scope.select(BATCHES, BATCHES.c.batch_id).where(
         BATCHES.c.state == "planned", BATCHES.c.created_at < before
     )
@@ -252,7 +252,7 @@ async def waiting_items(scope: Scope, batch_id: str, after: int, most: int) -> S
 
 
 async def asked_items(scope: Scope, batch_id: str) -> Sequence[Row[Any]]:
-    """Those whose replays have not ended, as far as the batch knows."""
+    """Return the items whose replays have not ended according to the batch."""
     return await scope.all(_of(scope, batch_id).where(BATCH_ITEMS.c.state == "asked"))
 
 
@@ -279,7 +279,8 @@ async def count_asked(scope: Scope, since: int) -> int:
 
 
 async def count_of_agent(scope: Scope, agent_id: str, since: int) -> tuple[int, int]:
-    """How many replays of batches an agent has at the moment, and has got since ``since``."""
+    """Return the number of current batch replays of an agent, and of its batch replays since
+    ``since``."""
     mine = scope.select(BATCH_ITEMS, func.count()).where(BATCH_ITEMS.c.agent_id == agent_id)
     busy = await scope.one(mine.where(text(ASKED)))
     lately = await scope.one(mine.where(BATCH_ITEMS.c.asked_at.between(since, since + LATELY)))
@@ -337,7 +338,7 @@ async def refuse_place(
 
 
 async def cancel_waiting(scope: Scope, batch_id: str) -> None:
-    """What waits is not tried any more."""
+    """Cancel all waiting items."""
     await scope.run(
         scope.update(BATCH_ITEMS)
         .where(BATCH_ITEMS.c.batch_id == batch_id, BATCH_ITEMS.c.state == "waiting")

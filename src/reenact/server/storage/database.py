@@ -1,11 +1,11 @@
 """Database access: transactions, and handles that are bound to a tenant.
 
 Rows of a tenant are read and written through a :class:`Scope`, which puts the tenant into every
-statement; other packages cannot get at a connection. The few queries that run before the tenant is known
-are in ``platform``.
+statement; other packages cannot get at a connection. The few queries that run before the tenant is
+known are in ``platform``.
 
-Writers of one tenant run one after the other on every database, so whatever a transaction has read is
-still true when it writes. ``docs/design/server-storage.md`` has the reasons.
+Writers of one tenant run one after the other on every database, so the rows that a transaction has
+read are unchanged when it writes. ``docs/design/server-storage.md`` has the reasons.
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ T = TypeVar("T")
 _BUSY: Final = frozenset({"55P03", "57P01", "57P02", "57P03", "53300", "25P03"})
 
 EVERYBODY: Final = "*"
-"""What stands for the tenant where there is none, or there are several. No tenant is called so."""
+"""Placeholder for no tenant or several tenants. It cannot be a tenant's id."""
 
 Enter = Callable[[AsyncConnection, str], Awaitable[None]]
-"""Tells the database for whom the following statements are; for a writer it also waits until nobody
-else writes for them."""
+"""Set the tenant of the following statements. A writer also waits for its turn."""
 
 Gate = Callable[[str], AbstractAsyncContextManager[None]]
 """Keeps writers of one tenant in this process apart, before they take a connection each."""
@@ -69,7 +68,7 @@ def to_value(row: Row[Any], kind: type[T]) -> T:
 
 
 class _Transaction:
-    """A connection, and for whom it was told to be."""
+    """A connection and its tenant."""
 
     def __init__(self, connection: AsyncConnection, enter: Enter | None) -> None:
         self.connection = connection
@@ -103,11 +102,13 @@ class Handle:
 
 
 class Platform(Handle):
-    """What is asked and done across tenants: by sign-in, keys, and the administration of the
-    platform. Each use is a line in ``storage/platform.py``."""
+    """Handle for queries across tenants: sign-in, keys, platform administration.
+
+    All uses are in ``storage/platform.py``.
+    """
 
     def scope(self, tenant: str) -> Scope:
-        """The same transaction, for one tenant."""
+        """Return a scope for one tenant in this transaction."""
         return Scope(self._transaction, tenant)
 
     async def define(self, make: Callable[[Connection], T]) -> T:
@@ -147,13 +148,13 @@ class _Side(msgspec.Struct, frozen=True):
 
 
 class Database:
-    """``reading`` and ``writing`` are transactions. A reader sees one moment. A write is committed
-    when its block ends, and leaves nothing behind when the block raises. Writers of a tenant come
-    one after the other, and so do those of the platform; a transaction of the platform may go on to
-    tenants, and never the other way round.
+    """Transactions on a database.
 
-    A database that cannot be reached is a :class:`Problem` ``unavailable``, one that has no room a
-    :class:`Problem` ``storage_full``."""
+    A reader sees one moment. A write is committed when its block ends, and rolled back when the
+    block raises. Writers of a tenant run one after the other, and so do writers of the platform. A
+    platform transaction can enter tenants, never the other way round. An unreachable database
+    raises :class:`Problem` ``unavailable``, a full one ``storage_full``.
+    """
 
     def __init__(
         self,
@@ -245,11 +246,11 @@ _SQLITE: Final = frozenset(
 )
 _POSTGRES: Final = "53100"
 _RETRY: Final = 5
-"""Seconds: somebody has to make room first."""
+"""Seconds. An operator must free space first."""
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Does ``error``, of a file or of a database's driver, say that there is no room?"""
+    """Return whether ``error`` of a file or database driver means a full disk."""
     if isinstance(error, OSError):
         return error.errno in _ERRNO
     if isinstance(error, sqlite3.Error):
@@ -258,7 +259,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def storage_full() -> Problem:
-    """What is answered then. Nothing of the request was kept."""
+    """Return the problem for a full disk. Nothing of the request was stored."""
     return Problem(
         "storage_full",
         "the server has no room left to store anything",

@@ -22,7 +22,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes, kind: type[T]) -> T:
-    """What :func:`pack` made. Raises :class:`Problem` when it is not that any more."""
+    """Return the value of :func:`pack`. Raises :class:`Problem` for damaged data."""
     try:
         return msgspec.json.decode(zlib.decompress(data), type=kind)
     except (zlib.error, msgspec.DecodeError):

@@ -37,7 +37,7 @@ UNSENT: Final = "sent_at = 0 AND done_at = 0"
 """Of commands."""
 OPEN: Final = "state IN ('requested', 'delivered', 'running')"
 COMPARED: Final = "verdict <> ''"
-"""Of replays: those that have not ended, and those that something came of."""
+"""Conditions of partial indexes: replays that have not ended, and replays with a verdict."""
 
 AGENTS: Final = of_tenant(
     "agents",
@@ -117,13 +117,13 @@ EXCHANGES: Final = of_tenant(
         only("exchanges_by_recording", WITH_RECORDING, "recording_digest"),
     ),
 )
-"""``document`` is the exchange as it came in, compressed; ``digest`` that of its canonical JSON;
-``http_status`` that of its response, 0 for none. A row is never changed.
+"""``document`` is the received exchange, compressed, ``digest`` the digest of its canonical JSON,
+``http_status`` the status of its response, 0 without one. A row is never changed.
 
-Lists are in the order of ``started_at`` and ``exchange_id``, and so every index that a filter uses ends
-with these: SQLite, which keeps no statistics, would otherwise walk through all of them in order. There
-the index of all has the texts in it, and those who look for one read no rows but what they find;
-PostgreSQL has no room for texts of this length in an index."""
+Lists are ordered by ``started_at`` and ``exchange_id``, so every index of a filter ends with these
+columns: SQLite has no statistics and would otherwise scan all exchanges in order. On SQLite the
+index of all exchanges includes the searched texts, so a search reads only matching rows. PostgreSQL
+cannot index texts of this length."""
 
 REPLAYS: Final = of_tenant(
     "replays",
@@ -185,14 +185,15 @@ REPLAYS: Final = of_tenant(
         ),
     ),
 )
-"""``containment``, as JSON, is what the app agent had declared when the replay was requested;
-``due_at`` is when the present state ends by itself; ``payload`` what is to be replayed, compressed;
-``redacted`` the places in it that hold no value; ``actor`` who asked, as JSON, for dispatching;
-``ending`` how its exchange ended (``completed``, ``refused``, ``failed``), empty until it has one, and
-``http_status`` that of its response; ``audit_seq`` and ``result_seq`` its two records, the second 0 until there is one.
+"""``containment`` is the declared containment of the app agent at the time of the request, as JSON.
+``due_at`` is when the current state expires. ``payload`` is the commanded payload, compressed,
+and ``redacted`` the paths without a value. ``actor`` is the requesting principal as JSON, for
+the dispatch. ``ending`` is the ending of its exchange (``completed``, ``refused``, ``failed``),
+empty before, and ``http_status`` its status. ``audit_seq`` and ``result_seq`` are its two
+records, the second is 0 before the end.
 
-Indexes are as those of exchanges; who is looked for by a verdict says also that there is one. What is
-looked for in all tenants is what has not ended, and that is little."""
+Indexes follow the exchanges. A search by verdict also excludes the empty verdict, to match the
+partial index. Queries across tenants only look for unfinished replays, which are few."""
 
 COMMANDS: Final = of_tenant(
     "commands",
@@ -212,8 +213,8 @@ COMMANDS: Final = of_tenant(
         only("commands_unsent", UNSENT, "agent_id"),
     ),
 )
-"""The outbox, and the truth about what is to be sent. ``sent_at`` is when it was first sent, ``done_at``
-when it was acknowledged, or nobody wanted it any more; ``document`` is then empty."""
+"""Outbox of commands. ``sent_at`` is the first dispatch. ``done_at`` is the acknowledgement or the
+withdrawal; ``document`` is then empty."""
 
 IDEMPOTENCY: Final = of_tenant(
     "idempotency",

@@ -61,7 +61,7 @@ _BEGINNING: Final = 200
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for. An empty text, 0 and None do not limit anything."""
+    """Filters of exchanges. An empty text, 0 and None match all."""
 
     app: str = ""
     environment: str = ""
@@ -95,7 +95,7 @@ def _shortened(text: str) -> str:
 
 
 async def digests_of(scope: Scope, ids: Sequence[str]) -> dict[str, str]:
-    """The digests of those that are here already."""
+    """Return the digests of exchanges that already exist."""
     found: dict[str, str] = {}
     for start in range(0, len(ids), _AT_ONCE):
         some = EXCHANGES.c.exchange_id.in_(ids[start : start + _AT_ONCE])
@@ -108,7 +108,7 @@ async def digests_of(scope: Scope, ids: Sequence[str]) -> dict[str, str]:
 async def briefs_of(
     scope: Scope, ids: Sequence[str], places: Sequence[ResourceScope] | None
 ) -> list[Row[Any]]:
-    """Those of ``ids`` that are in ``places`` (None: everywhere), in that order, without content."""
+    """Return exchanges without content for ``ids`` in ``places`` (None: everywhere), in that order."""
     found: dict[str, Row[Any]] = {}
     for start in range(0, len(ids), _AT_ONCE):
         some = EXCHANGES.c.exchange_id.in_(ids[start : start + _AT_ONCE])
@@ -134,25 +134,25 @@ async def find_exchange(scope: Scope, exchange_id: str) -> Row[Any] | None:
 async def list_exchanges(
     scope: Scope, filters: Filters, places: Sequence[ResourceScope] | None, page: Page
 ) -> Sequence[Row[Any]]:
-    """Those in ``places`` (None: everywhere), the newest first; one more than the page."""
+    """Return exchanges in ``places`` (None: everywhere), newest first; one more than the page."""
     return await scope.all(listing(scope, filters, places, page))
 
 
 def listing(
     scope: Scope, filters: Filters, places: Sequence[ResourceScope] | None, page: Page
 ) -> Select[Any]:
-    """What :func:`list_exchanges` asks."""
+    """Return the statement of :func:`list_exchanges`."""
     chosen = _filtered(_brief(scope), filters).where(within(EXCHANGES, places))
     return newest(chosen, EXCHANGES.c.started_at, EXCHANGES.c.exchange_id, page)
 
 
 async def of_traces(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
-    """Those of any of these traces, the oldest first, without content."""
+    """Return exchanges of these traces without content, oldest first."""
     return await _all(scope, related(scope, "trace_id", ids, most), ids)
 
 
 async def of_correlation(scope: Scope, ids: Sequence[str], most: int) -> Sequence[Row[Any]]:
-    """Those with any of these correlation ids, the oldest first, without content."""
+    """Return exchanges with these correlation ids without content, oldest first."""
     return await _all(scope, related(scope, "correlation_id", ids, most), ids)
 
 
@@ -167,8 +167,11 @@ def related(
     ids: Sequence[str],
     most: int,
 ) -> Select[Any]:
-    """What those above ask. The few that an index gives are sorted: by the bare column SQLite would
-    rather walk through all exchanges in their order than sort what it finds for several ids."""
+    """Return the statement of the queries above.
+
+    Sorting by an expression prevents SQLite from scanning all exchanges in order instead of sorting
+    the few matches of several ids.
+    """
     chosen = _brief(scope).where(EXCHANGES.c[column].in_(list(ids)[:_AT_ONCE]))
     if column == "source_exchange_id":
         chosen = chosen.where(text(WITH_SOURCE))
@@ -216,7 +219,7 @@ def _filtered(chosen: Select[Any], filters: Filters) -> Select[Any]:
 
 
 class CaptureFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for, times in milliseconds. An empty text and 0 do not limit anything."""
+    """Filters of captures, times in milliseconds. An empty text and 0 match all."""
 
     text: str = ""
     since: int = 0
@@ -248,7 +251,7 @@ async def list_captures(scope: Scope, filters: CaptureFilters, page: Page) -> Se
 
 
 async def rules_of(scope: Scope, app: str, route_id: str) -> tuple[NoiseRule, ...]:
-    """Those of a route; none where nobody made any."""
+    """Return the noise rules of a route."""
     row = await scope.one(
         scope.select(NOISE).where(NOISE.c.app == app, NOISE.c.route_id == route_id)
     )
@@ -256,7 +259,7 @@ async def rules_of(scope: Scope, app: str, route_id: str) -> tuple[NoiseRule, ..
 
 
 async def list_rules(scope: Scope, app: str, route_id: str) -> Sequence[Row[Any]]:
-    """Of all routes, or of those that are named."""
+    """Return the noise rules of all routes, or of the given app and route."""
     chosen = scope.select(NOISE).order_by(NOISE.c.app, NOISE.c.route_id)
     if app:
         chosen = chosen.where(NOISE.c.app == app)

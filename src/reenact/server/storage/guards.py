@@ -1,14 +1,14 @@
 """Triggers and policies: tenants see only their own rows, and the audit log only grows.
 
-They are checked when a server starts. A missing policy is created again. A missing guard of the audit log
-stops the start, because it was removed on purpose and the log may have been changed; ``reenact serve
---migrate-only`` creates it again. Existing guards are left alone, because changing a table waits for all
-of its users.
+They are checked when a server starts. A missing policy is created again. A missing guard of the
+audit log stops the start, because it was removed on purpose and the log may have been changed;
+``reenact serve --migrate-only`` creates it again. Existing guards are left alone, because changing
+a table waits for all of its users.
 
-The guards protect against accidents and against access through the server. Somebody with the file or with
-the role that owns the tables can remove them; the signed heads reveal that. SQLite also needs guards on
-INSERT, because REPLACE would bypass the guard on DELETE. On PostgreSQL the rights to change are revoked
-as well.
+The guards protect against accidents and against access through the server. The owner of the file or
+of the tables can remove them; the signed heads reveal that. SQLite also needs guards on INSERT,
+because REPLACE would bypass the guard on DELETE. On PostgreSQL the rights to change are revoked as
+well.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _postgres_missing(connection: Connection, exact: bool) -> Iterator[str]:
 
 
 def _owner(table: Table) -> str:
-    """The column that says whose a row is; empty for tables that are nobody's."""
+    """Return the tenant column of a table; empty for tables without a tenant."""
     if table is TENANTS:
         return "id"
     return "tenant" if "tenant" in table.c else ""
@@ -163,7 +163,7 @@ _REFUSED: Final = {
     "audit_nodes": _SAME_NODE,
     "audit_heads": f"NEW.size IS DISTINCT FROM {_NEXT} OR {_LATER_HEAD}",
 }
-"""What must not be inserted."""
+"""Conditions of refused inserts."""
 
 
 def _sqlite(name: str, table: str, event: str, when: str = "") -> str:

@@ -1,8 +1,8 @@
-"""From the tables that a database has to those that this version needs: forwards, and by itself.
+"""Migration of the database to the tables of this version.
 
-The steps are in ``migrations/versions``, one file each, numbered without gaps; a step is never
-changed once it was released. All that are missing run in one transaction, which nobody else can be
-in, and so two servers that start at once, or one that starts twice, do it once.
+The steps are in ``migrations/versions``, one file each, numbered without gaps. A released step is
+never changed. All missing steps run in one exclusive transaction, so two servers that start
+together migrate once.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _version(connection: Connection) -> int:
 
 
 def _prepared_version(connection: Connection) -> str | None:
-    """Of tables that somebody has made for servers that were not started yet."""
+    """Return the version of tables that were created before the first server start."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))

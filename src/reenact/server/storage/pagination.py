@@ -1,4 +1,4 @@
-"""Lists, newest first, and only of places that somebody may look at."""
+"""Pages of lists, newest first, restricted to readable locations."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ _SAME = 500
 
 
 class User(msgspec.Struct, frozen=True):
-    """``password`` is a hash; ``removed_at`` 0 for those who are there."""
+    """A user. ``password`` is a hash; ``removed_at`` is 0 for active users."""
 
     tenant: str
     id: str
@@ -77,7 +77,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """``hash`` is that of its secret; times are 0 for never."""
+    """A key. ``hash`` is the hash of its secret; times are 0 for never."""
 
     tenant: str
     id: str
@@ -97,7 +97,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """An environment that somebody has said the kind of."""
+    """An environment with a configured kind."""
 
     name: str
     kind: EnvironmentKind
@@ -117,7 +117,7 @@ async def find_user(scope: Scope, *, id: str = "", email: str = "") -> User | No
 
 
 async def users(scope: Scope, before: str, limit: int) -> list[User]:
-    """Those who are there, the newest first."""
+    """Return the active users, newest first."""
     query = scope.select(USERS).where(USERS.c.removed_at == 0)
     if before:
         query = query.where(USERS.c.id < before)
@@ -128,8 +128,7 @@ async def users(scope: Scope, before: str, limit: int) -> list[User]:
 
 
 async def names_of(scope: Scope, ids: Iterable[str]) -> dict[str, str]:
-    """What users and keys are called, also those that are gone, by their ids; ids of others are left
-    out."""
+    """Return the names of users and keys by id, including removed ones, without unknown ids."""
     wanted = [*ids]
     users = scope.select(USERS, USERS.c.id, USERS.c.email).where(USERS.c.id.in_(wanted))
     keys = scope.select(KEYS, KEYS.c.id, KEYS.c.name).where(KEYS.c.id.in_(wanted))
@@ -138,7 +137,8 @@ async def names_of(scope: Scope, ids: Iterable[str]) -> dict[str, str]:
 
 
 async def ids_of(scope: Scope, name: str) -> set[str]:
-    """The users with this e-mail address and the keys with this name, also those that are gone."""
+    """Return the ids of users with this e-mail address and keys with this name, including removed
+    ones."""
     users = scope.select(USERS, USERS.c.id).where(USERS.c.email == name)
     keys = scope.select(KEYS, KEYS.c.id).where(KEYS.c.name == name)
     return {row.id for chosen in (users, keys) for row in await scope.all(chosen.limit(_SAME))}
@@ -147,7 +147,7 @@ async def ids_of(scope: Scope, name: str) -> set[str]:
 async def set_password(
     scope: Scope, user: str, *, password: str, invite_hash: str = "", invite_expires_at: int = 0
 ) -> None:
-    """A new password, or with an empty one a new invitation. Whoever is signed in no longer is."""
+    """Set a password, or with an empty one a new invitation. All sessions of the user end."""
     await scope.run(
         scope.update(USERS)
         .where(USERS.c.id == user)
@@ -169,7 +169,7 @@ async def remove_user(scope: Scope, user: str, now: int) -> None:
 async def add_grant(
     scope: Scope, holder_type: str, holder: str, grant: Grant, now: int, by: str
 ) -> None:
-    """Keep a grant. ``holder_type`` is ``user`` or ``key``, ``by`` the id of whoever gives it."""
+    """Store a grant. ``holder_type`` is ``user`` or ``key``, ``by`` the id of the granting user."""
     await scope.add(
         GRANTS,
         {
@@ -187,7 +187,7 @@ async def add_grant(
 
 
 async def remove_grant(scope: Scope, user: str, grant: str) -> str | None:
-    """What was granted; None when there is no such grant."""
+    """Remove a grant and return it; None if it does not exist."""
     found = (GRANTS.c.holder_type == "user", GRANTS.c.holder_id == user, GRANTS.c.id == grant)
     row = await scope.one(scope.select(GRANTS).where(*found))
     await scope.run(scope.delete(GRANTS).where(*found))
@@ -195,14 +195,14 @@ async def remove_grant(scope: Scope, user: str, grant: str) -> str | None:
 
 
 async def grants_of(scope: Scope, holder_type: str, holder: str) -> tuple[Grant, ...]:
-    """What somebody was granted, whether it has expired or not."""
+    """Return the grants of a holder, including expired ones."""
     return (await grants_of_all(scope, holder_type, [holder]))[holder]
 
 
 async def grants_of_all(
     scope: Scope, holder_type: str, holders: Iterable[str]
 ) -> dict[str, tuple[Grant, ...]]:
-    """The same of several at once."""
+    """Return the grants of several holders."""
     found: dict[str, tuple[Grant, ...]] = dict.fromkeys(holders, ())
     query = scope.select(GRANTS).where(
         GRANTS.c.holder_type == holder_type, GRANTS.c.holder_id.in_(found)
@@ -241,7 +241,7 @@ async def find_key(scope: Scope, key: str) -> Key | None:
 
 
 async def keys(scope: Scope, before: str, limit: int) -> list[Key]:
-    """Those that were not revoked, the newest first."""
+    """Return the unrevoked keys, newest first."""
     query = scope.select(KEYS).where(KEYS.c.revoked_at == 0)
     if before:
         query = query.where(KEYS.c.id < before)
@@ -257,26 +257,26 @@ async def revoke_key(scope: Scope, key: str, now: int) -> bool:
 
 
 async def environments(scope: Scope) -> list[Environment]:
-    """Those whose kind somebody has said, by name."""
+    """Return the environments with a configured kind, by name."""
     rows = await scope.all(scope.select(ENVIRONMENTS).order_by(ENVIRONMENTS.c.name))
     return [Environment(row.name, row.kind) for row in rows]
 
 
 async def environment_kind(scope: Scope, name: str) -> EnvironmentKind:
-    """What is not listed counts as production."""
+    """Return the kind of an environment. The default is production."""
     found = scope.select(ENVIRONMENTS, ENVIRONMENTS.c.kind).where(ENVIRONMENTS.c.name == name)
     row = await scope.one(found)
     return "non-production" if row is not None and row.kind == "non-production" else "production"
 
 
 async def set_environment(scope: Scope, environment: Environment) -> None:
-    """Takes the place of what was said of this name before."""
+    """Store the kind of an environment."""
     await scope.run(scope.delete(ENVIRONMENTS).where(ENVIRONMENTS.c.name == environment.name))
     await scope.add(ENVIRONMENTS, msgspec.structs.asdict(environment))
 
 
 async def tenant_now(scope: Scope) -> TenantFacts:
-    """The scope's tenant. Raises :class:`LookupError` when it is gone."""
+    """Return the scope's tenant. Raises :class:`LookupError` if it was deleted."""
     row = await scope.one(select(TENANTS).where(TENANTS.c.id == scope.tenant))
     if row is None:
         raise LookupError(f"there is no tenant {scope.tenant}")
@@ -315,8 +315,8 @@ IDENTITIES: Final = of_tenant(
     Column("linked_at", Whole, nullable=False),
     key=("user_id", "issuer"),
 )
-"""Who a user is to an issuer, from the first time on: an address that is given to somebody else
-later opens no account."""
+"""Binding of a user to the subject of an issuer, since the first sign-in: if the address is later
+reassigned, its new owner gets no access."""
 
 
 async def subject_of(scope: Scope, user: str, issuer: str) -> str:

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class Session(msgspec.Struct, frozen=True):
-    """``hash`` is that of the secret in the cookie."""
+    """A session. ``hash`` is the hash of the secret in the cookie."""
 
     tenant: str
     hash: str
@@ -54,7 +54,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Attempts(msgspec.Struct, frozen=True):
-    """How often in a row a sign-in failed, and until when none is looked at."""
+    """Consecutive failed sign-ins, and the end of the block."""
 
     failures: int = 0
     until: int = 0
@@ -101,7 +101,7 @@ async def find_invited(platform: Platform, invite_hash: str) -> User | None:
 
 
 async def add_session(platform: Platform, session: Session, now: int) -> None:
-    """Those that are over are removed on the way."""
+    """Store a session and delete expired ones."""
     await platform.run(delete(SESSIONS).where(SESSIONS.c.expires_at < now))
     await platform.run(insert(SESSIONS).values(**msgspec.structs.asdict(session)))
 
@@ -123,7 +123,7 @@ async def close_session(platform: Platform, kept: str) -> None:
 
 
 async def attempts(platform: Platform, key: str) -> Attempts:
-    """Those under ``key``, an account or an address; none at all where nothing was noted."""
+    """Return the failed sign-ins of ``key``, an account or an address."""
     row = await platform.one(select(ATTEMPTS).where(ATTEMPTS.c.key == key))
     return Attempts() if row is None else Attempts(row.failures, row.until)
 
@@ -181,7 +181,7 @@ _DRIVEN = ("running", "cancelling")
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """How much there is of what is under way, over all tenants; replays and batches by state."""
+    """Gauges over all tenants; replays and batches by state."""
 
     replays: dict[str, int]
     agents: int

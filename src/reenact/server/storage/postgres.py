@@ -1,8 +1,8 @@
-"""A PostgreSQL database, for several server processes at once.
+"""PostgreSQL database, for several server processes.
 
-Each transaction says for which tenant it is (``app.tenant``), and the policies of the tables let it
-see no other. Writers of a tenant take a lock that ends with their transaction; SQLite has one for
-all, and what is right there is right here. Readers wait for nobody.
+Each transaction sets its tenant in ``app.tenant``, and the policies of the tables hide all other
+rows. Writers of a tenant take a lock that ends with their transaction. SQLite has one lock for all
+writers, so code that is correct there is correct here. Readers do not wait.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ SET lock_timeout = '30s';
 SET idle_in_transaction_session_timeout = '60s';
 SET plan_cache_mode = force_custom_plan
 """
-"""Said once connected: a pooler refuses whoever asks for these at once. A plan is made for the tenant
-that asks and the table as it is: one that was made while the table was empty is kept until somebody
-looks at its statistics again, and reads all of it until then."""
+"""Settings after connecting, because a pooler refuses them as connection parameters. Plans are made
+per execution: a generic plan that was made for an empty table would scan it until the statistics
+are updated."""
 _READ: Final = text("SELECT set_config('app.tenant', :tenant, true)")
 _WRITE: Final = text(
     "SELECT set_config('app.tenant', :tenant, true), "
@@ -78,7 +78,7 @@ async def connect(url: str, longest: float | None = _LONGEST) -> Any:
 
 
 def check_address(url: str) -> None:
-    """Raises :class:`UsageError` for what is no address."""
+    """Raise :class:`UsageError` for an invalid address."""
     try:
         parts = urlsplit(url)
         named = parts.port != 0 and len(parts.path) > 1

@@ -48,14 +48,14 @@ __all__ = [
 ]
 
 LATELY: Final = 120_000
-"""Milliseconds. What counts is a minute; what is later than the next one was stamped by a clock that
-has been set back since, and keeps nobody from anything."""
+"""Milliseconds. The rate limit covers a minute; later times come from a clock that was set back,
+and are ignored."""
 _AT_ONCE: Final = 500
 _DAY: Final = 86_400_000
 
 
 class ReplayFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for, times in milliseconds. An empty text and 0 do not limit anything."""
+    """Filters of replays, times in milliseconds. An empty text and 0 match all."""
 
     exchange: str = ""
     app: str = ""
@@ -91,14 +91,14 @@ async def change_replay(scope: Scope, replay_id: str, before: str, values: dict[
 async def list_replays(
     scope: Scope, filters: ReplayFilters, places: Sequence[ResourceScope] | None, page: Page
 ) -> Sequence[Row[Any]]:
-    """Those in ``places`` (None: everywhere), the newest first; one more than the page."""
+    """Return replays in ``places`` (None: everywhere), newest first; one more than the page."""
     return await scope.all(listing(scope, filters, places, page))
 
 
 def listing(
     scope: Scope, filters: ReplayFilters, places: Sequence[ResourceScope] | None, page: Page
 ) -> Select[Any]:
-    """What :func:`list_replays` asks."""
+    """Return the statement of :func:`list_replays`."""
     chosen = _filtered(scope.select(REPLAYS), filters).where(within(REPLAYS, places))
     return newest(chosen, REPLAYS.c.requested_at, REPLAYS.c.replay_id, page)
 
@@ -127,7 +127,7 @@ async def verdicts_of(scope: Scope, ids: Sequence[str]) -> dict[str, str]:
 
 
 async def count_replays(scope: Scope, since: int) -> int:
-    """How many were asked for lately, from ``since`` on."""
+    """Return the number of recent replays since ``since``."""
     row = await scope.one(
         scope.select(REPLAYS, func.count()).where(
             REPLAYS.c.requested_at.between(since, since + LATELY)
@@ -154,8 +154,8 @@ async def open_replays(scope: Scope, agent_id: str) -> Sequence[Row[Any]]:
 
 
 async def stranded_replays(platform: Platform, heard: int, most: int) -> Sequence[Row[Any]]:
-    """Tenants and ids of replays that were requested of agents which are gone: they signed off, or
-    were not heard after ``heard``."""
+    """Return tenants and ids of replays whose agents were lost: they signed off, or were not heard
+    after ``heard``."""
     silent = or_(AGENTS.c.gone_at > 0, AGENTS.c.last_seen_at <= heard)
     same = and_(AGENTS.c.tenant == REPLAYS.c.tenant, AGENTS.c.agent_id == REPLAYS.c.agent_id)
     return await platform.all(
@@ -167,7 +167,7 @@ async def stranded_replays(platform: Platform, heard: int, most: int) -> Sequenc
 
 
 async def find_request(scope: Scope, principal: str, key: str) -> Row[Any] | None:
-    """What was asked for under this key before."""
+    """Return the earlier request under this idempotency key."""
     return await scope.one(
         scope.select(IDEMPOTENCY).where(
             IDEMPOTENCY.c.principal == principal, IDEMPOTENCY.c.key == key
@@ -218,7 +218,7 @@ async def add_command(scope: Scope, values: dict[str, Any]) -> None:
 async def pending_commands(
     scope: Scope, agent_id: str, after: int, now: int, most: int
 ) -> Sequence[Row[Any]]:
-    """Those for an agent that nobody has acknowledged, in order, from the one after ``after``."""
+    """Return the unacknowledged commands of an agent after ``after``, in order."""
     return await scope.all(
         scope.select(COMMANDS)
         .where(
@@ -260,7 +260,7 @@ async def was_sent(scope: Scope, replay_id: str) -> bool:
 
 
 async def has_cancel(scope: Scope, replay_id: str) -> bool:
-    """Was the agent, or is it to be, told to end this replay?"""
+    """Return whether a cancel command exists for this replay."""
     return bool(await scope.all(_of(scope, replay_id, "cancel")))
 
 
@@ -271,7 +271,7 @@ def _of(scope: Scope, replay_id: str, kind: str) -> Select[Any]:
 
 
 async def end_command(scope: Scope, agent_id: str, number: int, now: int) -> None:
-    """Nobody is to get it any more."""
+    """Withdraw a command."""
     await scope.run(
         scope.update(COMMANDS)
         .where(COMMANDS.c.agent_id == agent_id, COMMANDS.c.number == number)
@@ -280,7 +280,7 @@ async def end_command(scope: Scope, agent_id: str, number: int, now: int) -> Non
 
 
 async def end_commands(scope: Scope, replay_id: str, now: int, *, only: str = "") -> None:
-    """The same for all commands of a replay, or those of one type."""
+    """Withdraw all commands of a replay, or the ones of one type."""
     chosen = scope.update(COMMANDS).where(
         COMMANDS.c.replay_id == replay_id, COMMANDS.c.done_at == 0
     )

@@ -45,7 +45,7 @@ RETENTION: Final = of_tenant(
     Column("changed_by", Words, nullable=False),
     key=(),
 )
-"""At most one row per tenant. Days; 0 is for ever."""
+"""At most one row per tenant. Values are days; 0 means unlimited."""
 
 ERASED: Final = of_tenant(
     "erased",
@@ -60,7 +60,7 @@ _OPEN = ("requested", "delivered", "running")
 
 
 class Days(msgspec.Struct, frozen=True):
-    """How many days each is kept; 0 for ever."""
+    """Retention periods in days; 0 means unlimited."""
 
     exchanges: int = 0
     recordings: int = 0
@@ -68,25 +68,25 @@ class Days(msgspec.Struct, frozen=True):
 
 
 async def read_days(scope: Scope) -> Row[Any] | None:
-    """None when nobody has said anything."""
+    """Return the retention periods, or None without configuration."""
     return await scope.one(scope.select(RETENTION))
 
 
 async def set_days(scope: Scope, days: Days, now: int, by: str) -> None:
-    """In place of what was said before."""
+    """Store the retention periods."""
     await scope.run(scope.delete(RETENTION))
     values = {**msgspec.structs.asdict(days), "changed_at": now, "changed_by": by}
     await scope.add(RETENTION, values)
 
 
 async def tenants_with_days(platform: Platform) -> Sequence[Row[Any]]:
-    """What each tenant has said that has said something."""
+    """Return the configured retention periods by tenant."""
     return await platform.all(select(RETENTION).order_by(RETENTION.c.tenant))
 
 
 async def old_exchanges(scope: Scope, before: int, most: int) -> Sequence[Row[Any]]:
-    """``exchange_id`` and ``recording_digest`` of those that were there before ``before``, and that
-    no replay under way needs."""
+    """Return ``exchange_id`` and ``recording_digest`` of exchanges older than ``before`` that no
+    unfinished replay needs."""
     needed = exists().where(
         REPLAYS.c.tenant == EXCHANGES.c.tenant,
         REPLAYS.c.source_exchange_id == EXCHANGES.c.exchange_id,
@@ -102,7 +102,7 @@ async def old_exchanges(scope: Scope, before: int, most: int) -> Sequence[Row[An
 
 
 async def erase_exchanges(scope: Scope, ids: Sequence[str]) -> None:
-    """Their rows. What the audit log says about them stays."""
+    """Delete the rows of exchanges. Their audit records stay."""
     await scope.run(scope.delete(EXCHANGES).where(EXCHANGES.c.exchange_id.in_(ids)))
 
 
@@ -132,7 +132,7 @@ async def old_recordings(scope: Scope, before: int, most: int) -> list[str]:
 
 
 async def still_named(scope: Scope, digests: Sequence[str], since: int) -> set[str]:
-    """Those of ``digests`` that an exchange from ``since`` or later, or a capture, has as well."""
+    """Return the ``digests`` that an exchange since ``since`` or a capture also uses."""
     newer = scope.select(EXCHANGES, EXCHANGES.c.recording_digest).where(
         text(WITH_RECORDING),
         EXCHANGES.c.recording_digest.in_(digests),
@@ -148,7 +148,7 @@ async def is_erased(scope: Scope, digest: str) -> bool:
 
 
 async def note_erased(scope: Scope, digests: Sequence[str], now: int) -> None:
-    """These recordings are gone, though their exchanges are there."""
+    """Record that these recordings were erased although their exchanges exist."""
     await scope.add(ERASED, *({"digest": digest, "at": now} for digest in digests))
 
 
@@ -174,14 +174,14 @@ async def erase_captures(scope: Scope, ids: Sequence[str]) -> None:
 
 
 async def erase_values(scope: Scope, before: int) -> int:
-    """What salted digests in the audit log were made of; gives how many there were."""
+    """Erase the values behind salted digests of the audit log, and return their number."""
     gone = await scope.run(scope.delete(AUDIT_VALUES).where(AUDIT_VALUES.c.at < before))
     return int(gone.rowcount)
 
 
 async def erase_edits(scope: Scope, before: int, nothing: bytes) -> int:
-    """What replays that have ended were asked to change, in whose place ``nothing`` is put, and where
-    they differ; gives how many replays had something of it."""
+    """Replace the edits of ended replays by ``nothing``, erase their causes, and return the number
+    of changed replays."""
     gone = await scope.run(
         scope.update(REPLAYS)
         .where(

@@ -43,19 +43,18 @@ _ROOMS: Final = (
     retention,
     telemetry,
 )
-"""Imported for the tables that they define. What makes them is a step of ``migrations``; a test
-compares the two."""
+"""Modules that define tables. The tables are created by ``migrations``; a test compares the two."""
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """What verifies that which a deployment signs, as text."""
+    """Public keys of a deployment, as text."""
 
     audit_key: str
     commands_key: str
 
 
 class DeploymentFacts(msgspec.Struct, frozen=True):
-    """The one row about the whole. ``waiting`` says that nobody has used the set-up link."""
+    """Facts about the deployment. ``waiting`` means that the set-up link was not used yet."""
 
     name: str
     waiting: bool
@@ -65,9 +64,11 @@ class DeploymentFacts(msgspec.Struct, frozen=True):
 async def settle(
     database: Database, name: str, now: int, prepare: Callable[[], Keys]
 ) -> DeploymentFacts:
-    """What is there, brought up to date; or made, with the first tenant, when there is nothing.
-    ``prepare`` is called for that, and gives the keys. One transaction, and nobody else in it. Raises
-    :class:`UsageError` for a database of a later version, and for one whose audit log has lost a guard."""
+    """Migrate the database, or create it with the first tenant, in one exclusive transaction.
+
+    ``prepare`` is called for a new deployment and returns its keys. Raises :class:`UsageError` for
+    a database of a later version, and if the audit log has lost a guard.
+    """
     async with database.platform(write=True) as platform:
         if database.dialect == "postgresql":
             await _check_role(platform)
@@ -86,9 +87,10 @@ async def settle(
 
 
 async def prepare_tables(database: Database, role: str) -> None:
-    """Make the tables, or bring them up to date, and let ``role``, if one is named, serve with
-    them. What only a server can say of a deployment is left to the first one. Raises
-    :class:`UsageError`."""
+    """Create or migrate the tables, and let ``role`` use them.
+
+    The first server adds the deployment. Raises :class:`UsageError`.
+    """
     async with database.platform(write=True) as platform:
         if database.dialect == "postgresql":
             await platform.define(check_rights)

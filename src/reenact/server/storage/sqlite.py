@@ -64,8 +64,11 @@ def _engine(path: Path, begin: str, size: int) -> AsyncEngine:
 
 
 async def _into_wal(connection: Connection) -> None:
-    """Readers do not wait for the writer, from here on and for ever. While others do the same to a new
-    file SQLite refuses at once: this is the one statement for which ``busy_timeout`` does not wait."""
+    """Switch to WAL permanently, so readers do not wait for the writer.
+
+    ``busy_timeout`` does not cover this statement, so it is repeated while other processes do the
+    same.
+    """
     clock = asyncio.get_running_loop().time
     until = clock() + _BUSY / 1000
     while True:

@@ -51,9 +51,11 @@ Real: Final[TypeEngine[float]] = Double().with_variant(REAL(), "sqlite")
 
 
 class Words(TypeDecorator[str]):
-    """Text, compared byte by byte whatever the language of the database is: ids sort by time, and
-    pages go on where the last one ended. PostgreSQL has no place for the character 0: there it is
-    kept as U+FFFD."""
+    """Text that is compared bytewise regardless of the database's collation: ids sort by time, and
+    pages depend on that order.
+
+    PostgreSQL cannot store the character 0, which becomes U+FFFD.
+    """
 
     impl = Text
     cache_ok = True
@@ -88,8 +90,10 @@ def of_tenant(name: str, *columns: Column, key: tuple[str, ...], extra: tuple = 
 
 
 def only(name: str, where: str, *columns: str) -> Index:
-    """An index of those rows of a tenant's table for which ``where`` holds; a query uses it that says
-    the same, word for word."""
+    """Return a partial index of a tenant's table.
+
+    Only queries with literally the same condition use it.
+    """
     limit = text(where)
     return Index(name, "tenant", *columns, sqlite_where=limit, postgresql_where=limit)
 
@@ -106,8 +110,8 @@ DEPLOYMENT: Final = Table(
     Column("commands_key", Words, nullable=False, server_default=""),
     sqlite_strict=True,
 )
-"""One row. ``setup_hash`` is that of the one-time link, empty when it has been used. The keys are those
-that verify what the deployment signs; empty until a server has started."""
+"""One row. ``setup_hash`` is the hash of the one-time link, empty after its use. The public keys
+are empty until the first server start."""
 
 TENANTS: Final = Table(
     "tenants",
@@ -149,8 +153,8 @@ USERS: Final = of_tenant(
         ),
     ),
 )
-"""``password`` is a salted hash, empty until the invitation was followed; ``invite_hash`` that of its
-one-time link, empty when there is none."""
+"""``password`` is a salted hash, empty until the invitation is accepted; ``invite_hash`` is the
+hash of its one-time link, or empty."""
 
 GRANTS: Final = of_tenant(
     "grants",

@@ -46,14 +46,14 @@ EXPORTS: Final = of_tenant(
     key=("exchange_id",),
     extra=(Index("exports_by_time", "tenant", "queued_at", "exchange_id"),),
 )
-"""Exchanges that have not been sent as traces yet. Whoever sends some holds them meanwhile."""
+"""Exchanges that wait for their export. A sender holds them while it sends."""
 
 
 _AT_ONCE: Final = 500
 
 
 class WaitingTrace(msgspec.Struct, frozen=True):
-    """What of a trace one app has sent."""
+    """Part of a trace from one app."""
 
     tenant: str
     app: str
@@ -77,7 +77,7 @@ async def add_spans(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
 async def waiting_traces(
     platform: Platform, quiet_since: int, older_than: int, most: int
 ) -> list[WaitingTrace]:
-    """Those of which nothing has come since ``quiet_since``, or that began before ``older_than``."""
+    """Return traces without new spans since ``quiet_since``, or that began before ``older_than``."""
     key = (SPANS.c.tenant, SPANS.c.app, SPANS.c.environment, SPANS.c.trace_id)
     over = or_(
         func.max(SPANS.c.received_at) <= quiet_since, func.min(SPANS.c.received_at) <= older_than
@@ -93,7 +93,7 @@ async def spans_of(scope: Scope, trace: WaitingTrace, most: int) -> Sequence[Row
 
 
 async def forget_spans(scope: Scope, trace: WaitingTrace, ids: Sequence[str]) -> None:
-    """They wait no longer. ``ids`` are those of spans of ``trace``."""
+    """Delete processed spans. ``ids`` are ids of spans of ``trace``."""
     for start in range(0, len(ids), _AT_ONCE):
         some = SPANS.c.span_id.in_(ids[start : start + _AT_ONCE])
         await scope.run(scope.delete(SPANS).where(*_of(trace), some))
@@ -114,7 +114,7 @@ async def queue_exports(scope: Scope, ids: Sequence[str], now: int) -> None:
 
 
 async def hold_exports(scope: Scope, now: int, until: int, most: int) -> list[str]:
-    """The oldest that nobody else holds, which are now held until then."""
+    """Hold the oldest free exports until the given time, and return them."""
     free = EXPORTS.c.held_until <= now
     chosen = (
         scope.select(EXPORTS, EXPORTS.c.exchange_id)
@@ -145,6 +145,6 @@ async def forget_exports(scope: Scope, ids: Sequence[str]) -> None:
 
 
 async def forget_old_exports(scope: Scope, before: int) -> int:
-    """Those that could not be sent for too long; gives how many."""
+    """Delete exports that could not be sent for too long, and return their number."""
     found = await scope.run(scope.delete(EXPORTS).where(EXPORTS.c.queued_at < before))
     return int(found.rowcount)

@@ -54,8 +54,10 @@ _FROM_START: Final = {
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an exchange does not say itself. ``actor`` asked for the replay that it is, ``source`` is
-    the root of what was replayed."""
+    """Facts from outside the exchange.
+
+    ``actor`` requested the replay, ``source`` is the root span of the replayed exchange.
+    """
 
     deployment: str
     tenant: str
@@ -89,7 +91,7 @@ def to_group(exchange: Exchange, around: Surroundings, calls: Sequence[OutCall] 
 
 
 def root_link(source: Exchange) -> Link:
-    """To the root of ``source``, from that of its replay."""
+    """Return a link from the root span of a replay to the root of ``source``."""
     return Link(
         trace_id=_trace_id(source),
         span_id=_root_id(source),
@@ -209,7 +211,7 @@ def _events(error: ErrorFacts | None, started_at: int, duration: float) -> tuple
 
 
 def _said(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Without what says nothing."""
+    """Return the attributes without empty values."""
     return {name: value for name, value in attributes.items() if value not in (None, "")}
 
 
@@ -235,7 +237,7 @@ def _made(exchange: Exchange, what: str, size: int) -> str:
 
 
 _LARGEST: Final = 8 << 20
-"""Of a recording that is read for this; the calls of a larger one are not told."""
+"""Maximum size of a recording that is read for its calls."""
 _LOOSER: Final = 16
 _PROVIDERS: Final = {"google": "gcp.gen_ai", "bedrock": "aws.bedrock"}
 _USAGE: Final = {
@@ -261,7 +263,7 @@ class OutCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def out_calls(server: Server, tenant: str, exchange: Exchange) -> tuple[OutCall, ...]:
-    """Those of ``exchange``; none where it has no recording, or one that cannot be read."""
+    """Return the calls of ``exchange``; none without a readable recording."""
     if exchange.recording is None or exchange.recording.size > _LARGEST:
         return ()
     try:

@@ -1,8 +1,7 @@
-"""Exchanges go out as traces: OTLP/HTTP, gzipped protobuf, at least once.
+"""Export of exchanges as traces: OTLP/HTTP, gzipped protobuf, at least once.
 
-What is to be sent is in the database, put there in the transaction that stored it, and is taken out
-when the other side has said that it has it. What cannot be sent for a day is let go, and the log
-says how much that was.
+Pending exports are written in the transaction that stores the exchange, and deleted when the
+receiver has confirmed them. Exports that fail for a day are dropped, and the log has their number.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = ["export", "run"]
 _LOG: Final = logging.getLogger("reenact.server")
 _AT_ONCE: Final = 100
 _HOLD: Final = 120_000
-"""Milliseconds in which a batch is sent, or somebody else may try."""
+"""Milliseconds for sending a batch, after which a different server can try."""
 _WAIT: Final = 30_000
 _KEPT: Final = 24 * 3600 * 1000
 _AGAIN: Final = frozenset({408, 429, 502, 503, 504})

@@ -51,12 +51,12 @@ __all__ = [
 ]
 
 DEPLOYMENT: Final = "rr.deployment"
-"""Of a resource: the server that sent it. What we sent ourselves is not taken in again."""
+"""Resource attribute with the sending server, so that a server does not receive its own exports."""
 _LOOSER: Final = 4
 _MOST: Final = 50_000
 """Spans of one request."""
 _TOLD: Final = 500
-"""Characters of what is said about refused ones."""
+"""Maximum characters of the message about refused spans."""
 
 
 class _Coding(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ _CODINGS: Final = {
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What of a request is kept, and what was wrong with the rest."""
+    """Accepted spans of a request, and the errors of the others."""
 
     spans: tuple[Kept, ...]
     refused: tuple[str, ...]
@@ -128,7 +128,7 @@ def _unzipped(data: bytes, zipped: str, limits: Limits) -> bytes:
 
 
 def _span_row(ask: RequestContext, kept: Kept, now: int) -> dict[str, Any]:
-    """App and environment are what the key says, whatever the resource does."""
+    """Return the row of a span. App and environment come from the key, not from the resource."""
     return {
         "app": ask.principal.app,
         "environment": ask.principal.environment,

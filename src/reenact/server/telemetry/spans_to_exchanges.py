@@ -50,7 +50,10 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def exchange_id_of(span: Span) -> str:
-    """Always the same for a span: whoever sends it again makes no second exchange."""
+    """Return the exchange id of a span.
+
+    It is deterministic, so a repeated span creates no second exchange.
+    """
     return f"otel:{span.trace_id}:{span.span_id}"
 
 

@@ -1,4 +1,4 @@
-"""Where the traces of a tenant go: what ``reenact serve --otlp-endpoint`` says."""
+"""Telemetry targets of tenants: the option ``reenact serve --otlp-endpoint``."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ async def change_tenant(ask: RequestContext) -> TenantFacts:
 async def _record(
     ask: RequestContext, transaction: Platform, tenant: TenantFacts, action: str, **details: str
 ) -> None:
-    """In the tenant's own log, and in that of whoever did it."""
+    """Write a record to the tenant's log and to the log of the acting user's tenant."""
     for log in dict.fromkeys((tenant.id, ask.tenant)):
         record = changed(
             ask.principal,
@@ -154,7 +154,7 @@ async def _record(
 
 
 async def list_environments(ask: RequestContext) -> ListResponse[Environment]:
-    """``GET /api/v1/environments``: those whose kind was said, all at once, by name."""
+    """``GET /api/v1/environments``: all environments with a configured kind, by name."""
     async with ask.server.database.reading(ask.tenant) as scope:
         return ListResponse(list(await people.environments(scope)))
 

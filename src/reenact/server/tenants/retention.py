@@ -124,7 +124,7 @@ class _Sweep:
         return bool(gone) and len(digests) == _AT_ONCE
 
     async def _contents(self, scope: Scope, digests: set[str], since: int) -> set[str]:
-        """Those of ``digests`` that nothing from ``since`` or later needs, which are gone now."""
+        """Erase and return the ``digests`` that nothing since ``since`` needs."""
         if not digests:
             return set()
         gone = digests - await still_named(scope, sorted(digests), since)
@@ -176,7 +176,7 @@ _Number = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Days; 0 for ever."""
+    """Retention periods in days; 0 means unlimited."""
 
     exchanges: _Number = 0
     recordings: _Number = 0
@@ -193,7 +193,7 @@ async def read_retention(ask: RequestContext) -> Retention:
 
 
 async def put_retention(ask: RequestContext) -> Retention:
-    """What is too old by it goes with the next sweep, and does not come back."""
+    """``PUT /api/v1/retention``: the next run erases everything that is too old, permanently."""
     ask.require("tenant:admin")
     wanted = await ask.json(Retention)
     days = Days(wanted.exchanges, wanted.recordings, wanted.captures)

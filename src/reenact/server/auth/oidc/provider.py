@@ -1,7 +1,7 @@
-"""The OpenID provider: what it says about itself, its keys, and what it gives for a code.
+"""The OpenID provider: its metadata, its keys, and the exchange of codes.
 
-Everything is asked of the addresses that the configured issuer's own page names, over TLS and
-without following redirects.
+All addresses come from the metadata of the configured issuer. Requests use TLS and follow no
+redirects.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 Ask = Callable[..., Response]
 _PAGE: Final = "/.well-known/openid-configuration"
 _FRESH: Final = 3_600_000
-"""Milliseconds that what the provider says about itself is believed."""
+"""Milliseconds for which the provider's metadata is cached."""
 _OFTEN: Final = 60_000
-"""Milliseconds before keys are fetched anew because a token names one that is not known."""
+"""Minimum milliseconds between two key fetches that are caused by an unknown key id."""
 _JSON: Final = {"Accept": "application/json"}
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What of a provider's page matters here."""
+    """The used part of the provider's metadata."""
 
     issuer: str
     authorization_endpoint: str
@@ -45,7 +45,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a code is good for."""
+    """Response of the token endpoint."""
 
     id_token: str
     access_token: str = ""
@@ -90,8 +90,10 @@ class Provider:
         return found
 
     async def keys(self, token: str) -> tuple[dict[str, Any], ...]:
-        """The issuer's keys, fetched anew when the one of ``token`` is not among them. Raises
-        :class:`Problem` and :class:`TokenRefused`."""
+        """Return the issuer's keys, fetched again if the key of ``token`` is missing.
+
+        Raises :class:`Problem` and :class:`TokenRefused`.
+        """
         metadata, wanted = await self.metadata(), kid_of(token)
         async with self._lock:
             if self._keys is None or self._is_stale(*self._keys, wanted):
@@ -105,8 +107,10 @@ class Provider:
         return age >= _FRESH or (not known and age >= _OFTEN)
 
     async def redeem(self, code: str, verifier: str, redirect: str) -> Given:
-        """What the provider gives for a code. Raises :class:`Problem`, and :class:`TokenRefused` when
-        the provider does not know the code."""
+        """Exchange a code for tokens.
+
+        Raises :class:`Problem`, and :class:`TokenRefused` for an unknown code.
+        """
         metadata = await self.metadata()
         form = {
             "grant_type": "authorization_code",

@@ -1,4 +1,4 @@
-"""Which OpenID provider, and who we are to it: what ``reenact serve --oidc-…`` says."""
+"""Settings of the OpenID provider: the options ``reenact serve --oidc-…``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OidcSettings(msgspec.Struct, frozen=True):
 def read_settings(
     issuer: str, client_id: str, secret_file: str = "", tenant: str = ""
 ) -> OidcSettings | None:
-    """None when nothing is said. Raises :class:`UsageError`."""
+    """Return the settings, or None without any option. Raises :class:`UsageError`."""
     if not any((issuer, client_id, secret_file, tenant)):
         return None
     if not issuer or not client_id:

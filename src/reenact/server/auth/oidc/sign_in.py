@@ -111,7 +111,7 @@ async def _tenant(ask: RequestContext) -> str:
 
 
 async def come_back(ask: RequestContext) -> Response:
-    """The attempt ends here, whatever came of it."""
+    """Handle the redirect from the provider. The attempt ends in any case."""
     try:
         response = await _finish(ask)
     except Problem as problem:
@@ -167,7 +167,7 @@ def _check_issuer(ask: RequestContext, metadata: Metadata) -> None:
 
 
 def _redirect(ask: RequestContext) -> str:
-    """Where the provider sends browsers back to; it knows our address, and takes no other."""
+    """Return the redirect address, which must be registered with the provider."""
     here = address_here(ask.server, ask.request)
     if not here:
         raise Problem(
@@ -198,7 +198,7 @@ ENDPOINTS: Final = (
 async def identify(
     server: Server, provider: Provider, attempt: Attempt, code: str, redirect: str
 ) -> Identity:
-    """Who the code is about. Raises :class:`Problem`."""
+    """Return the identity behind a code. Raises :class:`Problem`."""
     try:
         given = await provider.redeem(code, attempt.verifier, redirect)
         keys = await provider.keys(given.id_token)
@@ -219,7 +219,7 @@ async def identify(
 async def sign_in_as(
     server: Server, request: Request, provider: Provider, attempt: Attempt, identity: Identity
 ) -> Opened:
-    """A new session of whoever has the account. Raises :class:`Problem`."""
+    """Open a session for the account of an identity. Raises :class:`Problem`."""
     if not identity.email:
         raise _refused("the provider names no e-mail address, or has not verified it")
     tenant = provider.settings.tenant or attempt.tenant
@@ -340,7 +340,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def challenge(self) -> str:
-        """What goes with ``S256``."""
+        """PKCE challenge for ``S256``."""
         digest = hashlib.sha256(self.verifier.encode()).digest()
         return urlsafe_b64encode(digest).rstrip(b"=").decode()
 

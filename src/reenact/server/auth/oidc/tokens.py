@@ -1,7 +1,7 @@
-"""Is an ID token good? Everything that it has to be, in one place.
+"""Verification of ID tokens.
 
-Only what is asked for is looked at: compact form, three algorithms, keys of the issuer's own set.
-A token never says where its key is, and never which rules hold for it.
+Accepted are the compact form, three algorithms, and keys of the issuer's own set. A token cannot
+choose its key location or its verification rules.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SMALLEST_RSA: Final = 2048
 
 
 class TokenRefused(Exception):
-    """It is not good. Says why, without anything of its content."""
+    """An invalid ID token. The message has the reason without the token's content."""
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -54,8 +54,7 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who signed in, by what the provider says. ``email`` is empty where it says none, or has not
-    made sure that it is theirs."""
+    """Identity from the provider. ``email`` is empty if the provider has not verified one."""
 
     subject: str
     email: str = ""
@@ -101,7 +100,7 @@ def check_id_token(
 
 
 def identity_of(claims: Mapping[str, Any]) -> Identity:
-    """Raises :class:`TokenRefused` where there is no subject."""
+    """Return the identity of verified claims. Raises :class:`TokenRefused` without a subject."""
     subject, email = claims.get("sub"), claims.get("email")
     if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT:
         raise TokenRefused("it does not say who it is about")

@@ -1,1 +1,1 @@
-"""Steps from the tables of one version to those of the next; Alembic runs them."""
+"""Migration steps between versions, run by Alembic."""
