@@ -1,6 +1,6 @@
-"""An app's side of exchange replay: recorded requests and jobs that can be run again.
+"""Recording and replay of an app's exchanges: requests, routes and queue jobs.
 
-The names below are loaded when they are first used.
+The names are imported when they are first used.
 """
 
 from __future__ import annotations

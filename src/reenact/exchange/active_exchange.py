@@ -1,7 +1,7 @@
-"""One exchange from its beginning to its end: a session for its calls, a flow for its steps.
+"""Recording of one exchange, from its start to its end: the session of its calls and its lineage.
 
-Nothing that goes wrong here is the app's business: what cannot be recorded is served all the same,
-and the exchange says why it cannot be replayed.
+Failures of the recording do not affect the app. An exchange that cannot be recorded is served, and
+states why it cannot be replayed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 OpenSession = Callable[["SessionWarnings"], "Session"]
-"""Makes and enters the session of an exchange."""
+"""Creates and enters the session of an exchange."""
 
 
 _MOST_TOLD = 100
-"""Divergences of a replay."""
+"""Maximum number of divergences of a replay that are stored."""
 
 
 class SessionWarnings:
-    """What a session warns about: nobody sits at the screen of an app."""
+    """Collector of a session's warnings, which an app does not print."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -52,7 +52,7 @@ class SessionWarnings:
 
 
 class ExchangeStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an exchange when it begins."""
+    """Identity of an exchange, and the replay that it belongs to."""
 
     route_id: str
     kind: Kind
@@ -66,29 +66,29 @@ class ExchangeStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended. ``unfit`` says why its start cannot be replayed."""
+    """Result of an exchange. ``unfit`` is the reason why its start payload cannot be replayed."""
 
     start: Payload
     result: Payload | None = None
     error: BaseException | None = None
     failed: ErrorFacts | None = None
-    """It failed, and no exception says so."""
+    """Failure without an exception, such as an HTTP status of 500."""
     unfit: str = ""
 
 
 def new_exchange_id(now: Now) -> str:
-    """Sorts by time."""
+    """Return a new id. Ids sort by time."""
     return f"ex_{now():012x}{id_bytes(10).hex()}"
 
 
 class ActiveExchange:
-    """Opened once, and closed once, in the same context."""
+    """Exchange in progress. It is opened and closed once, in the same context."""
 
     def __init__(
-        self, begun: ExchangeStart, cleaner: ExchangeRedactor, now: Now, open_session: OpenSession
+        self, begun: ExchangeStart, redactor: ExchangeRedactor, now: Now, open_session: OpenSession
     ) -> None:
         self.begun = begun
-        self._cleaner = cleaner
+        self._redactor = redactor
         self._now = now
         self._open_session = open_session
         self._notes = SessionWarnings()
@@ -96,51 +96,51 @@ class ActiveExchange:
         self._token: Token[Position | None] | None = None
         self._around: RunningProcessor | None = None
         self.session: Session | None = None
-        self.flow = Lineage(
+        self.lineage = Lineage(
             begun.exchange_id,
             begun.trace,
             now=now,
-            describe=cleaner.error,
+            describe=redactor.error,
             correlation_id=begun.correlation_id,
             is_replay=begun.replay is not None,
             check=begun.check,
         )
 
     def open(self) -> None:
-        """It begins: what runs here belongs to it. Raises only in a replay."""
+        """Start the exchange in the current context. Raises only in a replay."""
         self._started_at, self._began = self._now(), monotonic()
         outer = current_position()
         if self.begun.replay is not None:
             self.session = self._open_session(self._notes)
         elif outer is not None:
-            self._around = outer.flow.begin(outer, self.begun.route_id)
-            self._reason = f"it ran inside of exchange {outer.flow.exchange_id}: replay that one"
-            self.flow.is_replay = outer.flow.is_replay
+            self._around = outer.lineage.begin(outer, self.begun.route_id)
+            self._reason = f"it ran inside of exchange {outer.lineage.exchange_id}: replay that one"
+            self.lineage.is_replay = outer.lineage.is_replay
         elif current() is not None:
             self._reason = "it ran in a session that was open already"
         elif not self._reason:
             self._try_to_open()
-        self.flow.session = self.session if outer is None else outer.flow.session
-        self._token = POSITION.set(Position(self.flow))
+        self.lineage.session = self.session if outer is None else outer.lineage.session
+        self._token = POSITION.set(Position(self.lineage))
 
     def _try_to_open(self) -> None:
         try:
             self.session = self._open_session(self._notes)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the app goes on
-            self._reason = f"its calls could not be recorded: {self._cleaner.text(str(error))}"
+        except Exception as error:  # noqa: BLE001 - a failed recording must not affect the app
+            self._reason = f"its calls could not be recorded: {self._redactor.text(str(error))}"
 
     def close(self, outcome: ExchangeEnd) -> Exchange:
-        """It is over. Gives what is kept of it. Raises nothing but for values that no payload can
-        have, which whoever makes them has to keep out."""
+        """Return the stored form of the exchange. Raises if ``outcome`` contains values that a
+        payload cannot hold."""
         duration = round((monotonic() - self._began) * 1_000, 3)
         diverged = self._close_session()
         self._restore()
         if self._around is not None:
             self._around.end("completed" if outcome.error is None else "failed", outcome.error)
-        processors = self._cleaner.processors(self.flow.close())
-        clean, result = self._cleaner.payloads(outcome.start, outcome.result, self.begun.filled)
+        processors = self._redactor.processors(self.lineage.close())
+        clean, result = self._redactor.payloads(outcome.start, outcome.result, self.begun.filled)
         error = outcome.error or diverged
-        failed = outcome.failed if error is None else self._cleaner.error(error)
+        failed = outcome.failed if error is None else self._redactor.error(error)
         return Exchange(
             exchange_id=self.begun.exchange_id,
             route_id=self.begun.route_id,
@@ -156,12 +156,12 @@ class ActiveExchange:
             result=None if result is None or result.lost else result.payload,
             processors=processors,
             trace=self.begun.trace,
-            correlation_id=self._cleaner.text(self.begun.correlation_id),
+            correlation_id=self._redactor.text(self.begun.correlation_id),
             replay=self._replayed(),
         )
 
     def refuse(self, reason: str) -> None:
-        """Its calls cannot be re-enacted."""
+        """Mark the exchange as not replayable. The first reason counts."""
         self._reason = self._reason or reason
 
     def _close_session(self) -> DivergenceError | None:
@@ -171,12 +171,12 @@ class ActiveExchange:
             self.session.__exit__(None, None, None)
         except DivergenceError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - whatever it is, the app goes on
-            self.refuse(f"its calls could not be recorded: {self._cleaner.text(str(error))}")
+        except Exception as error:  # noqa: BLE001 - a failed recording must not affect the app
+            self.refuse(f"its calls could not be recorded: {self._redactor.text(str(error))}")
             return None
         if self.session.writes and self.session.manifest is None:
             said = self._notes.lines[-1] if self._notes.lines else "nothing was written"
-            self.refuse(f"its calls could not be recorded: {self._cleaner.text(said)}")
+            self.refuse(f"its calls could not be recorded: {self._redactor.text(said)}")
         return None
 
     def _restore(self) -> None:
@@ -191,7 +191,7 @@ class ActiveExchange:
         return msgspec.structs.replace(
             replay,
             divergences=tuple(
-                self._cleaner.value(one.to_json()) for one in report.divergences[:_MOST_TOLD]
+                self._redactor.value(one.to_json()) for one in report.divergences[:_MOST_TOLD]
             ),
             live_calls=report.live,
             served_calls=report.served,

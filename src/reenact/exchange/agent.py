@@ -1,4 +1,4 @@
-"""``Agent``: what an app sets up to have its exchanges recorded, seen and replayed."""
+"""``Agent``: the object that an app creates to record and replay its exchanges."""
 
 from __future__ import annotations
 
@@ -40,34 +40,35 @@ __all__ = ["Agent"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _AT_EXIT: Final = 5.0
-"""Seconds that an app that ends gives to what was not sent yet. What is left is sent later."""
+"""Seconds for sending when the app ends. Unsent exchanges are sent by its next process."""
 
 
 def _wall_clock() -> int:
-    """Read anew each time: an app runs for months."""
+    """Return the time of a new clock, because an app runs for months and the system clock can be
+    set."""
     return start_clock()()
 
 
 class Agent:
-    """Records the exchanges of an app and, asked by its server, replays them.
+    """App agent: records the exchanges of an app, and replays them on command of the server.
 
-    ``server`` and ``key`` say where they go; without a server they stay in ``data``, a folder
-    (``.reenact/exchange`` of the project unless it says otherwise) that is also where they wait
-    while the server is away. ``app`` and ``environment`` must be those that the key is for.
+    Exchanges are sent to ``server`` with the key ``key``. Without a server they are stored in
+    ``data``, a folder (default: ``.reenact/exchange`` in the project). With a server, ``data``
+    holds exchanges that are not sent yet. ``app`` and ``environment`` must match the key.
 
-    ``sample`` is the part of the exchanges that is recorded, 0 to 1, or a function from the id of a
-    route to that. Bodies of more than ``max_body`` bytes, and calls that take more than
-    ``max_recording``, are not kept, and the exchange says so. ``redaction`` is a profile or a ready
-    redactor. ``credentials`` gets the JSON pointer of a value that was never recorded, and gives
-    it for a replay. Replays of replays go ``depth`` deep. ``version`` is that of the app's code, and
-    a part of every route's revision.
+    ``sample`` is the fraction of exchanges to record, 0 to 1, or a function from a route id to a
+    fraction. Bodies of more than ``max_body`` bytes, and calls of more than ``max_recording``
+    bytes, are not stored, and the exchange states this. ``redaction`` is a profile or a redactor.
+    ``credentials`` is called with the JSON pointer of a redacted value, and returns the value for a
+    replay. ``depth`` limits replays of replays. ``version`` is the version of the app's code, and a
+    part of every route's revision.
 
     ``drivers`` declares how replays treat the statements of drivers that Reenact does not record:
     ``{"psycopg": "refuse", "redis": "allow"}``. A replay does not start while a loaded driver is
     not declared. Replays refuse to write files outside the folders ``scratch``, unless ``files`` is
     ``"allow"``.
 
-    It starts with the first exchange, or with :meth:`start`, and ends with :meth:`close`, as a
+    The agent starts with the first exchange or with :meth:`start`. It ends with :meth:`close`, as a
     context manager, or with the process.
     """
 
@@ -110,17 +111,17 @@ class Agent:
         )
         self._declared = parse_declarations(drivers, files, scratch)
         self._redaction = redaction
-        self._doors: list[Adapter] = []
-        self._home = LoopBridge()
+        self._adapters: list[Adapter] = []
+        self._loop_bridge = LoopBridge()
         self._lock = threading.Lock()
-        self._carrier: Exporter | None = None
+        self._exporter: Exporter | None = None
         self._agent_id = ""
         self._signed_off = False
         self._is_closed = False
-        self._desk = ExchangeRecorder(
-            self._carrying,
-            self._keeping,
-            self._cleaner(()),
+        self._recorder = ExchangeRecorder(
+            self._started_exporter,
+            self._unstarted_exporter,
+            self._redactor(()),
             now=_wall_clock,
             warn=warn,
             sample=sample,
@@ -131,48 +132,51 @@ class Agent:
             declared=self._declared,
         )
         self.runner = ReplayRunner(
-            self._desk,
-            self._doors,
+            self._recorder,
+            self._adapters,
             credentials=credentials,
-            clean_with=self._cleaner,
+            redactor_for=self._redactor,
             depth=depth,
             declared=self._declared,
             warn=warn,
         )
-        self._make_carrier = self._maker(server, key, data, command_key, warn)
-        self._ways = RouteRegistry(self._desk, self._home)
-        self._doors.append(self._ways)
+        self._create_exporter = self._maker(server, key, data, command_key, warn)
+        self._registry = RouteRegistry(self._recorder, self._loop_bridge)
+        self._adapters.append(self._registry)
         _AGENTS.add(self)
 
     # Its life
 
     def start(self) -> Self:
-        """Register, and be ready for commands. Twice is once."""
-        self._carrying()
+        """Register at the server and accept commands. Later calls have no effect."""
+        self._started_exporter()
         return self
 
     def close(self, timeout: float = _AT_EXIT) -> None:
-        """Send what can be sent within ``timeout`` seconds, and end. What is left is sent by the
-        next process of the app."""
+        """Send exchanges for at most ``timeout`` seconds, and end. The next process of the app
+        sends the remaining ones."""
         with self._lock:
-            carrier, self._is_closed = self._carrier, True
-        self._desk.close()
-        if carrier is not None:
-            carrier.close(timeout)
+            exporter, self._is_closed = self._exporter, True
+        self._recorder.close()
+        if exporter is not None:
+            exporter.close(timeout)
 
     def sign_off(self, timeout: float = _AT_EXIT) -> None:
-        """Send what can be sent within ``timeout`` seconds and deregister, because the app is
-        shutting down. An exchange that begins afterwards starts the agent again. One that began
-        before does not: it stays on disk, and the next process of the app sends it."""
+        """Send exchanges for at most ``timeout`` seconds and deregister, because the app is
+        shutting down.
+
+        An exchange that begins afterwards starts the agent again. One that began before stays on
+        disk, and the next process of the app sends it.
+        """
         with self._lock:
-            carrier = self._carrier
-        if carrier is None:
+            exporter = self._exporter
+        if exporter is None:
             return
         # Exchanges that are still under way were served by the agent with this id.
-        agent_id = carrier.status().agent_id
+        agent_id = exporter.status().agent_id
         with self._lock:
-            self._carrier, self._agent_id, self._signed_off = None, agent_id, True
-        carrier.close(timeout)
+            self._exporter, self._agent_id, self._signed_off = None, agent_id, True
+        exporter.close(timeout)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -186,21 +190,22 @@ class Agent:
         self.close()
 
     def status(self) -> ClientStatus:
-        """How it is doing, for people."""
+        """Return the state of the agent."""
         with self._lock:
-            carrier = self._carrier
-        return ClientStatus() if carrier is None else carrier.status()
+            exporter = self._exporter
+        return ClientStatus() if exporter is None else exporter.status()
 
     @property
     def kept(self) -> FolderExporter:
-        """The folder of an agent without a server. Raises :class:`UsageError` for another."""
-        carrier = self._carrying()
-        if not isinstance(carrier, FolderExporter):
+        """The folder of an agent without a server. Raises :class:`UsageError` if the agent has a
+        server."""
+        exporter = self._started_exporter()
+        if not isinstance(exporter, FolderExporter):
             raise UsageError("the exchanges of this agent are at its server")
-        return carrier
+        return exporter
 
     def registration(self) -> Registration:
-        """What the app is now."""
+        """Return the current description of the app."""
         return msgspec.structs.replace(
             self._facts, routes=self.runner.routes(), containment=self._declared.containment()
         )
@@ -233,39 +238,40 @@ class Agent:
 
         return make
 
-    def _carrying(self) -> Exporter:
-        carrier = self._carrier  # one read: another thread may sign off meanwhile
-        if carrier is None or self._signed_off:
+    def _started_exporter(self) -> Exporter:
+        exporter = self._exporter  # one read: another thread may sign off meanwhile
+        if exporter is None or self._signed_off:
             with self._lock:
                 if self._signed_off:
                     # The id of the new registration is another one.
                     self._signed_off, self._agent_id = False, ""
-                carrier = self._made_carrier()
-        carrier.start()
-        return carrier
+                exporter = self._ensure_exporter()
+        exporter.start()
+        return exporter
 
-    def _keeping(self) -> Exporter:
-        """Return the carrier for an exchange that has ended.
+    def _unstarted_exporter(self) -> Exporter:
+        """Return the exporter for an exchange that has ended.
 
-        It is not started again after :meth:`sign_off`: the app would register and never deregister.
+        The exporter is not started again after :meth:`sign_off`: the app would register and never
+        deregister.
         """
         with self._lock:
-            return self._made_carrier()
+            return self._ensure_exporter()
 
-    def _made_carrier(self) -> Exporter:
-        """Return the carrier, created if there is none. Call with the lock held."""
-        if self._carrier is None:
-            self._carrier = self._make_carrier()
+    def _ensure_exporter(self) -> Exporter:
+        """Return the exporter, and create it if there is none. Call with the lock held."""
+        if self._exporter is None:
+            self._exporter = self._create_exporter()
             _close_with_worker(self)
-        return self._carrier
+        return self._exporter
 
     def _own_id(self) -> str:
         if not self._agent_id:
-            self._agent_id = self._carrying().status().agent_id
+            self._agent_id = self._started_exporter().status().agent_id
         return self._agent_id
 
-    def _cleaner(self, secrets: Iterable[str]) -> ExchangeRedactor:
-        """With ``secrets`` also hiding these."""
+    def _redactor(self, secrets: Iterable[str]) -> ExchangeRedactor:
+        """Return a redactor that also hides ``secrets``."""
         if isinstance(self._redaction, Redactor):
             return ExchangeRedactor(self._redaction)
         declared = [one for one in secrets if len(one) >= SHORTEST_DECLARED]
@@ -273,57 +279,60 @@ class Agent:
         return ExchangeRedactor(Redactor(profile, environ=dict(os.environ), declared=declared))
 
     def _after_fork(self) -> None:
-        """The child has none of the threads, and is an agent of its own."""
+        """Reset a forked child, which has no threads and becomes an agent with its own id."""
         self._lock = threading.Lock()
         self._agent_id = ""
-        self._home.afresh()
-        self._desk.after_fork()
-        if self._carrier is not None:
-            self._carrier.after_fork()
+        self._loop_bridge.forget()
+        self._recorder.after_fork()
+        if self._exporter is not None:
+            self._exporter.after_fork()
 
     # The ways in
 
     def route(
         self, route_id: str, *, on_error: Handler | None = None
     ) -> Callable[[F], Callable[..., Any]]:
-        """``@agent.route("orders")`` over a function of one :class:`Message`.
+        """Decorate a function of one :class:`Message` as a route: ``@agent.route("orders")``.
 
-        Call it as ``orders(body, headers=…, properties=…)``: it is an exchange, and what the
-        function returns is its result, or else the body of the message. ``on_error`` gets the
-        exception and the message, and gives the result in its stead.
+        Each call ``orders(body, headers=…, properties=…)`` is an exchange. Its result is the return
+        value of the function, or the body of the message if that is None. ``on_error`` is called
+        with the exception and the message, and returns the result instead.
         """
 
         def decorate(function: F) -> Callable[..., Any]:
-            return make_route(self._ways, function, route_id, on_error)
+            return make_route(self._registry, function, route_id, on_error)
 
         return decorate
 
     def task(self, given: Any = None, /) -> Any:
-        """``@agent.task`` or ``@agent.task("invoices")``, under ``@app.task`` of Celery or over any
-        function: each call is an exchange whose body is ``{"args": […], "kwargs": {…}}``."""
+        """Decorate a function as a task: ``@agent.task`` or ``@agent.task("invoices")``.
+
+        Each call is an exchange whose body is ``{"args": […], "kwargs": {…}}``. Under Celery's
+        ``@app.task``, the exchange also has the id and headers of the job.
+        """
         if callable(given):
-            return make_task(self._ways, given, _name_of(given))
+            return make_task(self._registry, given, _name_of(given))
 
         def decorate(function: F) -> Callable[..., Any]:
-            return make_task(self._ways, function, given or _name_of(function))
+            return make_task(self._registry, function, given or _name_of(function))
 
         return decorate
 
     def asgi(self, app: Any) -> Any:
-        """ASGI middleware: ``app.add_middleware(agent.asgi)``, or ``agent.asgi(app)``."""
+        """Wrap an ASGI app: ``app.add_middleware(agent.asgi)``, or ``agent.asgi(app)``."""
         from reenact.exchange.adapters.asgi import AsgiAdapter
 
-        door = AsgiAdapter(app, self._desk, self._home, self.start, self.sign_off)
-        self._doors.append(door)
-        return door
+        adapter = AsgiAdapter(app, self._recorder, self._loop_bridge, self.start, self.sign_off)
+        self._adapters.append(adapter)
+        return adapter
 
     def wsgi(self, app: Any) -> Any:
-        """WSGI middleware: ``app.wsgi_app = agent.wsgi(app.wsgi_app)``, or ``agent.wsgi(app)``."""
+        """Wrap a WSGI app: ``app.wsgi_app = agent.wsgi(app.wsgi_app)``, or ``agent.wsgi(app)``."""
         from reenact.exchange.adapters.wsgi import WsgiAdapter
 
-        door = WsgiAdapter(app, self._desk)
-        self._doors.append(door)
-        return door
+        adapter = WsgiAdapter(app, self._recorder)
+        self._adapters.append(adapter)
+        return adapter
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -339,7 +348,7 @@ def _close_all() -> None:
 
 
 def _close_with_worker(agent: Agent) -> None:
-    """A worker process of multiprocessing, which some servers use, ends without atexit."""
+    """Close agents at the end of a multiprocessing worker, which does not run atexit functions."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         from multiprocessing.util import Finalize

@@ -1,8 +1,8 @@
-"""Signatures of commands: who may have an app do something.
+"""Signatures of commands.
 
-The bytes that are signed are ``reenact command 1``, a newline, and the canonical JSON (RFC 8785) of
-the command without ``signature``. A receiver verifies the document *as it came*, with the fields
-that it does not know: a younger server signs those too.
+The signed bytes are ``reenact command 1``, a newline, and the canonical JSON (RFC 8785) of the
+command without ``signature``. A receiver verifies the received document including unknown fields,
+because a newer server signs those too.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ _SIGNATURE: Final = "signature"
 
 
 def sign(command: Command, signer: Signer) -> Command:
-    """``command`` with the signature of ``signer``; one that it had is replaced."""
+    """Return ``command`` with the signature of ``signer``. An existing signature is replaced."""
     document = msgspec.to_builtins(command)
     signature = b64encode(signer.sign(signed_bytes(document))).decode()
     return msgspec.structs.replace(command, signature=signature)
 
 
 def verify(command: Command, key: Key) -> bool:
-    """Did the holder of ``key`` sign exactly this command?"""
+    """Return whether the holder of ``key`` signed this command."""
     return verify_document(msgspec.to_builtins(command), key)
 
 
 def verify_document(document: dict[str, Any], key: Key) -> bool:
-    """The same for a command as it was decoded from its JSON, unknown fields included."""
+    """Return whether the holder of ``key`` signed ``document``, a decoded command with all its
+    fields."""
     spelled = document.get(_SIGNATURE)
     signature = strict_base64(spelled) if isinstance(spelled, str) else None
     if signature is None or len(signature) != SIGNATURE_SIZE:
@@ -49,5 +50,5 @@ def verify_document(document: dict[str, Any], key: Key) -> bool:
 
 
 def signed_bytes(document: dict[str, Any]) -> bytes:
-    """What is signed of ``document``. Raises :class:`ValueRefused`."""
+    """Return the signed bytes of ``document``. Raises :class:`ValueRefused`."""
     return _PREFIX + jcs({name: value for name, value in document.items() if name != _SIGNATURE})

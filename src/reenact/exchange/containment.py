@@ -27,8 +27,8 @@ __all__ = [
 
 
 def effective_containment(containment: Containment, boundaries: Boundaries) -> Containment:
-    """Return what holds in a replay with ``boundaries``. With ``live`` nothing is contained: every
-    driver and every file is allowed."""
+    """Return the containment of a replay with ``boundaries``. With ``live``, every driver and file
+    is allowed."""
     if boundaries != "live":
         return containment
     drivers = tuple(msgspec.structs.replace(one, treatment="allow") for one in containment.drivers)
@@ -49,8 +49,8 @@ def refusal_message(names: Iterable[str]) -> str:
 
 
 def drivers_argument(containment: Containment) -> str:
-    """Return the argument of ``Agent`` that declares every loaded driver. Those that are not
-    declared yet are refused, if that is possible."""
+    """Return the argument of ``Agent`` that declares every loaded driver. Undeclared drivers are
+    refused, if that is possible."""
     items = (f'"{one.name}": "{_declared(one)}"' for one in containment.drivers)
     return f"drivers={{{', '.join(items)}}}"
 
@@ -73,15 +73,15 @@ _FILES: Final[tuple[FileWrites, ...]] = get_args(FileWrites)
 
 
 class Declarations(msgspec.Struct, frozen=True):
-    """What an app has declared: the treatment of each driver by its name, whether files can be
-    written, and the folders in which that is always possible."""
+    """Declarations of an app: the treatment of each driver, whether files can be written, and the
+    folders in which writing is always allowed."""
 
     drivers: dict[str, Treatment]
     files: FileWrites
     scratch: tuple[str, ...]
 
     def containment(self, boundaries: Boundaries = "recorded") -> Containment:
-        """Return what holds for a replay that would start now, with the drivers that are loaded."""
+        """Return the containment of a replay that starts now, with the drivers that are loaded."""
         from reenact.boundaries.table import CLIENTS, added  # the server does not need it
 
         covered = {boundary.module for boundary in (*CLIENTS, *added())}

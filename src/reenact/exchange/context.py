@@ -62,14 +62,16 @@ _LONGEST_ID = 512
 
 
 def trace_from_headers(headers: Sequence[Header]) -> Trace:
-    """The trace of what came with ``headers``: a new span in the trace of the caller. Where there
-    is none, or what cannot be read, a new trace."""
+    """Return a new span in the trace of ``headers``, or a new trace if they have no valid one."""
     return _followed(find_header(headers, TRACEPARENT), find_header(headers, TRACESTATE))
 
 
 def sample_trace(parent: str, state: str, rate: float) -> Trace | None:
-    """The trace of a new exchange below the traceparent ``parent``, or None when it is not among the
-    part ``rate`` of all traces. All apps of a trace that have the same rate decide alike."""
+    """Return the trace of a new exchange below the traceparent ``parent``, or None if it is not
+    sampled.
+
+    All apps of a trace with the same ``rate`` decide alike.
+    """
     found = _PARENT.fullmatch(parent.strip()) if parent else None
     if found is not None and _is_good(found):
         if rate < 1 and int(found["trace"][-14:], 16) >= rate * _TRACE_SPACE:
@@ -86,7 +88,7 @@ def sample_trace(parent: str, state: str, rate: float) -> Trace | None:
 
 
 def start_trace(parent: str = "") -> Trace:
-    """A new span below the traceparent ``parent``, or in a new trace."""
+    """Return a new span below the traceparent ``parent``, or a new trace."""
     return _followed(parent, "")
 
 
@@ -107,25 +109,26 @@ def _below(found: re.Match[str], state: str) -> Trace:
 
 
 def _is_good(found: re.Match[str]) -> bool:
-    """Version 00 has four parts, a later one may have more, and ff is none."""
+    """Return whether a traceparent is valid. Version 00 has four parts, later ones can have more,
+    ff is invalid."""
     if found["v"] == "ff" or (found["v"] == "00" and found["more"]):
         return False
     return found["trace"].strip("0") != "" and found["span"].strip("0") != ""
 
 
 def _some(size: int) -> str:
-    """Not all zeros, which would mean nothing."""
+    """Return a random id. Ids of zeros only are invalid."""
     drawn = id_bytes(size)
     return drawn[:-1].hex() + f"{drawn[-1] | 1:02x}"
 
 
 def correlation_id_of(headers: Sequence[Header]) -> str:
-    """What the caller calls it."""
+    """Return the correlation id of the caller."""
     return find_header(headers, CORRELATION)[:_LONGEST_ID]
 
 
 def trace_headers(trace: Trace, correlation_id: str) -> dict[str, str]:
-    """Headers for the calls of an exchange."""
+    """Return the headers for outgoing calls of an exchange."""
     made = {TRACEPARENT: f"00-{trace.trace_id}-{trace.span_id}-01"}
     if trace.state:
         made[TRACESTATE] = trace.state
@@ -135,15 +138,15 @@ def trace_headers(trace: Trace, correlation_id: str) -> dict[str, str]:
 
 
 MOST_PROCESSORS: Final = 10_000
-"""What an exchange does beyond that is done, and not noted."""
+"""Maximum number of recorded processors. Later ones run unrecorded."""
 
 Describe = Callable[[BaseException], ErrorFacts]
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where the program is. ``parent`` is the seq of the processor around it, 0 for none."""
+    """Position of the code. ``parent`` is the seq of the enclosing processor, 0 for none."""
 
-    flow: Lineage
+    lineage: Lineage
     parent: int = 0
     iteration: int | None = None
 
@@ -152,38 +155,43 @@ POSITION: Final[ContextVar[Position | None]] = ContextVar("reenact.exchange", de
 
 
 def current_position() -> Position | None:
-    """The place of what runs now; None outside any exchange, and when that is over."""
-    place = POSITION.get()
-    return place if place is not None and place.flow.is_open else None
+    """Return the position of the running code. None outside an exchange, and after its end."""
+    position = POSITION.get()
+    return position if position is not None and position.lineage.is_open else None
 
 
 @contextmanager
-def set_position(place: Position) -> Iterator[None]:
-    """What runs in the block is at ``place``."""
+def set_position(position: Position) -> Iterator[None]:
+    """Set the position of the code in the block."""
     before = POSITION.get()
-    POSITION.set(place)
+    POSITION.set(position)
     try:
         yield
     finally:
-        if POSITION.get() is place:  # a generator may end in another context than it began in
+        if POSITION.get() is position:  # a generator can end in a different context from its start
             POSITION.set(before)
 
 
 def is_replay() -> bool:
-    """Does what runs here re-enact an exchange? For what an app must not do twice."""
-    place = POSITION.get()
-    return place is not None and place.flow.is_replay
+    """Return whether the running code re-enacts an exchange, for effects that must not happen
+    twice."""
+    position = POSITION.get()
+    return position is not None and position.lineage.is_replay
 
 
 def correlation() -> dict[str, str]:
-    """Headers for an outgoing call, so that what it leads to is found with this exchange:
-    ``traceparent``, ``tracestate`` and ``x-correlation-id``. Empty outside any exchange."""
-    place = POSITION.get()
-    return {} if place is None else trace_headers(place.flow.trace, place.flow.correlation_id)
+    """Return headers that connect an outgoing call to this exchange: ``traceparent``,
+    ``tracestate`` and ``x-correlation-id``. Empty outside an exchange."""
+    position = POSITION.get()
+    return (
+        {}
+        if position is None
+        else trace_headers(position.lineage.trace, position.lineage.correlation_id)
+    )
 
 
 class Lineage:
-    """One exchange under way. Steps of several threads and tasks may add to it at a time."""
+    """Processors of one exchange in progress. Several threads and tasks can add to it."""
 
     def __init__(
         self,
@@ -202,7 +210,7 @@ class Lineage:
         self.is_replay = is_replay
         self.is_open = True
         self.session: Session | None = None
-        """In which the calls are recorded or re-enacted."""
+        """Session that records or replays the calls."""
         self.now = now
         self.describe = describe
         self._check = check
@@ -210,33 +218,33 @@ class Lineage:
         self._running: list[RunningProcessor] = []
 
     def begin(
-        self, place: Position, processor_id: str, kind: ProcessorKind = "step"
+        self, position: Position, processor_id: str, kind: ProcessorKind = "step"
     ) -> RunningProcessor:
-        """A processor starts. Raises what ends a replay that was cancelled."""
+        """Start a processor. Raises the exception that ends a cancelled replay."""
         if self._check is not None:
             self._check()
         with self._lock:
-            running = RunningProcessor(self, place, processor_id, kind, len(self._running) + 1)
+            running = RunningProcessor(self, position, processor_id, kind, len(self._running) + 1)
             if len(self._running) < MOST_PROCESSORS:
                 self._running.append(running)
         return running
 
     def close(self) -> tuple[Processor, ...]:
-        """All that was noted. What comes later is not."""
+        """Return the recorded processors. Later ones are not recorded."""
         with self._lock:
             self.is_open = False
             return tuple(one.noted() for one in self._running)
 
 
 class RunningProcessor:
-    """One processor, once, while it runs."""
+    """Processor while it runs."""
 
     __slots__ = (
         "_began",
-        "_flow",
         "_lane",
+        "_lineage",
         "_noted",
-        "_place",
+        "_position",
         "branch",
         "changes",
         "input",
@@ -245,14 +253,14 @@ class RunningProcessor:
     )
 
     def __init__(
-        self, flow: Lineage, place: Position, processor_id: str, kind: ProcessorKind, seq: int
+        self, lineage: Lineage, position: Position, processor_id: str, kind: ProcessorKind, seq: int
     ) -> None:
-        self._flow = flow
-        self._lane = _lane_of(flow.session)
+        self._lineage = lineage
+        self._lane = _lane_of(lineage.session)
         self._began = monotonic()
-        self._place = place
-        self.inside = Position(flow, seq, place.iteration)
-        """The place of what runs in it."""
+        self._position = position
+        self.inside = Position(lineage, seq, position.iteration)
+        """The position of code in the processor."""
         self.branch = ""
         self.changes: tuple[Change, ...] = ()
         self.input: Any = msgspec.UNSET
@@ -261,29 +269,29 @@ class RunningProcessor:
         self._noted = Processor(
             processor_id=processor_id[:512] or "?",
             seq=seq,
-            parent_seq=place.parent,
-            iteration=place.iteration,
+            parent_seq=position.parent,
+            iteration=position.iteration,
             kind=kind,
-            started_at=flow.now(),
+            started_at=lineage.now(),
             lane="" if self._lane is None else self._lane.name,
             first_call=calls,
             end_call=calls,
         )
 
     def part(self, iteration: int) -> Position:
-        """The place of one round or part of it."""
-        return Position(self._flow, self._noted.seq, iteration)
+        """Return the position of one iteration or part."""
+        return Position(self._lineage, self._noted.seq, iteration)
 
     def end(
         self, status: ProcessorStatus = "completed", error: BaseException | None = None
     ) -> None:
-        """It is over."""
+        """End the processor."""
         lane = self._lane
         self._noted = msgspec.structs.replace(
             self._noted,
             duration=round((monotonic() - self._began) * 1_000, 3),
             status=status,
-            error=None if error is None else self._flow.describe(error),
+            error=None if error is None else self._lineage.describe(error),
             changes=self.changes,
             input=self.input,
             output=self.output,
@@ -292,7 +300,7 @@ class RunningProcessor:
         )
 
     def noted(self) -> Processor:
-        """As far as it has come."""
+        """Return the recorded processor, which can be incomplete."""
         return self._noted
 
 

@@ -1,4 +1,4 @@
-"""Where exchanges go when there is no server: a folder."""
+"""Exporter that writes exchanges to a folder, for an agent without a server."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXE
 
 
 class FolderExporter:
-    """A carrier that keeps: ``exchanges/<any>.jsonl``, one for each process that ran, with a line
-    for each exchange; and ``captures/<id>/``. Making a file takes longer than all the rest of an
-    exchange whose calls are not recorded."""
+    """Folder of exchanges: ``exchanges/<any>.jsonl`` with a line for each exchange, one file for
+    each process, and ``captures/<id>/``.
+
+    A file for each exchange would be slow: creating a file takes longer than recording an exchange
+    without calls.
+    """
 
     def __init__(self, folder: Path, warn: Warn = print_warning) -> None:
         self._exchanges = folder / "exchanges"
@@ -39,14 +42,14 @@ class FolderExporter:
         self._size = 0
 
     def start(self) -> None:
-        """Nothing runs."""
+        """Do nothing, because the folder has no threads."""
 
     def place(self) -> Path:
-        """See :class:`reenact.exchange.client.interface.Carrier`."""
+        """Return a new path for a capture."""
         return self._captures / f"new-{entropy(8).hex()}"
 
     def offer(self, exchange: Exchange, capture: Path | Contents | None) -> None:
-        """See :class:`reenact.exchange.client.interface.Carrier`."""
+        """Store an exchange and its recording."""
         try:
             if capture is not None:
                 self._keep(capture, self._captures / exchange.exchange_id)
@@ -63,7 +66,8 @@ class FolderExporter:
 
     @staticmethod
     def _keep(capture: Path | Contents, folder: Path) -> None:
-        """The manifest comes last: a folder that has one is complete. Raises OSError."""
+        """Store a capture. The manifest is written last, so a folder with a manifest is complete.
+        Raises OSError."""
         if isinstance(capture, Path):
             capture.rename(folder)
             return
@@ -74,7 +78,7 @@ class FolderExporter:
                 file.write(content)
 
     def _append(self, line: bytes) -> None:
-        """All of it, or nothing."""
+        """Append a complete line, or nothing."""
         if self._file < 0:
             make_private_folder(self._exchanges)
             self._file = os.open(
@@ -101,7 +105,7 @@ class FolderExporter:
             self._warn(f"exchanges cannot be kept in {self._exchanges.parent}: {error.strerror}")
 
     def exchanges(self) -> list[Exchange]:
-        """What is there, in the order of its start."""
+        """Return the stored exchanges, in the order of their start."""
         return sorted(self._all(), key=lambda one: (one.started_at, one.exchange_id))
 
     def _all(self) -> Iterator[Exchange]:
@@ -111,21 +115,21 @@ class FolderExporter:
             yield from map(decode, lines[:-1])  # the last one is empty, or still being written
 
     def capture_of(self, exchange_id: str) -> Path | None:
-        """The recording of an exchange, if it has one."""
+        """Return the recording of an exchange, or None."""
         found = self._captures / exchange_id
         return found if found.is_dir() else None
 
     def status(self) -> ClientStatus:
-        """See :class:`reenact.exchange.client.interface.Carrier`."""
+        """Return the state."""
         return ClientStatus(state="connected", dropped=self._dropped)
 
     def after_fork(self) -> None:
-        """The child has a file of its own."""
+        """Open a new file in a forked child."""
         self._lock = threading.Lock()
         self._release()
 
     def close(self, timeout: float) -> None:
-        """Everything is there already."""
+        """Close the file. All exchanges are written already."""
         with self._lock:
             self._release()
 

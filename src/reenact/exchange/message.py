@@ -1,4 +1,4 @@
-"""What goes through a route and is changed by its steps: headers, a body, properties."""
+"""Message of a route: headers, a body and properties that steps can change."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ __all__ = ["Headers", "Message", "body_from", "payload_from"]
 
 
 class Headers:
-    """Ordered pairs that are found whatever the case of their names. A name may stand twice."""
+    """Ordered headers with case-insensitive names. A name can be repeated."""
 
     def __init__(self, pairs: Iterable[Header] | Mapping[str, str] = ()) -> None:
         items = pairs.items() if isinstance(pairs, Mapping) else pairs
         self._pairs: list[Header] = [(str(name), str(value)) for name, value in items]
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The first value of ``name``."""
+        """Return the first value of ``name``."""
         return next((value for key, value in self._pairs if key.lower() == name.lower()), default)
 
     def all(self, name: str) -> list[str]:
-        """Every value of ``name``, in order."""
+        """Return all values of ``name``, in order."""
         return [value for key, value in self._pairs if key.lower() == name.lower()]
 
     def add(self, name: str, value: str) -> None:
-        """One more, at the end."""
+        """Append a header."""
         self._pairs.append((str(name), str(value)))
 
     def pairs(self) -> tuple[Header, ...]:
-        """All of them, in order."""
+        """Return all headers in order."""
         return tuple(self._pairs)
 
     def __getitem__(self, name: str) -> str:
@@ -48,7 +48,8 @@ class Headers:
         return value
 
     def __setitem__(self, name: str, value: str) -> None:
-        """In the place and spelling of the first one, if there is one; the others go."""
+        """Set a header, in the position and spelling of the first one. Others with the name are
+        removed."""
         found = [i for i, (key, _) in enumerate(self._pairs) if key.lower() == name.lower()]
         if not found:
             self.add(name, value)
@@ -81,8 +82,8 @@ class Headers:
 
 
 class Message:
-    """``body`` is a value: what JSON gives, a string, bytes, or None. ``properties`` hold what goes
-    along and is not sent: JSON values, as far as they are to be replayed."""
+    """Message of a route. ``body`` is a JSON value, a string, bytes, or None. ``properties`` are
+    values that are not sent; a replay needs JSON values."""
 
     def __init__(
         self,
@@ -96,17 +97,17 @@ class Message:
         self.body = body
         self.properties: dict[str, Any] = dict(properties or {})
         self._json = json
-        """Is a string in the body a JSON value?"""
+        """True if a string in the body is a JSON value."""
 
     @classmethod
     def of(cls, payload: Payload) -> Message:
-        """The message that begins with ``payload``."""
+        """Return the message with the content of ``payload``."""
         body = payload.body
         value = body_bytes(body) if body.type == "bytes" else body_value(body)
         return cls(value, payload.headers, payload.properties, json=body.type == "json")
 
     def document(self) -> dict[str, Any]:
-        """What changes are seen in. A snapshot; never raises."""
+        """Return a snapshot as a document, for comparison. Never raises."""
         return {
             "headers": headers_to_object(self.headers.pairs()),
             "body": snapshot(self.body),
@@ -114,7 +115,7 @@ class Message:
         }
 
     def payload(self) -> Payload:
-        """As it is now. A body or property that JSON cannot hold is told as well as can be."""
+        """Return the current payload. Values that JSON cannot hold are approximated."""
         return Payload(
             headers=self.headers.pairs(),
             body=body_from(self.body, json=self._json),
@@ -122,7 +123,7 @@ class Message:
         )
 
     def unfit(self) -> str:
-        """Why this could not be the start of a replay; empty where it could."""
+        """Return why the message cannot be the start of a replay, or an empty string."""
         if not isinstance(self.body, bytes) and not is_json(self.body):
             return f"its body is a {type(self.body).__name__}, or holds one, which JSON cannot hold"
         for name, value in self.properties.items():
@@ -135,7 +136,7 @@ class Message:
 
 
 def body_from(value: Any, *, json: bool = False) -> Body:
-    """The body that a value of the program is sent as."""
+    """Return a value of the program as a body."""
     if value is None and not json:
         return Body()
     if isinstance(value, (bytes, bytearray)):
@@ -150,5 +151,5 @@ def body_from(value: Any, *, json: bool = False) -> Body:
 
 
 def payload_from(value: Any) -> Payload:
-    """What came out of a route or a task."""
+    """Return the result of a route or task as a payload."""
     return value.payload() if isinstance(value, Message) else Payload(body=body_from(value))

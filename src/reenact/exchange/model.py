@@ -1,8 +1,8 @@
-"""What an app and a server say to each other about exchanges: plain values, no behaviour.
+"""Messages between app agents and servers about exchanges: plain values, no behaviour.
 
-JSON names are camelCase. Times are milliseconds since the epoch, UTC; durations are milliseconds
-with a fraction. Unknown fields are ignored, so that either side may be the younger one. The page
-docs/reference/protocol.md says the same in words.
+JSON names are camelCase. Times are milliseconds since the epoch, UTC. Durations are milliseconds
+with a fraction. Unknown fields are ignored, so either side can be newer. docs/reference/protocol.md
+describes the messages.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PROTOCOL: Final = 1
 MAX_ID: Final = 128
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID, pattern=r"^[A-Za-z0-9._~:@-]+$")]
-"""Ids that go into URLs as they are. A route's id is a text of its own: it may hold a path."""
+"""Ids that need no quoting in URLs. A route id is free text, because it can contain a path."""
 
 Text = Annotated[str, msgspec.Meta(max_length=4_096)]
 RouteId = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
@@ -106,16 +106,16 @@ Header = tuple[str, str]
 
 
 class Wire(msgspec.Struct, frozen=True, rename="camel"):
-    """A message of the protocol, or a part of one. All fields are sent, those with their default as
-    well, so that the documented form is what goes over the wire and what is signed."""
+    """Message of the protocol, or a part of one. Fields with default values are sent too, so the
+    documented form is also the signed form."""
 
 
 class Body(Wire, frozen=True, kw_only=True):
-    """A typed body. ``text`` is the exact text of ``text`` and ``json`` (a JSON text is never
-    printed anew unless it is edited), ``base64`` the content of ``bytes``.
+    """Typed body. ``text`` is the exact text of ``text`` and ``json`` bodies; the formatting of
+    JSON only changes in an edit. ``base64`` is the content of ``bytes`` bodies.
 
-    ``clipped`` is the real size in bytes of a body that was too large to be kept; the rest is then
-    not here, and it is never replayed.
+    ``clipped`` is the size in bytes of a body that was too large to store. Such a body is empty and
+    cannot be replayed.
     """
 
     type: BodyType = "none"
@@ -126,10 +126,10 @@ class Body(Wire, frozen=True, kw_only=True):
 
 
 class Payload(Wire, frozen=True, kw_only=True):
-    """Headers in order, repeated ones too; the body; and properties, a JSON object.
+    """Headers in order, with repetitions; the body; and properties, a JSON object.
 
-    Of an HTTP request the properties are ``http.method``, ``http.path``, ``http.query``,
-    ``http.scheme``, ``http.host`` and ``http.client``, of a response ``http.status``.
+    An HTTP request has the properties ``http.method``, ``http.path``, ``http.query``,
+    ``http.scheme``, ``http.host`` and ``http.client``, a response ``http.status``.
     """
 
     headers: tuple[Header, ...] = ()
@@ -145,9 +145,9 @@ class ErrorFacts(Wire, frozen=True, kw_only=True):
 
 
 class Change(Wire, frozen=True, kw_only=True):
-    """What a processor did to one place of the payload. ``path`` is a JSON pointer over
-    ``/headers``, ``/body`` and ``/properties`` (:mod:`reenact.exchange.payload`). ``before`` is
-    missing for what was added, ``after`` for what was removed."""
+    """Change of one value of the payload by a processor. ``path`` is a JSON pointer over
+    ``/headers``, ``/body`` and ``/properties`` (:mod:`reenact.exchange.payload`). An added value
+    has no ``before``, a removed one no ``after``."""
 
     op: Literal["add", "remove", "replace"]
     path: str
@@ -156,14 +156,14 @@ class Change(Wire, frozen=True, kw_only=True):
 
 
 class Processor(Wire, frozen=True, kw_only=True):
-    """One step of a route, once. ``seq`` is from 1 in the order of starting, ``parent_seq`` the
-    processor around it (0 for none), ``iteration`` the round of the loop or part of the split that
-    it is in, from 0.
+    """Execution of one step of a route. ``seq`` counts from 1 in the order of starting.
+    ``parent_seq`` is the enclosing processor, 0 for none. ``iteration`` is the number of the loop
+    iteration or split part, from 0.
 
-    ``lane`` with ``first_call`` and ``end_call`` are the calls of the recording that it made: those
-    of that lane with positions in the half-open range, and of lanes spawned meanwhile.
-    ``input`` and ``output`` are arguments and result of a plain function; ``branch`` the way that a
-    choice took.
+    ``lane``, ``first_call`` and ``end_call`` are the recorded calls of the processor: positions of
+    that lane in the half-open range, and all calls of lanes spawned meanwhile. ``input`` and
+    ``output`` are the arguments and the result of a plain function. ``branch`` is the branch of a
+    choice.
     """
 
     processor_id: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
@@ -203,7 +203,7 @@ class RecordingRef(Wire, frozen=True, kw_only=True):
 
 
 class DriverUse(Wire, frozen=True, kw_only=True):
-    """A driver that an app has loaded and Reenact does not record, and how replays treat its
+    """Driver that an app has loaded and Reenact does not record, and how replays treat its
     statements."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -211,7 +211,7 @@ class DriverUse(Wire, frozen=True, kw_only=True):
 
 
 class Containment(Wire, frozen=True, kw_only=True):
-    """What a replay in an app refuses besides calls that are not in the recording.
+    """Effects that a replay in an app refuses, in addition to unrecorded calls.
 
     ``files`` is the treatment of writes outside the folders ``scratch``.
     """
@@ -222,8 +222,8 @@ class Containment(Wire, frozen=True, kw_only=True):
 
 
 class ReplayOf(Wire, frozen=True, kw_only=True):
-    """Set in the exchange of a replay. ``depth`` is 1 for a replay of an original. ``strict``: it
-    was to end at the first divergence. ``containment`` is what was refused while it ran, or None
+    """Replay that an exchange belongs to. ``depth`` is 1 for a replay of an original. ``strict``
+    replays end at the first divergence. ``containment`` is what was refused while it ran, or None
     if the app agent did not report it."""
 
     replay_id: Id
@@ -240,7 +240,7 @@ class ReplayOf(Wire, frozen=True, kw_only=True):
 
 
 class Exchange(Wire, frozen=True, kw_only=True):
-    """One inbound unit of work, from its start payload to its result."""
+    """Inbound unit of work, from its start payload to its result."""
 
     exchange_id: Id
     route_id: RouteId
@@ -254,11 +254,11 @@ class Exchange(Wire, frozen=True, kw_only=True):
     error: ErrorFacts | None = None
     start: Payload
     start_digest: Text = ""
-    """``digest`` of the start payload as it stands here, that is redacted."""
+    """Digest of the redacted start payload."""
     redacted: tuple[str, ...] = ()
-    """JSON pointers of the values in ``start`` that redaction has removed."""
+    """JSON pointers of redacted values in ``start``."""
     not_replayable: Text = ""
-    """Why it cannot be replayed; empty when it can."""
+    """Reason why the exchange cannot be replayed, or empty."""
     result: Payload | None = None
     processors: tuple[Processor, ...] = ()
     recording: RecordingRef | None = None
@@ -268,7 +268,7 @@ class Exchange(Wire, frozen=True, kw_only=True):
 
 
 class Route(Wire, frozen=True, kw_only=True):
-    """A route of an app as it is now."""
+    """Current route of an app."""
 
     route_id: RouteId
     revision: Text
@@ -277,7 +277,7 @@ class Route(Wire, frozen=True, kw_only=True):
 
 
 class Registration(Wire, frozen=True, kw_only=True):
-    """What an agent says when it comes. Tenant, app and environment must be those of its key."""
+    """Registration of an app agent. Tenant, app and environment must match its key."""
 
     protocol: int
     agent_id: Id
@@ -291,8 +291,9 @@ class Registration(Wire, frozen=True, kw_only=True):
 
 
 class Registered(Wire, frozen=True, kw_only=True):
-    """What the server answers. ``command_key`` is the verifier key (``name+id+base64``) of the
-    signatures of commands; ``epoch`` counts registrations: a newer one takes the stream over."""
+    """Response to a registration. ``command_key`` is the verifier key (``name+id+base64``) of
+    command signatures. ``epoch`` counts registrations; a newer one takes over the command stream.
+    """
 
     agent_id: Id
     tenant: Id
@@ -305,7 +306,8 @@ class Registered(Wire, frozen=True, kw_only=True):
 
 
 class Heartbeat(Wire, frozen=True, kw_only=True):
-    """That an agent is there: which replays it runs, and what it has not sent, or could not keep."""
+    """Heartbeat of an app agent, with its running replays and the numbers of unsent and dropped
+    exchanges."""
 
     epoch: Count
     running: tuple[str, ...] = ()
@@ -314,7 +316,7 @@ class Heartbeat(Wire, frozen=True, kw_only=True):
 
 
 class Command(Wire, frozen=True, kw_only=True):
-    """A signed order. The signature is over ``reenact command 1\\n`` and the canonical JSON of the
+    """Signed command. The signature covers ``reenact command 1\\n`` and the canonical JSON of the
     command without its signature (see :mod:`reenact.exchange.command_signature`)."""
 
     v: int = PROTOCOL
@@ -329,23 +331,22 @@ class Command(Wire, frozen=True, kw_only=True):
     source_exchange_id: Text = ""
     route_id: Text = ""
     revision: Text = ""
-    """The revision that the route must have, for ``same``; empty for the current one."""
+    """Required revision of the route, for ``same``; empty for the current one."""
     modified_payload: Payload | None = None
-    """The whole payload as edited, or None for a replay of what was recorded."""
+    """The complete edited payload, or None for a replay of the recorded one."""
     payload_digest: Text = ""
     boundaries: Boundaries = "recorded"
     strict: bool = False
     environment_variables: EnvironmentVariables = "current"
     depth: Count = 1
     deadline: Stamp = 0
-    """Until then it has to be done."""
+    """Time at which the replay is cancelled."""
     trace_parent: Text = ""
     signature: str = ""
 
 
 class ReplaySource(Wire, frozen=True, kw_only=True):
-    """What an agent fetches for a replay. ``redacted`` are the places of ``payload`` that hold a
-    placeholder and no value."""
+    """Source of a replay. ``redacted`` are the pointers of placeholders in ``payload``."""
 
     payload: Payload
     redacted: tuple[str, ...] = ()
@@ -353,7 +354,8 @@ class ReplaySource(Wire, frozen=True, kw_only=True):
 
 
 class StateReport(Wire, frozen=True, kw_only=True):
-    """What an agent says of a replay. ``completed`` is never said: the exchange that comes in is."""
+    """State of a replay that an app agent reports. ``completed`` is never reported, because the
+    server receives the exchange."""
 
     state: Literal["delivered", "running", "failed", "refused", "cancelled"]
     epoch: Count

@@ -38,7 +38,7 @@ _BAD_TILDE = re.compile(r"~(?![01])")
 
 
 def parse_pointer(text: str) -> Tokens:
-    """The tokens of ``text``; none for the whole document. Raises :class:`UsageError`."""
+    """Return the tokens of a pointer; none for the complete document. Raises :class:`UsageError`."""
     if not text:
         return ()
     if not text.startswith("/"):
@@ -52,13 +52,13 @@ def parse_pointer(text: str) -> Tokens:
 
 
 def format_pointer(tokens: Iterable[str | int]) -> str:
-    """The inverse of :func:`parse_pointer`."""
+    """Format tokens as a pointer. Inverse of :func:`parse_pointer`."""
     return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
 
 
 def parse_index(token: str, length: int) -> int:
-    """The place in a list of ``length`` that ``token`` names. Raises :class:`LookupError` with the
-    reason."""
+    """Return the index that ``token`` names in a list of ``length``. Raises :class:`LookupError`
+    with the reason."""
     if not _INDEX.fullmatch(token):
         raise LookupError(f"{token[:40]!r} is no index of a list")
     index = int(token)
@@ -68,7 +68,7 @@ def parse_index(token: str, length: int) -> int:
 
 
 def resolve_pointer(document: Any, tokens: Tokens) -> Any:
-    """What stands there. Raises :class:`LookupError` with the reason when there is nothing."""
+    """Return the value at a pointer. Raises :class:`LookupError` with the reason."""
     value = document
     for token in tokens:
         if isinstance(value, dict):
@@ -84,7 +84,8 @@ def resolve_pointer(document: Any, tokens: Tokens) -> Any:
 
 MAX_OPS: Final = 1_000
 _MOST_COPIED: Final = 1_000_000
-"""Values that the copies of one patch may make: each of them could double the document."""
+"""Maximum number of values that the copies of one patch create. Each copy could double the
+document."""
 
 Verb = Literal["add", "remove", "replace", "move", "copy", "test"]
 _NEEDS: Final[dict[str, str]] = {
@@ -106,8 +107,8 @@ class Op(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_patch(document: Any) -> tuple[Op, ...]:
-    """The operations of a patch as it was decoded from JSON. Raises :class:`UsageError` that names
-    the number of the operation, from 0, and what is wrong with it."""
+    """Return the operations of a decoded patch. Raises :class:`UsageError` with the number of the
+    invalid operation, from 0."""
     if not isinstance(document, list):
         raise UsageError("a patch is a list of operations", hint="see RFC 6902")
     if len(document) > MAX_OPS:
@@ -127,14 +128,14 @@ def _read(number: int, document: Any) -> Op:
 
 
 def to_patch(ops: Iterable[Op]) -> list[dict[str, Any]]:
-    """The inverse of :func:`read_patch`."""
+    """Return operations as JSON values. Inverse of :func:`read_patch`."""
     patch: list[dict[str, Any]] = msgspec.to_builtins(list(ops))
     return patch
 
 
 def edit_payload(payload: Payload, ops: Sequence[Op]) -> Payload:
-    """``payload`` with ``ops`` applied to its document. Names of headers mean the same in any
-    letters. Raises :class:`UsageError`."""
+    """Return ``payload`` with ``ops`` applied to its document. Header names are case-insensitive.
+    Raises :class:`UsageError`."""
     return from_document(apply_patch(to_document(payload), [_small(op) for op in ops]), payload)
 
 
@@ -151,10 +152,10 @@ def _small_name(path: str) -> str:
 
 
 def apply_patch(document: Any, ops: Sequence[Op]) -> Any:
-    """A new document: ``document`` with all of ``ops`` done to it, in order, or none of them.
+    """Return a copy of ``document`` with all of ``ops`` applied in order.
 
-    Raises :class:`UsageError` with the number, from 0, and the path of the operation that cannot
-    be done, and the reason.
+    Raises :class:`UsageError` with the number, from 0, and the path of the failed operation, and
+    the reason.
     """
     if len(ops) > MAX_OPS:
         raise UsageError(f"a patch has {MAX_OPS} operations at most, this one has {len(ops)}")
@@ -169,7 +170,7 @@ def apply_patch(document: Any, ops: Sequence[Op]) -> Any:
 
 
 class _Work:
-    """A document under way."""
+    """Document while a patch is applied."""
 
     def __init__(self, document: Any) -> None:
         self._room = _MOST_COPIED
@@ -271,11 +272,11 @@ _IN_LIST = re.compile(r"(?:[./][0-9]+|\[[0-9]+\])\Z")
 
 
 def parse_settings(settings: Iterable[str]) -> tuple[Op, ...]:
-    """Operations for ``body.amount=5``, ``body.items[0].sku=A-1``, ``body.items[-]=…`` (one more),
-    ``headers.x-user=ann``, ``properties.tenant=7``, ``body=…``, and ``/json/pointer=…``.
+    """Return operations for ``body.amount=5``, ``body.items[0].sku=A-1``, ``body.items[-]=…``
+    (append), ``headers.x-user=ann``, ``properties.tenant=7``, ``body=…``, and ``/json/pointer=…``.
 
-    A value is JSON where it can be read so, else a string; that of a header is a string, or a list
-    of strings. The name of a property may have dots. Raises :class:`UsageError`.
+    A value is JSON if it can be parsed, otherwise a string. A header value is a string or a list of
+    strings. Property names can contain dots. Raises :class:`UsageError`.
     """
     return tuple(map(_set, settings))
 
@@ -297,7 +298,7 @@ def _set(setting: str) -> Op:
 
 
 def _split(setting: str) -> tuple[str, str]:
-    """The path, and what is set there. In quotes there may be an equals sign."""
+    """Return the path and the value. Quoted parts can contain an equals sign."""
     place = _PATH_END.match(setting)
     if place is None:
         raise UsageError(f"{setting[:80]!r} sets nothing", hint="PATH=VALUE: body.amount=5")
@@ -343,10 +344,11 @@ MOST_CHANGES: Final = 200
 
 
 def diff_documents(before: Any, after: Any, *, limit: int = MOST_CHANGES) -> tuple[Change, ...]:
-    """The changes that lead from ``before`` to ``after``, in the order of a walk. Where they are
-    more than ``limit``, the parts of the document that changed, each as a whole.
+    """Return the changes from ``before`` to ``after``, in document order. If there are more than
+    ``limit``, return one change for each changed top-level value.
 
-    Both are made of what canonical JSON can hold, bytes included; else :class:`ValueRefused`.
+    Both consist of values that canonical JSON can hold, and bytes. Raises :class:`ValueRefused`
+    otherwise.
     """
     found = differences(before, after, limit=limit + 1)
     if len(found) <= limit:

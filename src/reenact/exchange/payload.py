@@ -46,7 +46,7 @@ _UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def find_header(headers: Iterable[Header], name: str) -> str:
-    """The first value of ``name``, given in small letters; empty when there is none."""
+    """Return the first value of ``name``, given in lower case; empty if there is none."""
     for key, value in headers:
         if key.lower() == name:
             return value
@@ -54,7 +54,7 @@ def find_header(headers: Iterable[Header], name: str) -> str:
 
 
 def headers_to_object(headers: Iterable[Header]) -> dict[str, str | list[str]]:
-    """Names in small letters, in the order in which they first came."""
+    """Return an object with lower-case names, in the order of their first occurrence."""
     headers = tuple(headers)
     single: dict[str, str | list[str]] = {name.lower(): value for name, value in headers}
     if len(single) == len(headers):
@@ -66,8 +66,8 @@ def headers_to_object(headers: Iterable[Header]) -> dict[str, str | list[str]]:
 
 
 def headers_from_object(edited: dict[str, Any], original: Sequence[Header]) -> tuple[Header, ...]:
-    """``edited`` in the order and spelling of ``original``: what has more values than before gets
-    them behind its last one, and what is new comes at the end. Raises :class:`UsageError`."""
+    """Return ``edited`` in the order and spelling of ``original``. Additional values follow the
+    last one of their name; new names come last. Raises :class:`UsageError`."""
     values = _lowered(edited)
     last = {name.lower(): index for index, (name, _) in enumerate(original)}
     spelled: list[Header] = []
@@ -100,7 +100,7 @@ def _values(name: str, value: Any) -> Iterator[str]:
 
 
 def check_headers(headers: Iterable[Header]) -> None:
-    """Raises :class:`UsageError` for a name or value that no header can have."""
+    """Raise :class:`UsageError` for an invalid header name or value."""
     for name, value in headers:
         if _NAME.fullmatch(name) is None:
             raise UsageError(f"{name[:80]!r} is no name of a header")
@@ -112,8 +112,8 @@ _TEXTS = ("application/x-www-form-urlencoded", "application/xml", "application/g
 
 
 def make_body(data: bytes, content_type: str = "") -> Body:
-    """``data`` typed: JSON in UTF-8 with its exact text, other text that is UTF-8, else bytes.
-    Nothing is none. :func:`body_bytes` gives the same bytes again."""
+    """Return ``data`` as a typed body: JSON with its exact text, other UTF-8 text, or bytes.
+    Inverse of :func:`body_bytes`."""
     shown = content_type[:4_096]
     if not data:
         return Body(content_type=shown)
@@ -131,17 +131,17 @@ def make_body(data: bytes, content_type: str = "") -> Body:
 
 
 def clipped_body(size: int, content_type: str = "") -> Body:
-    """A body of ``size`` bytes that is not kept."""
+    """Return a body of ``size`` bytes that is not stored."""
     return Body(type="bytes", content_type=content_type[:4_096], clipped=size)
 
 
 def body_bytes(body: Body) -> bytes:
-    """What travels."""
+    """Return the bytes of a body."""
     return b64decode(body.base64) if body.type == "bytes" else body.text.encode()
 
 
 def _is_json(data: bytes) -> bool:
-    """Strictly so: what says a name twice is kept as the text it is."""
+    """Return whether ``data`` is strict JSON. An object with a repeated name is stored as text."""
     try:
         decode(data)
     except ValueRefused:
@@ -154,7 +154,8 @@ _IN_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 class JsonStyle(msgspec.Struct, frozen=True):
-    """``indent`` is what one level adds; None for a text of one line."""
+    """Formatting of a JSON text. ``indent`` is the indentation of one level, None for a single
+    line."""
 
     indent: str | None = None
     item: str = ","
@@ -164,7 +165,7 @@ class JsonStyle(msgspec.Struct, frozen=True):
 
 
 def detect_style(text: str) -> JsonStyle:
-    """The style of ``text``, which is JSON. What is not done the same way everywhere is a guess."""
+    """Return the formatting of a JSON text. Inconsistent formatting is approximated."""
     bare = _IN_STRINGS.sub('""', text)
     found = _INDENTED.match(bare.lstrip())
     return JsonStyle(
@@ -179,7 +180,7 @@ def detect_style(text: str) -> JsonStyle:
 
 
 def format_json(value: Any, style: JsonStyle) -> str:
-    """``value`` in ``style``."""
+    """Return ``value`` as JSON in ``style``."""
     text = json.dumps(
         value,
         ensure_ascii=style.ascii_only,
@@ -197,8 +198,8 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 def to_document(payload: Payload, *, copies: bool = True) -> dict[str, Any]:
-    """The document of ``payload``; with ``copies`` nothing in it is shared with the payload's
-    properties. Raises :class:`UsageError` for a body that is not what its type says."""
+    """Return the document of ``payload``. With ``copies``, it shares no properties with the
+    payload. Raises :class:`UsageError` if the body does not match its type."""
     properties = payload.properties
     return {
         "headers": headers_to_object(payload.headers),
@@ -208,7 +209,7 @@ def to_document(payload: Payload, *, copies: bool = True) -> dict[str, Any]:
 
 
 def body_value(body: Body) -> Any:
-    """What stands under ``/body``. Raises :class:`UsageError`."""
+    """Return the value of ``/body``. Raises :class:`UsageError`."""
     if body.type == "none" or body.clipped is not None:
         return None
     if body.type == "text":
@@ -222,10 +223,12 @@ def body_value(body: Body) -> Any:
 
 
 def from_document(document: Any, original: Payload) -> Payload:
-    """The payload that ``document`` is an edit of. What was not edited stays as it was, to the
-    letter; the order and spelling of headers, and the style of a JSON text, are those of
-    ``original``. Raises :class:`UsageError` for what is no document, and for a body of another type
-    than the original's, unless it says so; :class:`ValueRefused` for what JSON cannot hold."""
+    """Return the payload of an edited ``document``.
+
+    Unchanged parts stay identical. Headers keep the order and spelling, and JSON the formatting
+    of ``original``. Raises :class:`UsageError` for an invalid document and for a body whose
+    type changes without a mark, :class:`ValueRefused` for values that JSON cannot hold.
+    """
     sections = _sections(document)
     headers = headers_from_object(sections["headers"], original.headers)
     body = _body_of(sections, original)
@@ -238,8 +241,8 @@ def from_document(document: Any, original: Payload) -> Payload:
 
 
 def check_payload(payload: Payload) -> None:
-    """Raises :class:`UsageError` for what no exchange could have begun with: hostile header names
-    and values, a JSON body that is none, properties that JSON cannot hold."""
+    """Raise :class:`UsageError` for a payload that cannot start an exchange: invalid headers, an
+    invalid JSON body, or properties that JSON cannot hold."""
     check_headers(payload.headers)
     body_value(payload.body)
     try:
@@ -249,8 +252,8 @@ def check_payload(payload: Payload) -> None:
 
 
 def payload_digest(payload: Payload) -> str:
-    """``sha256:`` and the SHA-256 of the canonical JSON of ``payload``, fields that have their
-    default left out, however it came about. Raises :class:`ValueRefused`."""
+    """Return ``sha256:`` and the SHA-256 of the canonical JSON of ``payload`` without default
+    values. Raises :class:`ValueRefused`."""
     body = {} if payload.body == _NO_BODY else _without_defaults(payload.body)
     whole = {
         "headers": [list(pair) for pair in payload.headers],
@@ -307,7 +310,8 @@ def _body_of(sections: dict[str, Any], original: Payload) -> Body:
 
 
 def _said_type(value: Any, before: Body, was: Any) -> str | None:
-    """The type that ``value`` says it is of. JSON that looked so before says nothing by it."""
+    """Return the type that ``value`` states with a mark. A JSON body that looked like a mark before
+    states none."""
     mark = _mark_of(value)
     if mark is None or (before.type == "json" and mark == _mark_of(was)):
         return None

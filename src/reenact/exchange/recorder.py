@@ -1,4 +1,4 @@
-"""Where exchanges of an app begin and end: sampled, recorded, and handed to the carrier."""
+"""Recorder of an app's exchanges: sampling, sessions, and delivery to the exporter."""
 
 from __future__ import annotations
 
@@ -46,42 +46,43 @@ from reenact.store.warning import Heard, Warn
 __all__ = ["ExchangeRecorder", "RecordingLimits", "SampleRate"]
 
 SampleRate = float | Callable[[str], float]
-"""The part of all exchanges, or of those of a route, that is recorded: 0 to 1."""
+"""Fraction of exchanges to record, 0 to 1, or a function from a route id to a fraction."""
 
 _PATIENCE: Final = 1.0
-"""Seconds without any work after which what comes next in a replay is taken not to come: an edited
-payload leads past recorded calls, and nothing that is waited for is outside."""
+"""Seconds of inactivity after which a replay stops waiting for the next recorded call. An edited
+payload can skip recorded calls."""
 
 
 class RecordingLimits(msgspec.Struct, frozen=True):
-    """In bytes; ``max_body`` of one body, ``max_recording`` of the calls of one exchange."""
+    """Size limits in bytes: ``max_body`` for one body, ``max_recording`` for the calls of one
+    exchange."""
 
     max_body: int = 1_048_576
     max_recording: int = 16_777_216
 
 
 class _Target(msgspec.Struct, frozen=True):
-    """Where the calls of an exchange are recorded: in memory, and at ``place`` if they are many."""
+    """Storage for the calls of an exchange: memory, and ``place`` if they are large."""
 
-    carrier: Exporter
+    exporter: Exporter
     place: Path
     sink: BufferedSink | None = None
 
     def capture(self) -> Path | Contents | None:
-        """What was recorded, if anything was."""
+        """Return the recording, or None."""
         if self.sink is not None and self.sink.contents is not None:
             return self.sink.contents
         return self.place if self.place.is_dir() else None
 
 
 class ExchangeRecorder:
-    """Shared by all doors of an app. Safe to use from several threads."""
+    """Recorder shared by all adapters of an app. Thread-safe."""
 
     def __init__(
         self,
-        carrier: Callable[[], Exporter],
-        keeper: Callable[[], Exporter],
-        cleaner: ExchangeRedactor,
+        exporter: Callable[[], Exporter],
+        unstarted_exporter: Callable[[], Exporter],
+        redactor: ExchangeRedactor,
         *,
         now: Now,
         warn: Warn,
@@ -94,10 +95,10 @@ class ExchangeRecorder:
     ) -> None:
         self.limits = limits or RecordingLimits()
         self.version = version
-        self.cleaner = cleaner
-        self._carrier = carrier
-        self._keeper = keeper
-        """Returns the carrier without starting it, for exchanges that have ended."""
+        self.redactor = redactor
+        self._exporter = exporter
+        self._unstarted_exporter = unstarted_exporter
+        """Returns the exporter without starting it, for exchanges that have ended."""
         self._now = now
         self._warn = warn
         self._sample = sample
@@ -108,25 +109,25 @@ class ExchangeRecorder:
         self._warned = False
         self._lock = threading.Lock()
         self._release: Callable[[], None] | None = None
-        """Takes away what the first session has installed, and the next ones need again."""
+        """Removes the patches of the first session, which later sessions share."""
         self._usual: Settings | None = None
-        """What holds for every recording, but for its place."""
+        """Settings of every recording, except its path."""
         self._buffered: BufferedRecordings | None = None
         self._spare: list[tuple[Exporter, Path]] = []
-        """Places that were not needed, because the recording stayed in memory."""
+        """Unused paths, because the recording stayed in memory."""
 
     # Recording
 
     def sampled(self, parent: str, state: str, route_id: Callable[[], str]) -> Trace | None:
-        """The trace of a new exchange that came with these W3C headers, or None when it is not
-        sampled: then nothing of it is recorded. An exchange inside another one always is."""
-        self._carrier()  # the agent starts with the first request, sampled or not
+        """Return the trace of a new exchange with these W3C headers, or None if it is not sampled.
+        An exchange inside another one is always sampled."""
+        self._exporter()  # the agent starts with the first request, sampled or not
         sample = self._sample
         if current_position() is not None:
             return sample_trace(parent, state, 1)
         return sample_trace(parent, state, sample(route_id()) if callable(sample) else sample)
 
-    def passage(
+    def begin(
         self,
         route_id: str,
         kind: Kind,
@@ -134,12 +135,12 @@ class ExchangeRecorder:
         trace: Trace,
         correlation_id: str = "",
     ) -> ActiveExchange:
-        """A new exchange, which is not open yet."""
+        """Return a new exchange that is not open yet."""
         said = correlation_id or correlation_id_of(headers)
         outer = current_position()
         if outer is not None and not trace.parent_span_id:
-            trace = trace_from_headers(tuple(trace_headers(outer.flow.trace, "").items()))
-            said = said or outer.flow.correlation_id
+            trace = trace_from_headers(tuple(trace_headers(outer.lineage.trace, "").items()))
+            said = said or outer.lineage.correlation_id
         begun = ExchangeStart(
             route_id=route_id,
             kind=kind,
@@ -147,10 +148,11 @@ class ExchangeRecorder:
             correlation_id=said[:512],
             exchange_id=new_exchange_id(self._now),
         )
-        return ActiveExchange(begun, self.cleaner, self._now, self._recording(begun.exchange_id))
+        return ActiveExchange(begun, self.redactor, self._now, self._recording(begun.exchange_id))
 
     def bounded(self, payload: Payload) -> tuple[Payload, str]:
-        """``payload`` without a body that is too large, and then the reason why it is no start."""
+        """Return ``payload`` without a body that is too large, and the reason why it cannot be
+        replayed."""
         body, most = payload.body, self.limits.max_body
         size = max(len(body.base64) * 3 // 4, len(body.text))
         if size * 4 > most:  # it may be: characters are up to four bytes
@@ -160,28 +162,26 @@ class ExchangeRecorder:
         small = msgspec.structs.replace(payload, body=clipped_body(size, body.content_type))
         return small, f"its body has {size:,} bytes, and no more than {most:,} are kept"
 
-    def finish(self, passage: ActiveExchange, outcome: ExchangeEnd, definition: Definition) -> None:
-        """It has ended. Never raises."""
+    def finish(self, active: ActiveExchange, outcome: ExchangeEnd, definition: Definition) -> None:
+        """Export an exchange that has ended. Never raises."""
         try:
-            self._finish(passage, outcome, definition)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the app goes on
+            self._finish(active, outcome, definition)
+        except Exception as error:  # noqa: BLE001 - a failed recording must not affect the app
             if not self._warned:
                 self._warned = True
                 self._warn(f"an exchange was lost: {type(error).__name__}")
 
-    def _finish(
-        self, passage: ActiveExchange, outcome: ExchangeEnd, definition: Definition
-    ) -> None:
-        target = self._targets.pop(passage.begun.exchange_id, None)
-        inside_replay = passage.flow.is_replay
-        exchange = passage.close(outcome)
+    def _finish(self, active: ActiveExchange, outcome: ExchangeEnd, definition: Definition) -> None:
+        target = self._targets.pop(active.begun.exchange_id, None)
+        inside_replay = active.lineage.is_replay
+        exchange = active.close(outcome)
         capture = None if target is None else target.capture()
         if target is not None and isinstance(capture, Contents):
-            self._spare.append((target.carrier, target.place))
+            self._spare.append((target.exporter, target.place))
         if capture is not None:
             exchange, capture = self._bounded(exchange, capture)
         if not inside_replay:
-            self._keeper().offer(self._signed(exchange, definition), capture)
+            self._unstarted_exporter().offer(self._signed(exchange, definition), capture)
 
     def _bounded(
         self, exchange: Exchange, capture: Path | Contents
@@ -207,25 +207,25 @@ class ExchangeRecorder:
 
     def _recording(self, exchange_id: str) -> Callable[[SessionWarnings], Session]:
         def open_session(notes: SessionWarnings) -> Session:
-            carrier = self._carrier()
-            place = self._place(carrier)
+            exporter = self._exporter()
+            place = self._place(exporter)
             if self._usual is None:
-                made = self._made(notes, self.cleaner, capture=place, mode="record")
+                made = self._made(notes, self.redactor, capture=place, mode="record")
                 self._usual = _undurable(made.settings) if self._policy is None else made.settings
             settings = _placed(self._usual, place, notes)
             if settings.policy.durability != "none":
-                self._targets[exchange_id] = _Target(carrier, place)
+                self._targets[exchange_id] = _Target(exporter, place)
                 return self._entered(Session(settings))
             if self._buffered is None:
                 self._buffered = BufferedRecordings(settings)
             parts, sink = self._buffered.open(settings)
-            self._targets[exchange_id] = _Target(carrier, place, sink)
+            self._targets[exchange_id] = _Target(exporter, place, sink)
             return self._entered(Session(settings, parts))
 
         return open_session
 
-    def _place(self, carrier: Exporter) -> Path:
-        """Return a path at which nothing exists, if possible a spare one of ``carrier``.
+    def _place(self, exporter: Exporter) -> Path:
+        """Return a path at which nothing exists, if possible a spare one of ``exporter``.
 
         Making a path takes longer than writing an exchange to the log.
         """
@@ -234,15 +234,15 @@ class ExchangeRecorder:
                 owner, place = self._spare.pop()
             except IndexError:  # another thread took the last one
                 break
-            if owner is carrier:
+            if owner is exporter:
                 return place
-        return carrier.place()
+        return exporter.place()
 
     def _session(
-        self, job: ReplayJob, notes: SessionWarnings, cleaner: ExchangeRedactor, **how: Any
+        self, job: ReplayJob, notes: SessionWarnings, redactor: ExchangeRedactor, **how: Any
     ) -> Session:
-        """Of a replay."""
-        usual = self._made(notes, cleaner, **how).settings
+        """Return the session of a replay."""
+        usual = self._made(notes, redactor, **how).settings
         held: dict[str, Any] = {}
         if job.command.boundaries != "live":
             declared = self._declared
@@ -254,11 +254,11 @@ class ExchangeRecorder:
             }
         return self._entered(Session(msgspec.structs.replace(usual, ways=_WAYS, **held)))
 
-    def _made(self, notes: SessionWarnings, cleaner: ExchangeRedactor, **how: Any) -> Session:
+    def _made(self, notes: SessionWarnings, redactor: ExchangeRedactor, **how: Any) -> Session:
         return session(
             policy=self._policy,
             match="lane",
-            redaction=cleaner.redactor,
+            redaction=redactor.redactor,
             seal=False,  # what is secret stays in the app, sealed or not
             warn=notes,
             **how,
@@ -272,14 +272,14 @@ class ExchangeRecorder:
         return opened
 
     def close(self) -> None:
-        """No exchange comes any more."""
+        """Remove the patches, because no exchange follows."""
         with self._lock:
             release, self._release = self._release, None
         if release is not None:
             release()
 
     def after_fork(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Reset a forked child, because another thread can have held the lock."""
         self._lock = threading.Lock()
         self._spare.clear()  # they are the parent's
 
@@ -289,11 +289,11 @@ class ExchangeRecorder:
         self,
         job: ReplayJob,
         kind: Kind,
-        cleaner: ExchangeRedactor,
+        redactor: ExchangeRedactor,
         filled: tuple[str, ...],
         check: Callable[[], None],
     ) -> ActiveExchange:
-        """The passage of a replay, which is not open yet."""
+        """Return the exchange of a replay that is not open yet."""
         command = job.command
         begun = ExchangeStart(
             route_id=command.route_id,
@@ -313,19 +313,19 @@ class ExchangeRecorder:
             filled=filled,
         )
         return ActiveExchange(
-            begun, cleaner, self._now, lambda notes: self._again(job, cleaner, notes)
+            begun, redactor, self._now, lambda notes: self._again(job, redactor, notes)
         )
 
     def replayed(self, exchange: Exchange, definition: Definition) -> Exchange:
-        """The exchange of a replay as it is sent. Drivers that were loaded while it ran are listed,
-        too."""
+        """Return the exchange of a replay in its final form, with drivers that were loaded while it
+        ran."""
         if exchange.replay is not None:
             held = self._declared.containment(exchange.replay.boundaries)
             replay = msgspec.structs.replace(exchange.replay, containment=held)
             exchange = msgspec.structs.replace(exchange, replay=replay)
         return self._signed(exchange, definition)
 
-    def _again(self, job: ReplayJob, cleaner: ExchangeRedactor, notes: SessionWarnings) -> Session:
+    def _again(self, job: ReplayJob, redactor: ExchangeRedactor, notes: SessionWarnings) -> Session:
         command, into = job.command, job.into
         into.parent.mkdir(parents=True, exist_ok=True)
         if command.boundaries == "recorded":
@@ -334,7 +334,7 @@ class ExchangeRecorder:
             return self._session(
                 job,
                 notes,
-                cleaner,
+                redactor,
                 capture=job.capture,
                 mode="replay",
                 strict=command.strict,
@@ -343,10 +343,10 @@ class ExchangeRecorder:
                 patience=_PATIENCE,
             )
         if command.boundaries == "live" or job.capture is None:
-            return self._session(job, notes, cleaner, capture=into, mode="record")
+            return self._session(job, notes, redactor, capture=into, mode="record")
         shutil.copytree(job.capture, into)
         return self._session(
-            job, notes, cleaner, capture=into, mode="record_missing", strict=command.strict
+            job, notes, redactor, capture=into, mode="record_missing", strict=command.strict
         )
 
 
@@ -358,12 +358,12 @@ _WAYS: Final = Remedies(
     more=f"If the new call may be made for real, {_LIVE}",
     fewer="If the edit or the code is why, nothing is to be done: the original needed this call.",
 )
-"""For operators, who have no mode to choose."""
+"""Remedies for operators, who cannot choose a mode."""
 
 
 def _undurable(settings: Settings) -> Settings:
-    """The app does not wait for the disk. What was written outlives the process all the same; and who
-    wants it to outlive the machine, too, says so in a policy."""
+    """Return settings without disk synchronisation. Recordings survive the process. A policy can
+    require that they survive the machine."""
     policy = msgspec.structs.replace(settings.policy, durability="none")
     return msgspec.structs.replace(
         settings, pinned=msgspec.structs.replace(settings.pinned, policy=policy)

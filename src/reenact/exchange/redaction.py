@@ -1,4 +1,4 @@
-"""Taking the secrets out of an exchange before any of it leaves the process."""
+"""Redaction of exchanges before they leave the process."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LONGEST = 4_000
 _BYTES = "$bytes"
 _BYTES_KEY = b'$bytes"'
 _EXPONENT = re.compile(rb"[0-9]e[-+]?[0-9]+[,\]}]")
-"""The end of a float that is written with an exponent, in a container."""
+"""The end of a float with an exponent, inside a container."""
 
 
 class RedactedPayload(msgspec.Struct, frozen=True):
-    """A payload without its secrets. ``pointers`` say where they were; ``lost`` why nothing of it
-    can be kept, and is empty as a rule."""
+    """Redacted payload. ``pointers`` are the locations of secrets. ``lost`` is the reason why the
+    payload cannot be stored, usually empty."""
 
     payload: Payload
     pointers: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class RedactedPayload(msgspec.Struct, frozen=True):
 
 
 class ExchangeRedactor:
-    """Redaction of exchanges. Safe to share between threads."""
+    """Redactor of exchanges. Safe to share between threads."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
@@ -46,8 +46,8 @@ class ExchangeRedactor:
     def payloads(
         self, start: Payload, result: Payload | None, filled: Iterable[str] = ()
     ) -> tuple[RedactedPayload, RedactedPayload | None]:
-        """Both payloads of an exchange as they may be kept. What stands at ``filled`` of ``start`` is
-        secret whatever it is. One look at both is enough where nothing in them is secret."""
+        """Return both payloads of an exchange without secrets. Values at ``filled`` of ``start``
+        are always secret. One search is enough if neither has secrets."""
         filled = tuple(filled)
         if result is None:
             return self.payload(start, filled), None
@@ -56,7 +56,7 @@ class ExchangeRedactor:
         return self.payload(start, filled), self.payload(result)
 
     def payload(self, payload: Payload, filled: Iterable[str] = ()) -> RedactedPayload:
-        """``payload`` as it may be kept. What stands at ``filled`` is secret whatever it is."""
+        """Return ``payload`` without secrets. Values at ``filled`` are always secret."""
         document = _document(payload)
         filled = tuple(filled)
         if not filled and self._is_clean(document):
@@ -71,7 +71,7 @@ class ExchangeRedactor:
         return RedactedPayload(kept, tuple(pointers))
 
     def error(self, error: BaseException) -> ErrorFacts:
-        """What is told of ``error``."""
+        """Return the class and the redacted message of ``error``."""
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else _dotted(kind)
         try:
@@ -81,12 +81,12 @@ class ExchangeRedactor:
         return ErrorFacts(type=name[:_LONGEST], message=self.text(text))
 
     def text(self, text: str) -> str:
-        """``text`` without its secrets, cut to what a message may have."""
+        """Return ``text`` without secrets, shortened to the length of a message."""
         clean = text if self._is_harmless(text) else self.redactor.text(text)
         return clean if len(clean) <= _LONGEST else clean[: _LONGEST - 1] + "…"
 
     def processors(self, processors: Sequence[Processor]) -> tuple[Processor, ...]:
-        """The same, without secrets, and made of JSON."""
+        """Return processors without secrets, as JSON values."""
         return tuple(map(self._processor, processors))
 
     def _processor(self, one: Processor) -> Processor:
@@ -102,11 +102,11 @@ class ExchangeRedactor:
         return found
 
     def value(self, value: Any) -> Any:
-        """A value of the program, without its secrets, made of JSON, and bounded."""
+        """Return a bounded JSON snapshot of ``value`` without secrets."""
         return self._clean(snapshot(value))
 
     def _clean(self, plain: Any) -> Any:
-        """The same for what :func:`shown` has given."""
+        """Return a snapshot without secrets."""
         try:
             written = exact(plain)
         except ValueRefused:
@@ -116,21 +116,18 @@ class ExchangeRedactor:
         return encoded(plain) if _BYTES_KEY in written else plain
 
     def _is_harmless(self, text: str) -> bool:
-        """Is it certain that nothing in it is secret?"""
         try:
             return not text or not self.redactor.suspects(text.encode())
         except UnicodeEncodeError:
             return False
 
     def _is_clean(self, value: Any) -> bool:
-        """Is it certain that nothing in it is secret? Most values are, and need no closer look."""
         try:
             return not self.redactor.suspects(_written(value))
         except ValueRefused:
             return False
 
     def _if_set(self, value: Any) -> Any:
-        """``value`` is what :func:`shown` gave when the step was called."""
         return value if value is msgspec.UNSET else self._clean(value)
 
     def _change(self, change: Change) -> Change:
@@ -144,7 +141,7 @@ class ExchangeRedactor:
         )
 
     def _at(self, tokens: tuple[str, ...], value: Any) -> Any:
-        """``value`` as what stands at ``tokens``: the names on the way decide over it."""
+        """Redact ``value`` with the names in ``tokens``, which can make it secret."""
         if value is msgspec.UNSET:
             return value
         whole: Any = value
@@ -167,7 +164,7 @@ def _written(value: Any) -> bytes:
 
 
 def _document(payload: Payload) -> dict[str, Any]:
-    """The document of ``payload`` as it is searched: bytes are bytes. Shares its properties."""
+    """Return the document to search, with a binary body as bytes. It shares the properties."""
     document = to_document(payload, copies=False)
     if payload.body.type == "bytes" and payload.body.clipped is None:
         document["body"] = body_bytes(payload.body)
@@ -179,7 +176,7 @@ def _dotted(kind: type[BaseException]) -> str:
 
 
 def _covered(document: Any, filled: Iterable[str], pointers: dict[str, None]) -> Any:
-    """``document`` with the placeholder at each of ``filled`` that it has."""
+    """Replace the values at ``filled`` by placeholders."""
     for pointer in filled:
         tokens = parse_pointer(pointer)
         try:
@@ -200,7 +197,7 @@ def _is_bytes(value: Any) -> bool:
 
 
 def placeholder_pointers(payload: Payload, redacted: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``redacted`` where a placeholder still stands."""
+    """Return the pointers of ``redacted`` that still have a placeholder."""
     document = to_document(payload)
     if payload.body.type == "bytes" and payload.body.clipped is None:
         document["body"] = body_bytes(payload.body).decode("utf-8", "replace")
@@ -218,8 +215,8 @@ def _has_mark(document: Any, pointer: str) -> bool:
 
 
 def fill_values(payload: Payload, values: dict[str, Any]) -> Payload:
-    """``payload`` with ``values`` at their pointers. Raises :class:`UsageError` for values that
-    cannot stand there."""
+    """Return ``payload`` with ``values`` at their pointers. Raises :class:`UsageError` for invalid
+    values."""
     document = to_document(payload)
     for pointer, value in values.items():
         tokens = parse_pointer(pointer)

@@ -1,4 +1,4 @@
-"""The app's side of a replay: may it run, and then it does."""
+"""Checks and execution of replays in the app."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ NO_RECORDED_VARIABLES: Final = (
 )
 
 Credentials = Callable[[str], Any]
-"""Gives the value at a JSON pointer of a start payload, or None where it has none."""
+"""Returns the value at a JSON pointer of a start payload, or None."""
 
 
 class ReplayRunner:
-    """Called from threads of the link, several at a time. ``doors`` may grow."""
+    """Runner of replays. Several client threads call it. ``adapters`` can grow."""
 
     def __init__(
         self,
-        desk: ExchangeRecorder,
-        doors: Iterable[Adapter],
+        recorder: ExchangeRecorder,
+        adapters: Iterable[Adapter],
         *,
         credentials: Credentials | None,
-        clean_with: Callable[[Iterable[str]], ExchangeRedactor],
+        redactor_for: Callable[[Iterable[str]], ExchangeRedactor],
         depth: int,
         declared: Declarations,
         warn: Warn,
     ) -> None:
-        self._desk = desk
-        self._doors = doors
+        self._recorder = recorder
+        self._adapters = adapters
         self._credentials = credentials
-        self._clean_with = clean_with
+        self._redactor_for = redactor_for
         self._depth = depth
         self._declared = declared
         self._warn = warn
 
     def routes(self) -> tuple[Route, ...]:
-        """See :class:`reenact.exchange.client.interface.Runner`."""
-        return tuple(route for door in tuple(self._doors) for route in door.routes())
+        """Return the current routes."""
+        return tuple(route for adapter in tuple(self._adapters) for route in adapter.routes())
 
     def _find(self, route_id: str) -> tuple[Adapter, Route] | None:
-        for door in tuple(self._doors):
-            for route in door.routes():
+        for adapter in tuple(self._adapters):
+            for route in adapter.routes():
                 if route.route_id == route_id:
-                    return door, route
+                    return adapter, route
         return None
 
     def check(
         self, command: Command, payload: Payload, redacted: tuple[str, ...]
     ) -> Refusal | None:
-        """See :class:`reenact.exchange.client.interface.Runner`."""
+        """Return why ``payload`` cannot be replayed here, or None."""
         found = self._find(command.route_id)
         if found is None:
             return Refusal("route_unknown", f"this app has no route {command.route_id}")
-        door, route = found
+        adapter, route = found
         if command.revision and command.revision != route.revision:
             return Refusal("revision_mismatch", f"the route is now {route.revision}")
         if command.depth > self._depth:
@@ -82,10 +82,12 @@ class ReplayRunner:
             return Refusal(
                 "not_replayable", f"its body of {payload.body.clipped:,} bytes was not kept"
             )
-        return self._check_drivers(command) or self._check_payload(door, command, payload, redacted)
+        return self._check_drivers(command) or self._check_payload(
+            adapter, command, payload, redacted
+        )
 
     def _check_drivers(self, command: Command) -> Refusal | None:
-        """The drivers that are loaded now count, whatever was registered."""
+        """Check the drivers that are loaded now, which can differ from the registered ones."""
         found = self._declared.containment(command.boundaries)
         names = undeclared_drivers(found)
         if not names:
@@ -96,7 +98,7 @@ class ReplayRunner:
         )
 
     def _check_payload(
-        self, door: Adapter, command: Command, payload: Payload, redacted: tuple[str, ...]
+        self, adapter: Adapter, command: Command, payload: Payload, redacted: tuple[str, ...]
     ) -> Refusal | None:
         try:
             check_payload(payload)
@@ -110,13 +112,13 @@ class ReplayRunner:
                 "not_replayable",
                 f"no credentials for {', '.join(missing[:20])}: they were never recorded",
             )
-        objection = door.objection(command.route_id, payload)
+        objection = adapter.objection(command.route_id, payload)
         return Refusal("not_replayable", objection) if objection else None
 
     def _filling(
         self, payload: Payload, redacted: tuple[str, ...]
     ) -> tuple[dict[str, Any], list[str]]:
-        """What is put in, and the places for which there is nothing."""
+        """Return the credentials by pointer, and the pointers without a value."""
         values: dict[str, Any] = {}
         missing: list[str] = []
         for pointer in placeholder_pointers(payload, redacted):
@@ -137,22 +139,22 @@ class ReplayRunner:
             return None
 
     def run(self, job: ReplayJob) -> FinishedReplay:
-        """See :class:`reenact.exchange.client.interface.Runner`."""
+        """Run a replay."""
         found = self._find(job.command.route_id)
         if found is None:
             raise LookupError(job.command.route_id)
-        door, route = found
+        adapter, route = found
         values, _ = self._filling(job.payload, job.redacted)
         payload = fill_values(job.payload, values) if values else job.payload
         secrets = [one for one in values.values() if isinstance(one, str)]
-        cleaner = self._clean_with(secrets) if secrets else self._desk.cleaner
-        passage = self._desk.replay(
-            job, route.kind, cleaner, tuple(values), _stopper(job.cancelled)
+        redactor = self._redactor_for(secrets) if secrets else self._recorder.redactor
+        active = self._recorder.replay(
+            job, route.kind, redactor, tuple(values), _stopper(job.cancelled)
         )
-        exchange = door.enter(passage, route.route_id, payload, job.cancelled)
+        exchange = adapter.enter(active, route.route_id, payload, job.cancelled)
         written = job.into if job.into.is_dir() else None
-        definition = door.definition(route.route_id)
-        return FinishedReplay(self._desk.replayed(exchange, definition), written)
+        definition = adapter.definition(route.route_id)
+        return FinishedReplay(self._recorder.replayed(exchange, definition), written)
 
 
 def _stopper(cancelled: threading.Event) -> Callable[[], None]:

@@ -1,9 +1,9 @@
-"""The revision of a route: a digest of its id, its code, and the version of the app.
+"""Revision of a route: a digest of its id, its code, and the version of the app.
 
-The code is that of the handler and of the functions that its names lead to, as far as they belong
-to the same package, steps included. What counts is the syntax without docstrings and positions, so
-that comments and layout change nothing; where there is no source, the bytecode. The same in every
-process, whatever its hash seed.
+The code includes the handler and all functions of the same package that it refers to, including
+steps. The digest covers the syntax without docstrings and positions, so comments and formatting do
+not change it. Functions without source are covered by their bytecode. The digest does not depend on
+the hash seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """``processors`` are the ids of the steps that the code leads to, sorted."""
+    """Definition of a route. ``processors`` are the sorted ids of the steps in its code."""
 
     revision: str
     processors: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Definition(msgspec.Struct, frozen=True):
 def define(
     route_id: str, kind: str, version: str, handlers: tuple[Callable[..., Any], ...]
 ) -> Definition:
-    """The definition of a route that ``handlers`` carry out."""
+    """Return the definition of a route with ``handlers``."""
     functions: dict[str, FunctionType] = {}
     steps: set[str] = set()
     for handler in handlers:
@@ -67,7 +67,7 @@ def _walk(handler: Any, functions: dict[str, FunctionType], steps: set[str]) -> 
 
 
 def _unwrapped(given: Any) -> Any:
-    """The function behind decorators, methods and partials."""
+    """Return the function behind decorators, methods and partials."""
     for _ in range(100):
         inner = getattr(given, "__wrapped__", None) or getattr(given, "__func__", None)
         inner = inner or (getattr(given, "func", None) if not inspect.isroutine(given) else None)
@@ -84,7 +84,7 @@ def _package(function: Any) -> str:
 
 
 def _mentioned(function: FunctionType) -> Iterator[Any]:
-    """What the names in ``function`` stand for, and what is asked of modules by name."""
+    """Yield the values that the names in ``function`` refer to, including attributes of modules."""
     names = set(_names(function.__code__))
     for name in sorted(names):
         value = function.__globals__.get(name)
@@ -118,8 +118,8 @@ def _code_of(function: FunctionType) -> str:
 
 
 def _parsed(source: str) -> ast.Module:
-    """``ast.parse``. Before 3.11.8 and 3.12.2 it fails for no reason of its own where another thread
-    parses something meanwhile (gh-106905): then it is asked again."""
+    """Call ``ast.parse``. Before 3.11.8 and 3.12.2 it can fail if another thread parses at the same
+    time (gh-106905), so it is called again."""
     for _ in range(_TRIES):
         try:
             return ast.parse(source)
@@ -134,5 +134,5 @@ def _bytecode(code: CodeType) -> str:
 
 
 def _steady(constant: Any) -> str:
-    """Sets have no order of their own."""
+    """Return a stable text of a constant. Sets have no order."""
     return repr(sorted(map(repr, constant))) if isinstance(constant, frozenset) else repr(constant)

@@ -1,4 +1,4 @@
-"""Values of a program as JSON shows them: arguments, results, properties. Bounded, and a snapshot."""
+"""Bounded JSON snapshots of a program's values: arguments, results, properties."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def snapshot(value: Any) -> Any:
-    """``value`` as it is now, made of what JSON knows, and bytes. What is too long, too deep or too
-    much is left out whole, never cut: ``{"$clipped": size}``. Never raises."""
+    """Return a snapshot of ``value`` that consists of JSON values and bytes. Values that are too
+    long or too deep become ``{"$clipped": size}``. Never raises."""
     return _Shower().show(value, 0)
 
 
 def is_json(value: Any) -> bool:
-    """Is ``value`` made of what JSON gives back as it was?"""
+    """Return whether JSON can represent ``value`` without loss."""
     if value is None or type(value) in (str, int, bool):
         return True
     if type(value) is float:
@@ -44,7 +44,7 @@ def is_json(value: Any) -> bool:
 
 
 def encode_bytes(value: Any) -> Any:
-    """``value`` with ``{"$bytes": base64}`` in the place of bytes."""
+    """Return ``value`` with ``{"$bytes": base64}`` instead of bytes."""
     if isinstance(value, bytes):
         return {"$bytes": b64encode(value).decode()}
     if isinstance(value, dict):
@@ -109,7 +109,7 @@ class _Shower:
 
 
 def _text(value: str | bytes) -> Any:
-    """JSON has no lone surrogates."""
+    """Return a text, or its ASCII form if it has lone surrogates."""
     if isinstance(value, bytes):
         return value
     try:
@@ -120,7 +120,7 @@ def _text(value: str | bytes) -> Any:
 
 
 def _fields_of(value: Any) -> dict[str, Any] | None:
-    """The fields of a record, so that their names decide over what is secret."""
+    """Return the fields of a record, whose names decide what is secret, or None."""
     if isinstance(value, type):
         return None
     if isinstance(value, msgspec.Struct):

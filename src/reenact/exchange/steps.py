@@ -40,7 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 Handler = Callable[..., Any]
-"""Gets the error, and then the arguments of what has failed."""
+"""Called with the exception and the arguments of the failed function."""
 
 
 @overload
@@ -52,11 +52,13 @@ def step(name: str = "", /, *, on_error: Handler | None = None) -> Callable[[F],
 
 
 def step(name: Any = "", /, *, on_error: Handler | None = None) -> Any:
-    """``@step``, ``@step("validate")``, ``@step("charge", on_error=refund)``.
+    """Decorate a function as a step: ``@step``, ``@step("validate")``, ``@step("charge",
+    on_error=refund)``.
 
-    Inside an exchange every call is noted with its duration, status, error and calls; with what it
-    changed, where it gets the :class:`Message`; else with arguments and result. ``on_error`` is
-    called with the exception and the same arguments, and what it returns is the step's result.
+    Inside an exchange, every call is recorded with its duration, status, error and calls. A step
+    with a :class:`Message` is recorded with its changes, others with arguments and result.
+    ``on_error`` is called with the exception and the same arguments, and its result is the step's
+    result.
     """
     if callable(name):
         return _stepped(name, "", None)
@@ -64,7 +66,7 @@ def step(name: Any = "", /, *, on_error: Handler | None = None) -> Any:
 
 
 def is_step(function: Any) -> bool:
-    """Was it made one?"""
+    """Return whether ``function`` is a step."""
     return hasattr(function, STEP_ID)
 
 
@@ -81,7 +83,7 @@ def _stepped(function: Callable[..., Any], name: str, on_error: Handler | None) 
 
 
 class Step:
-    """One function, its id, and what to do when it fails."""
+    """Function of a step, with its id and error handler."""
 
     def __init__(
         self, function: Callable[..., Any], step_id: str, on_error: Handler | None = None
@@ -95,33 +97,33 @@ class Step:
             self._bind = None  # type: ignore[assignment]
 
     def plain(self) -> Callable[..., Any]:
-        """For a function."""
+        """Return the step of a function."""
         get, function = POSITION.get, self.function
 
         @wraps(function)
         def stepped(*args: Any, **kwargs: Any) -> Any:
-            place = get()
-            if place is None or not place.flow.is_open:
+            position = get()
+            if position is None or not position.lineage.is_open:
                 return function(*args, **kwargs)
-            return self._run(place, args, kwargs)
+            return self._run(position, args, kwargs)
 
         return stepped
 
     def asynchronous(self) -> Callable[..., Any]:
-        """For a coroutine function."""
+        """Return the step of a coroutine function."""
         get, function = POSITION.get, self.function
 
         @wraps(function)
         async def stepped(*args: Any, **kwargs: Any) -> Any:
-            place = get()
-            if place is None or not place.flow.is_open:
+            position = get()
+            if position is None or not position.lineage.is_open:
                 return await function(*args, **kwargs)
-            return await self._run_async(place, args, kwargs)
+            return await self._run_async(position, args, kwargs)
 
         return stepped
 
-    def _run(self, place: Position, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        seen = StepCall(self, place, args, kwargs)
+    def _run(self, position: Position, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        seen = StepCall(self, position, args, kwargs)
         with set_position(seen.running.inside):
             try:
                 result = self.function(*args, **kwargs)
@@ -141,9 +143,9 @@ class Step:
         return result
 
     async def _run_async(
-        self, place: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, position: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        seen = StepCall(self, place, args, kwargs)
+        seen = StepCall(self, position, args, kwargs)
         with set_position(seen.running.inside):
             try:
                 result = await self.function(*args, **kwargs)
@@ -166,7 +168,7 @@ class Step:
         return self.on_error is not None and isinstance(error, Exception)
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The arguments by their names, which decide over what is secret."""
+        """Return the arguments by name. Names decide what is secret."""
         try:
             bound = self._bind(*args, **kwargs)
         except TypeError:  # it cannot be called so, and will say so itself
@@ -175,14 +177,14 @@ class Step:
 
 
 class StepCall:
-    """One call of a step."""
+    """Call of a step."""
 
     def __init__(
-        self, made: Step, place: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, made: Step, position: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._made = made
-        self._place = place
-        self.running: RunningProcessor = place.flow.begin(place, made.step_id)
+        self._position = position
+        self.running: RunningProcessor = position.lineage.begin(position, made.step_id)
         self._message = next((one for one in args[:2] if isinstance(one, Message)), None)
         if self._message is None:
             self.running.input = made.given(args, kwargs)
@@ -213,12 +215,12 @@ class StepCall:
 
 
 class HandlerCall:
-    """One call of an error handler: a processor of its own, inside what has failed."""
+    """Call of an error handler, which is a processor inside the failed one."""
 
-    def __init__(self, handler: Handler, place: Position) -> None:
+    def __init__(self, handler: Handler, position: Position) -> None:
         self._handler = handler
         name = getattr(handler, "__qualname__", type(handler).__name__)
-        self._running = place.flow.begin(place, getattr(handler, STEP_ID, name), "handler")
+        self._running = position.lineage.begin(position, getattr(handler, STEP_ID, name), "handler")
 
     def call(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with set_position(self._running.inside):
@@ -249,19 +251,18 @@ T = TypeVar("T")
 
 
 def loop(name: str, items: Iterable[T]) -> Iterator[T]:
-    """``for item in loop("lines", order.lines): …``: what steps do in the body is in a round."""
-    place = current_position()
-    if place is None:
+    """Iterate over ``items`` as a loop: ``for item in loop("lines", order.lines): …``. Steps in the
+    body belong to an iteration."""
+    position = current_position()
+    if position is None:
         yield from items
         return
-    running = place.flow.begin(place, name, "loop")
+    running = position.lineage.begin(position, name, "loop")
     try:
         for round_, item in enumerate(items):
             with set_position(running.part(round_)):
                 yield item
-    except (
-        GeneratorExit
-    ):  # the body left it: by break, return, or an error that somebody else tells
+    except GeneratorExit:  # the body left the loop: break, return, or an error reported elsewhere
         running.end()
         raise
     except BaseException as error:
@@ -271,14 +272,14 @@ def loop(name: str, items: Iterable[T]) -> Iterator[T]:
 
 
 async def aloop(name: str, items: AsyncIterable[T] | Iterable[T]) -> AsyncIterator[T]:
-    """The same for ``async for``; over what is asynchronous, and what is not."""
-    place = current_position()
+    """Async variant of :func:`loop`, for async and plain iterables."""
+    position = current_position()
     source = items if isinstance(items, AsyncIterable) else _in_turn(items)
-    if place is None:
+    if position is None:
         async for item in source:
             yield item
         return
-    running = place.flow.begin(place, name, "loop")
+    running = position.lineage.begin(position, name, "loop")
     round_ = 0
     try:
         async for item in source:
@@ -302,9 +303,12 @@ async def _in_turn(items: Iterable[T]) -> AsyncIterator[T]:
 def split(
     name: str, items: Iterable[Any], function: Callable[[Any], Any], *, at_once: int = 1
 ) -> Any:
-    """``function`` for each of ``items``, as a part of its own; the results in the order of the
-    items. ``at_once`` parts run at a time: in threads, or as tasks where ``function`` is
-    asynchronous (then it is awaited). The first error, in that order, is raised once all are done.
+    """Return the results of ``function`` for ``items``, each run as a separate part, in the order
+    of the items.
+
+    ``at_once`` parts run at a time: in threads, or as tasks if ``function`` is a coroutine function
+    (then the result is awaited). The first error, in that order, is raised after all parts have
+    ended.
     """
     part = function if is_step(function) else step(function)
     if inspect.iscoroutinefunction(function):
@@ -315,8 +319,8 @@ def split(
 def _split_threads(
     name: str, items: list[Any], part: Callable[[Any], Any], at_once: int
 ) -> list[Any]:
-    place = current_position()
-    running = None if place is None else place.flow.begin(place, name, "split")
+    position = current_position()
+    running = None if position is None else position.lineage.begin(position, name, "split")
 
     def one(index: int) -> Any:
         if running is None:
@@ -337,8 +341,8 @@ async def _split_tasks(
 ) -> list[Any]:
     import asyncio
 
-    place = current_position()
-    running = None if place is None else place.flow.begin(place, name, "split")
+    position = current_position()
+    running = None if position is None else position.lineage.begin(position, name, "split")
     free = asyncio.Semaphore(at_once)
 
     async def one(index: int) -> Any:
@@ -359,7 +363,7 @@ async def _split_tasks(
 
 
 class _Ending:
-    """Ends a processor as the block ends."""
+    """Ends a processor at the end of the block."""
 
     def __init__(self, running: RunningProcessor | None) -> None:
         self._running = running
@@ -378,23 +382,23 @@ class _Ending:
 
 
 class Choice:
-    """Which way was taken. ``with choice("size") as way: if way.when("big", n > 9): …``"""
+    """Choice between branches: ``with choice("size") as branch: if branch.when("big", n > 9): …``"""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._running: RunningProcessor | None = None
         self._block: Any = None
         self.branch = ""
-        """The label of the first way whose condition held."""
+        """Label of the first branch whose condition was true."""
 
     def when(self, label: str, condition: object) -> bool:
-        """Does ``condition`` hold? Then ``label`` is the way that was taken."""
+        """Return ``condition`` as a bool. The first true condition selects its branch."""
         if condition and not self.branch:
             self._take(label)
         return bool(condition)
 
     def otherwise(self) -> bool:
-        """The way that is left. True."""
+        """Select the remaining branch. Returns True."""
         if not self.branch:
             self._take("otherwise")
         return True
@@ -405,9 +409,9 @@ class Choice:
             self._running.branch = label
 
     def __enter__(self) -> Self:
-        place: Position | None = current_position()
-        if place is not None:
-            self._running = place.flow.begin(place, self._name, "choice")
+        position: Position | None = current_position()
+        if position is not None:
+            self._running = position.lineage.begin(position, self._name, "choice")
             self._block = set_position(self._running.inside)
             self._block.__enter__()
         return self
@@ -424,5 +428,5 @@ class Choice:
 
 
 def choice(name: str) -> Choice:
-    """A choice, to be entered with ``with``."""
+    """Return a choice, for use with ``with``."""
     return Choice(name)

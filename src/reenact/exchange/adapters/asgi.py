@@ -1,7 +1,8 @@
-"""ASGI: every HTTP request is an exchange, its method and path template the route.
+"""ASGI middleware that records every HTTP request as an exchange.
 
-The app sees the same messages as without it, when it would have seen them: bodies are copied as
-they pass. WebSockets and lifespan pass through.
+The route is the method and the path template. The app receives the same messages as without the
+middleware, at the same time, because bodies are copied while they pass. WebSockets and lifespan
+messages pass through.
 """
 
 from __future__ import annotations
@@ -48,26 +49,26 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class AsgiAdapter:
-    """An ASGI app around ``app``, and the way into it for replays."""
+    """ASGI middleware around ``app``, and the adapter for its replays."""
 
     def __init__(
         self,
         app: App,
-        desk: ExchangeRecorder,
-        home: LoopBridge,
+        recorder: ExchangeRecorder,
+        loop_bridge: LoopBridge,
         start: Callable[[], Any],
         sign_off: Callable[[], Any],
     ) -> None:
         self.app = app
-        self._desk = desk
-        self._home = home
+        self._recorder = recorder
+        self._loop_bridge = loop_bridge
         self._start = start
         self._sign_off = sign_off
         self._table = RouteTable(
-            DjangoResolver() if is_django(app) else StarletteResolver(app), desk
+            DjangoResolver() if is_django(app) else StarletteResolver(app), recorder
         )
         self._surroundings: dict[str, Any] = {}
-        """What an app finds in a scope of its own: itself, and the state of its lifespan."""
+        """The ``app`` and ``state`` of scopes, which replays need as well."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,7 +81,7 @@ class AsgiAdapter:
             return
         self._remember(scope)
         parent, state = _trace_headers(scope["headers"])
-        trace = self._desk.sampled(parent, state, lambda: self._table.route_of(start_of(scope)))
+        trace = self._recorder.sampled(parent, state, lambda: self._table.route_of(start_of(scope)))
         if trace is None:
             token = SERVED_LIVE.set(True)
             try:
@@ -91,7 +92,7 @@ class AsgiAdapter:
             await self._serve(scope, receive, send, trace)
 
     def _remember(self, scope: Scope) -> None:
-        self._home.remember()
+        self._loop_bridge.remember()
         for name in ("app", "state"):
             if name in scope and name not in self._surroundings:
                 self._surroundings[name] = scope[name]
@@ -99,59 +100,59 @@ class AsgiAdapter:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, trace: Trace) -> None:
         start = start_of(scope)
         route_id = self._table.route_of(start)
-        passage = self._desk.passage(route_id, "http", start.headers, trace)
-        tap = Tap(receive, send, self._desk.limits.max_body, scope["method"])
-        passage.open()
+        active = self._recorder.begin(route_id, "http", start.headers, trace)
+        tap = Tap(receive, send, self._recorder.limits.max_body, scope["method"])
+        active.open()
         try:
             await self.app(scope, tap.receive, tap.send)
         except BaseException as error:
-            self._finish(passage, tap.outcome(start, error))
+            self._finish(active, tap.outcome(start, error))
             raise
-        self._finish(passage, tap.outcome(start))
+        self._finish(active, tap.outcome(start))
 
-    def _finish(self, passage: ActiveExchange, outcome: ExchangeEnd) -> None:
-        route_id = passage.begun.route_id
+    def _finish(self, active: ActiveExchange, outcome: ExchangeEnd) -> None:
+        route_id = active.begun.route_id
         outcome = self._table.judged(route_id, outcome)
-        self._desk.finish(passage, outcome, self._table.definition(route_id))
+        self._recorder.finish(active, outcome, self._table.definition(route_id))
 
-    # As a door
+    # As a adapter
 
     def routes(self) -> tuple[Route, ...]:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
+        """Return the current routes."""
         return self._table.routes()
 
     def definition(self, route_id: str) -> Definition:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
+        """Return the definition of a route."""
         return self._table.definition(route_id)
 
     def objection(self, route_id: str, payload: Payload) -> str:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
+        """Return why ``payload`` cannot take the route, or an empty string."""
         return self._table.objection(route_id, payload)
 
     def enter(
-        self, passage: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
+        self, active: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
     ) -> Exchange:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
-        return self._home.run(lambda: self._again(passage, payload), cancelled)
+        """Replay ``payload``."""
+        return self._loop_bridge.run(lambda: self._again(active, payload), cancelled)
 
-    async def _again(self, passage: ActiveExchange, payload: Payload) -> Exchange:
+    async def _again(self, active: ActiveExchange, payload: Payload) -> Exchange:
         scope, body = scope_of(payload)
         for name, value in self._surroundings.items():
             scope[name] = dict(value) if name == "state" else value
-        tap = Tap(_Sent(body).receive, _drop, self._desk.limits.max_body, scope["method"])
-        passage.open()
+        tap = Tap(_Sent(body).receive, _drop, self._recorder.limits.max_body, scope["method"])
+        active.open()
         try:
             await self.app(scope, tap.receive, tap.send)
-        except BaseException as error:  # noqa: BLE001 - whatever it did is what the replay shows
-            return passage.close(tap.outcome(payload, error, again=True))
-        return passage.close(tap.outcome(payload, again=True))
+        except BaseException as error:  # noqa: BLE001 - every failure of the app is the result of the replay
+            return active.close(tap.outcome(payload, error, again=True))
+        return active.close(tap.outcome(payload, again=True))
 
 
 class Lifespan:
-    """The lifespan of an app, at whose end the agent signs off: servers that were told to end by a
-    signal may not come to the end of the process in an orderly way.
+    """Lifespan of an app. The agent signs off at its end, because servers that receive a signal
+    often end the process without running exit handlers.
 
-    An app that knows no lifespan gets one, so that the agent hears of the end.
+    The class answers for an app that does not support lifespan messages.
     """
 
     def __init__(self, receive: Receive, send: Send, sign_off: Callable[[], Any]) -> None:
@@ -162,7 +163,7 @@ class Lifespan:
         self._sent = ""
 
     async def run(self, app: App, scope: Scope) -> None:
-        """Raises what ``app`` raises, unless it does so before it has said anything."""
+        """Run ``app``. Raises its exceptions, except those before its first message."""
         try:
             await app(scope, self.receive, self.send)
         except Exception:
@@ -189,7 +190,7 @@ class Lifespan:
 
 
 def _trace_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, str]:
-    """``traceparent`` and ``tracestate`` of a request, before anything else of it is decoded."""
+    """Return ``traceparent`` and ``tracestate`` without decoding other headers."""
     parent = state = b""
     for name, value in headers:
         if name == b"traceparent":
@@ -200,7 +201,7 @@ def _trace_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, str]:
 
 
 class _Sent:
-    """A request that is there at once, from a client that stays."""
+    """Request with a complete body, from a client that does not disconnect."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
@@ -213,13 +214,13 @@ class _Sent:
 
 
 async def _drop(message: MutableMapping[str, Any]) -> None:
-    """Nobody is there to get it."""
+    """Discard a message of a replay, which has no client."""
 
 
 class Tap:
-    """Copies what passes between server and app.
+    """Copies the messages between server and app.
 
-    The server's own code runs outside the session: its sockets and timers are not calls of the app,
+    The server's own code runs outside the session. Its sockets and timers are not calls of the app,
     and a replay, which has no server, would miss them.
     """
 
@@ -259,7 +260,8 @@ class Tap:
     def outcome(
         self, start: Payload, error: BaseException | None = None, *, again: bool = False
     ) -> ExchangeEnd:
-        """How it ended. ``again``: ``start`` is all there, because it was replayed."""
+        """Return the result of the exchange. ``again`` means that ``start`` is complete, because it
+        was replayed."""
         result = self._response.payload()
         whole, unfit = (start, "") if again else self._request.put_into(start)
         if not again and self._has_more and not unfit:
@@ -274,7 +276,7 @@ class Tap:
 
 
 def start_of(scope: MutableMapping[str, Any]) -> Payload:
-    """Headers and properties of the request; the body comes later."""
+    """Return the headers and properties of the request. The body is added later."""
     headers = tuple(
         [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     )
@@ -292,7 +294,7 @@ def start_of(scope: MutableMapping[str, Any]) -> Payload:
 
 
 def scope_of(payload: Payload) -> tuple[dict[str, Any], bytes]:
-    """A scope that the app takes for the request, and the body."""
+    """Return an ASGI scope and the body for ``payload``."""
     properties = payload.properties
     body = body_to_send(payload)
     path = str(properties.get("http.path") or "/")

@@ -23,48 +23,50 @@ __all__ = [
 
 
 class Adapter(Protocol):
-    """Called from threads of the link while the app works."""
+    """Entry point of an app. Client threads call the methods while the app runs."""
 
     def routes(self) -> tuple[Route, ...]:
-        """Those that can be gone through, as they are now."""
+        """Return the current routes."""
 
     def definition(self, route_id: str) -> Definition:
-        """Of one of them."""
+        """Return the definition of the route ``route_id``."""
 
     def objection(self, route_id: str, payload: Payload) -> str:
-        """Why ``payload`` cannot go through ``route_id``; empty when it can."""
+        """Return the reason why ``payload`` cannot take ``route_id``, or an empty string."""
 
     def enter(
-        self, passage: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
+        self, active: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
     ) -> Exchange:
-        """Go through: open ``passage`` where the app's code runs, run that, and close it. Raises
-        :class:`ReplayCancelled`."""
+        """Replay ``payload``: open the exchange where the app's code runs, run it, and close it.
+        Raises :class:`ReplayCancelled`."""
 
 
 T = TypeVar("T")
 
 _LOOK_EVERY = 0.05
-"""Seconds between two looks at whether a replay was cancelled, or its loop has ended."""
+"""Seconds between checks for cancellation and for the end of the loop."""
 
 
 class LoopBridge:
-    """The loop of an app. Before it is known, and after it has ended, replays have one of their
-    own."""
+    """Event loop of an app. Replays get their own loop before it is known and after it has ended."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def remember(self) -> None:
-        """This is it."""
+        """Remember the running loop."""
         self._loop = asyncio.get_running_loop()
 
-    def afresh(self) -> None:
-        """In a forked child: the loop was the parent's."""
+    def forget(self) -> None:
+        """Forget the loop in a forked child."""
         self._loop = None
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]], cancelled: threading.Event) -> T:
-        """What ``work()`` comes to, in a task and context of its own. Raises
-        :class:`ReplayCancelled` when it was cancelled, whatever it did with that."""
+        """Return the result of ``work()``, run in a new task and context.
+
+        Raises :class:`ReplayCancelled` if it was cancelled, even if ``work`` suppressed the
+        cancellation.
+        """
         loop = self._loop
         if loop is None or not loop.is_running():
             return _fresh().run(asyncio.run, _watched(work, cancelled))
@@ -98,7 +100,8 @@ async def _watched(work: Callable[[], Coroutine[Any, Any, T]], cancelled: thread
 
 
 def run_in_context(work: Callable[[], T], cancelled: threading.Event) -> T:
-    """The same for code that has no loop: here. It is cancelled when it comes to its next step."""
+    """Return the result of ``work()``, run in this thread with a new context. Cancellation takes
+    effect at the next step."""
     if cancelled.is_set():
         raise ReplayCancelled
     result = _fresh().run(work)
@@ -108,7 +111,7 @@ def run_in_context(work: Callable[[], T], cancelled: threading.Event) -> T:
 
 
 def _fresh() -> Context:
-    """Nothing of whoever asked for the replay, and no session of the whole process."""
+    """Return a context without variables of the caller and without a process-wide session."""
     context = Context()
     context.run(VARIABLE.set, OUTSIDE)
     return context

@@ -1,4 +1,4 @@
-"""HTTP exchanges, whoever serves them: bodies as they pass, answers, and what counts as failed."""
+"""Parts shared by the HTTP adapters: bodies, responses, and failures."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 ]
 
 _HOP = frozenset({"content-length", "transfer-encoding", "connection", "keep-alive", "expect"})
-"""Headers that are about how a message travelled; a replay's own are made anew."""
+"""Headers of the transfer, which a replay creates again."""
 
 
 class BodyBuffer:
-    """A body that passes. What is larger than ``limit`` is counted, and not kept."""
+    """Copy of a body that passes. A body larger than ``limit`` is counted, and not stored."""
 
     def __init__(self, limit: int) -> None:
         self.size = 0
@@ -32,7 +32,7 @@ class BodyBuffer:
         self._parts: list[bytes] = []
 
     def add(self, data: bytes) -> None:
-        """Some more of it."""
+        """Add a piece."""
         self.size += len(data)
         if self.size > self._limit:
             self._parts.clear()
@@ -40,7 +40,7 @@ class BodyBuffer:
             self._parts.append(bytes(data))
 
     def put_into(self, payload: Payload) -> tuple[Payload, str]:
-        """``payload`` with this body, and why it is not all there; empty when it is."""
+        """Return ``payload`` with this body, and the reason if the body is incomplete."""
         kind = find_header(payload.headers, "content-type")
         if self.size > self._limit:
             reason = f"its body has {self.size:,} bytes, and no more than {self._limit:,} are kept"
@@ -60,7 +60,7 @@ class BodyBuffer:
 
 
 class CapturedResponse:
-    """An answer that passes."""
+    """Copy of a response that passes."""
 
     def __init__(self, limit: int, method: str = "GET") -> None:
         self.status = 0
@@ -79,7 +79,7 @@ class CapturedResponse:
         self.is_whole = self.is_whole or last
 
     def payload(self) -> Payload | None:
-        """What the client got; None where there was no answer."""
+        """Return the response that the client received, or None."""
         if not self.status:
             return None
         properties = {"http.status": self.status}
@@ -88,7 +88,7 @@ class CapturedResponse:
 
 
 def failure_of(response: CapturedResponse) -> ErrorFacts | None:
-    """An answer of 500 and more is a failure, and so is one that breaks off, or none."""
+    """Return the failure of a response: a status of 500 or more, a truncated response, or none."""
     if not response.status:
         return ErrorFacts(type="http", message="there was no answer")
     if response.status >= 500:
@@ -106,7 +106,8 @@ def _phrase(status: int) -> str:
 
 
 def unread_reason(start: Payload, size: int) -> str:
-    """Why a body that the app has not read to its end is no start; empty where there was none."""
+    """Return why a body that the app has not read completely cannot be replayed, or an empty
+    string."""
     length = find_header(start.headers, "content-length")
     if not find_header(start.headers, "transfer-encoding") and (not length or length == str(size)):
         return ""
@@ -114,7 +115,7 @@ def unread_reason(start: Payload, size: int) -> str:
 
 
 def body_to_send(payload: Payload) -> bytes:
-    """The body as it travels, packed again where it was."""
+    """Return the bytes of the body, compressed again if they were."""
     body: Body = payload.body
     data = body_bytes(body)
     coding = payload.properties.get("http.coding")
@@ -122,7 +123,7 @@ def body_to_send(payload: Payload) -> bytes:
 
 
 def headers_to_send(payload: Payload, body: bytes) -> list[Header]:
-    """The headers, with the length that the body has now."""
+    """Return the headers, with the current length of the body."""
     kept = [(name, value) for name, value in payload.headers if name.lower() not in _HOP]
     had = find_header(payload.headers, "content-length") or find_header(
         payload.headers, "transfer-encoding"

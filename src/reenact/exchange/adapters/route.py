@@ -27,7 +27,8 @@ __all__ = [
 
 
 class FunctionRoute:
-    """One route. ``handler`` gets the message; ``objection`` says of one why it cannot."""
+    """One route. ``handler`` is called with the message. ``objection`` returns the reason why a
+    message cannot be replayed."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class FunctionRoute:
         self._definition: Definition | None = None
 
     def definition(self, version: str) -> Definition:
-        """As its code is."""
+        """Return the definition of the current code."""
         if self._definition is None:
             handlers = (self.function,) if self.on_error is None else (self.function, self.on_error)
             self._definition = define(self.route_id, self.kind, version, handlers)
@@ -57,35 +58,39 @@ class FunctionRoute:
 
 
 class RouteRegistry:
-    """The door of all routes and tasks of an app."""
+    """Adapter of all routes and tasks of an app."""
 
-    def __init__(self, desk: ExchangeRecorder, home: LoopBridge) -> None:
-        self._desk = desk
-        self._home = home
-        self._ways: dict[str, FunctionRoute] = {}
+    def __init__(self, recorder: ExchangeRecorder, loop_bridge: LoopBridge) -> None:
+        self._recorder = recorder
+        self._loop_bridge = loop_bridge
+        self._entries: dict[str, FunctionRoute] = {}
 
-    def add(self, way: FunctionRoute) -> None:
-        """Raises :class:`UsageError` for an id that another function has."""
-        before = self._ways.get(way.route_id)
-        if before is not None and before.function is not way.function:
+    def add(self, entry: FunctionRoute) -> None:
+        """Register a route. Raises :class:`UsageError` if a different function has the same id."""
+        before = self._entries.get(entry.route_id)
+        if before is not None and before.function is not entry.function:
             raise UsageError(
-                f"the route {way.route_id!r} is there already", hint="give it an id of its own"
+                f"the route {entry.route_id!r} is there already", hint="give it an id of its own"
             )
-        self._ways[way.route_id] = way
+        self._entries[entry.route_id] = entry
 
     # Going through, for the first time
 
     def go(
-        self, way: FunctionRoute, message: Message, run: Callable[[], Any], correlation_id: str = ""
+        self,
+        entry: FunctionRoute,
+        message: Message,
+        run: Callable[[], Any],
+        correlation_id: str = "",
     ) -> Any:
-        """Run ``run`` as the exchange that begins with ``message``; its result."""
-        trace = self._sampled(way, message)
+        """Run ``run`` as the exchange that begins with ``message``, and return its result."""
+        trace = self._sampled(entry, message)
         if trace is None:
-            return _guarded(way, None, message, run)
-        first = _First(self._desk, way, message, trace, correlation_id)
-        first.passage.open()
+            return _guarded(entry, None, message, run)
+        first = _First(self._recorder, entry, message, trace, correlation_id)
+        first.active.open()
         try:
-            result = _guarded(way, first.passage, message, run)
+            result = _guarded(entry, first.active, message, run)
         except BaseException as error:
             first.failed(error)
             raise
@@ -93,146 +98,152 @@ class RouteRegistry:
         return result
 
     async def go_async(
-        self, way: FunctionRoute, message: Message, run: Callable[[], Any], correlation_id: str = ""
+        self,
+        entry: FunctionRoute,
+        message: Message,
+        run: Callable[[], Any],
+        correlation_id: str = "",
     ) -> Any:
-        """The same for a coroutine function."""
-        self._home.remember()
-        trace = self._sampled(way, message)
+        """Async variant of :meth:`go`."""
+        self._loop_bridge.remember()
+        trace = self._sampled(entry, message)
         if trace is None:
-            return await _guarded_async(way, None, message, run)
-        first = _First(self._desk, way, message, trace, correlation_id)
-        first.passage.open()
+            return await _guarded_async(entry, None, message, run)
+        first = _First(self._recorder, entry, message, trace, correlation_id)
+        first.active.open()
         try:
-            result = await _guarded_async(way, first.passage, message, run)
+            result = await _guarded_async(entry, first.active, message, run)
         except BaseException as error:
             first.failed(error)
             raise
         first.ended(result)
         return result
 
-    def _sampled(self, way: FunctionRoute, message: Message) -> Trace | None:
+    def _sampled(self, entry: FunctionRoute, message: Message) -> Trace | None:
         headers = message.headers.pairs()
         parent, state = find_header(headers, TRACEPARENT), find_header(headers, TRACESTATE)
-        return self._desk.sampled(parent, state, lambda: way.route_id)
+        return self._recorder.sampled(parent, state, lambda: entry.route_id)
 
-    # As a door
+    # As a adapter
 
     def routes(self) -> tuple[Route, ...]:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
-        return tuple(map(self._route, tuple(self._ways.values())))
+        """Return the current routes."""
+        return tuple(map(self._route, tuple(self._entries.values())))
 
-    def _route(self, way: FunctionRoute) -> Route:
-        found = way.definition(self._desk.version)
+    def _route(self, entry: FunctionRoute) -> Route:
+        found = entry.definition(self._recorder.version)
         return Route(
-            route_id=way.route_id,
+            route_id=entry.route_id,
             revision=found.revision,
-            kind=way.kind,
+            kind=entry.kind,
             processors=found.processors,
         )
 
     def definition(self, route_id: str) -> Definition:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
-        return self._ways[route_id].definition(self._desk.version)
+        """Return the definition of a route."""
+        return self._entries[route_id].definition(self._recorder.version)
 
     def objection(self, route_id: str, payload: Payload) -> str:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
-        return self._ways[route_id].objection(Message.of(payload))
+        """Return why ``payload`` cannot take the route, or an empty string."""
+        return self._entries[route_id].objection(Message.of(payload))
 
     def enter(
-        self, passage: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
+        self, active: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
     ) -> Exchange:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
-        way = self._ways[route_id]
-        if way.is_async:
-            return self._home.run(lambda: self._enter_async(way, passage, payload), cancelled)
-        return run_in_context(lambda: self._enter(way, passage, payload), cancelled)
+        """Replay ``payload``."""
+        entry = self._entries[route_id]
+        if entry.is_async:
+            return self._loop_bridge.run(
+                lambda: self._enter_async(entry, active, payload), cancelled
+            )
+        return run_in_context(lambda: self._enter(entry, active, payload), cancelled)
 
-    def _enter(self, way: FunctionRoute, passage: ActiveExchange, payload: Payload) -> Exchange:
+    def _enter(self, entry: FunctionRoute, active: ActiveExchange, payload: Payload) -> Exchange:
         message = Message.of(payload)
-        passage.open()
+        active.open()
         try:
-            result = _guarded(way, passage, message, lambda: way.handler(message))
-        except BaseException as error:  # noqa: BLE001 - whatever it did is what the replay shows
-            return passage.close(ExchangeEnd(start=payload, error=error))
-        return passage.close(ExchangeEnd(start=payload, result=self._result(result)))
+            result = _guarded(entry, active, message, lambda: entry.handler(message))
+        except BaseException as error:  # noqa: BLE001 - every failure of the app is the result of the replay
+            return active.close(ExchangeEnd(start=payload, error=error))
+        return active.close(ExchangeEnd(start=payload, result=self._result(result)))
 
     async def _enter_async(
-        self, way: FunctionRoute, passage: ActiveExchange, payload: Payload
+        self, entry: FunctionRoute, active: ActiveExchange, payload: Payload
     ) -> Exchange:
         message = Message.of(payload)
-        passage.open()
+        active.open()
         try:
-            result = await _guarded_async(way, passage, message, lambda: way.handler(message))
-        except BaseException as error:  # noqa: BLE001 - whatever it did is what the replay shows
-            return passage.close(ExchangeEnd(start=payload, error=error))
-        return passage.close(ExchangeEnd(start=payload, result=self._result(result)))
+            result = await _guarded_async(entry, active, message, lambda: entry.handler(message))
+        except BaseException as error:  # noqa: BLE001 - every failure of the app is the result of the replay
+            return active.close(ExchangeEnd(start=payload, error=error))
+        return active.close(ExchangeEnd(start=payload, result=self._result(result)))
 
     def _result(self, value: Any) -> Payload:
-        return self._desk.bounded(payload_from(value))[0]
+        return self._recorder.bounded(payload_from(value))[0]
 
 
 class _First:
-    """An exchange that happens for the first time."""
+    """Exchange of a call by the app itself, as opposed to a replay."""
 
     def __init__(
         self,
-        desk: ExchangeRecorder,
-        way: FunctionRoute,
+        recorder: ExchangeRecorder,
+        entry: FunctionRoute,
         message: Message,
         trace: Trace,
         correlation_id: str,
     ) -> None:
-        self._desk = desk
-        self._way = way
-        self._start, too_large = desk.bounded(message.payload())
-        self._unfit = message.unfit() or way.objection(message) or too_large
+        self._recorder = recorder
+        self._entry = entry
+        self._start, too_large = recorder.bounded(message.payload())
+        self._unfit = message.unfit() or entry.objection(message) or too_large
         headers = message.headers.pairs()
-        self.passage = desk.passage(way.route_id, way.kind, headers, trace, correlation_id)
+        self.active = recorder.begin(entry.route_id, entry.kind, headers, trace, correlation_id)
 
     def ended(self, result: Any) -> None:
-        found, _ = self._desk.bounded(payload_from(result))
+        found, _ = self._recorder.bounded(payload_from(result))
         self._finish(ExchangeEnd(start=self._start, result=found, unfit=self._unfit))
 
     def failed(self, error: BaseException) -> None:
         self._finish(ExchangeEnd(start=self._start, error=error, unfit=self._unfit))
 
     def _finish(self, outcome: ExchangeEnd) -> None:
-        self._desk.finish(self.passage, outcome, self._way.definition(self._desk.version))
+        self._recorder.finish(self.active, outcome, self._entry.definition(self._recorder.version))
 
 
 def _guarded(
-    way: FunctionRoute, passage: ActiveExchange | None, message: Message, run: Callable[[], Any]
+    entry: FunctionRoute, active: ActiveExchange | None, message: Message, run: Callable[[], Any]
 ) -> Any:
-    """Without a ``passage`` it is not sampled."""
+    """Run a route with its error handler. ``active`` is None if the exchange is not sampled."""
     try:
         return run()
     except Exception as error:
-        if way.on_error is None:
+        if entry.on_error is None:
             raise
-        if passage is None:
-            return way.on_error(error, message)
-        return HandlerCall(way.on_error, Position(passage.flow)).call(error, (message,), {})
+        if active is None:
+            return entry.on_error(error, message)
+        return HandlerCall(entry.on_error, Position(active.lineage)).call(error, (message,), {})
 
 
 async def _guarded_async(
-    way: FunctionRoute, passage: ActiveExchange | None, message: Message, run: Callable[[], Any]
+    entry: FunctionRoute, active: ActiveExchange | None, message: Message, run: Callable[[], Any]
 ) -> Any:
     try:
         return await run()
     except Exception as error:
-        if way.on_error is None:
+        if entry.on_error is None:
             raise
-        if passage is None:
-            given = way.on_error(error, message)
+        if active is None:
+            given = entry.on_error(error, message)
             return await given if inspect.isawaitable(given) else given
-        handling = HandlerCall(way.on_error, Position(passage.flow))
+        handling = HandlerCall(entry.on_error, Position(active.lineage))
         return await handling.call_async(error, (message,), {})
 
 
 def make_route(
-    ways: RouteRegistry, function: Callable[..., Any], route_id: str, on_error: Handler | None
+    registry: RouteRegistry, function: Callable[..., Any], route_id: str, on_error: Handler | None
 ) -> Callable[..., Any]:
-    """``function`` as the route ``route_id``. Raises :class:`UsageError`."""
+    """Return ``function`` as the route ``route_id``. Raises :class:`UsageError`."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
             f"{function.__qualname__} is a generator, and no route: nobody knows when it ends",
@@ -249,20 +260,20 @@ def make_route(
 
     is_async = inspect.iscoroutinefunction(function)
     handler = awaited if is_async else plain
-    way = FunctionRoute(route_id, "route", function, handler, on_error=on_error)
-    ways.add(way)
+    entry = FunctionRoute(route_id, "route", function, handler, on_error=on_error)
+    registry.add(entry)
     if is_async:
 
         @wraps(function)
         async def call_async(body: Any = None, *, headers: Any = (), properties: Any = None) -> Any:
             message = Message(body, headers, properties)
-            return await ways.go_async(way, message, lambda: handler(message))
+            return await registry.go_async(entry, message, lambda: handler(message))
 
         return call_async
 
     @wraps(function)
     def call(body: Any = None, *, headers: Any = (), properties: Any = None) -> Any:
         message = Message(body, headers, properties)
-        return ways.go(way, message, lambda: handler(message))
+        return registry.go(entry, message, lambda: handler(message))
 
     return call

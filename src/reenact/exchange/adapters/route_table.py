@@ -36,33 +36,33 @@ class HttpRoute(msgspec.Struct, frozen=True):
 
 
 class RouteResolver(Protocol):
-    """The routes of an app as its framework knows them."""
+    """Routes of an app, as its framework resolves them."""
 
     def routes(self) -> Iterable[HttpRoute]:
-        """All of them."""
+        """Return all routes."""
 
     def template_of(self, method: str, path: str, root: str) -> str | None:
-        """Of the route that such a request takes; ``path`` begins with ``root``, under which the
-        app is."""
+        """Return the template for a request. ``path`` begins with ``root``, the path under which
+        the app is mounted."""
 
 
 class RouteTable:
-    """The routes of one app, looked at anew: apps add some while they start."""
+    """Routes of one app. They are read again each time, because apps add routes while they start."""
 
-    def __init__(self, app_routes: RouteResolver, desk: ExchangeRecorder) -> None:
+    def __init__(self, app_routes: RouteResolver, recorder: ExchangeRecorder) -> None:
         self._map = app_routes
-        self._desk = desk
+        self._recorder = recorder
         self._defined: dict[str, Definition] = {}
 
     def route_of(self, start: Payload) -> str:
-        """``POST /orders/{id}``: the route that a request takes."""
+        """Return the route of a request, such as ``POST /orders/{id}``."""
         given = start.properties
         method = str(given.get("http.method", "GET"))
         path, root = str(given.get("http.path", "/")), str(given.get("http.root", ""))
         return f"{method} {self._map.template_of(method, path, root) or UNMATCHED}"[:512]
 
     def routes(self) -> tuple[Route, ...]:
-        """All of them, each method by itself."""
+        """Return all routes, one for each method."""
         found: dict[str, Route] = {}
         for route in self._map.routes():
             for method in sorted(route.methods):
@@ -80,7 +80,7 @@ class RouteTable:
         return tuple(found.values())
 
     def definition(self, route_id: str) -> Definition:
-        """Of a route, or of what is none."""
+        """Return the definition of a route. An unknown route has no code."""
         if route_id not in self._defined:
             self.routes()
         return self._define(route_id, None)
@@ -89,34 +89,36 @@ class RouteTable:
         known = self._defined.get(route_id)
         if known is None:
             handlers = () if endpoint is None else (endpoint,)
-            known = self._defined[route_id] = define(route_id, "http", self._desk.version, handlers)
+            known = self._defined[route_id] = define(
+                route_id, "http", self._recorder.version, handlers
+            )
         return known
 
     def judged(self, route_id: str, outcome: ExchangeEnd) -> ExchangeEnd:
-        """``outcome`` of a request that took ``route_id``. Without a route it is not replayable."""
+        """Return ``outcome``, marked as not replayable if the request matched no route."""
         if not route_id.endswith(f" {UNMATCHED}"):
             return outcome
         unfit = "it matched no route of the app, and a replay needs one"
         return msgspec.structs.replace(outcome, unfit=unfit)
 
     def objection(self, route_id: str, payload: Payload) -> str:
-        """Why a request that is edited does not take the route any more."""
+        """Return the reason why an edited request does not take the route, or an empty string."""
         taken = self.route_of(payload)
         return "" if taken == route_id else f"its path leads to {taken} now"
 
 
 class StarletteResolver:
-    """Of a Starlette or FastAPI app, behind its middleware; empty for another app."""
+    """Routes of a Starlette or FastAPI app behind its middleware. Empty for other apps."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
 
     def routes(self) -> Iterable[HttpRoute]:
-        """See :class:`RouteResolver`."""
+        """Return the current routes."""
         return list(_flat(_routes_of(self._app), ""))
 
     def template_of(self, method: str, path: str, root: str) -> str | None:
-        """See :class:`RouteResolver`."""
+        """Return the template for a request."""
         scope = {"type": "http", "method": method, "path": path, "root_path": root, "headers": []}
         return _matched(_routes_of(self._app), {**scope, "path_params": {}}, 0)
 
@@ -133,7 +135,7 @@ def _routes_of(app: Any) -> list[Any]:
 
 
 def _flat(routes: Sequence[Any], prefix: str) -> Iterator[HttpRoute]:
-    """Routes, and those of what is mounted, however deep."""
+    """Yield routes, including the routes of mounted apps."""
     for route in routes:
         path, inner = getattr(route, "path", None), getattr(route, "routes", None)
         if not isinstance(path, str) or prefix.count("/") > _DEEPEST:
@@ -146,8 +148,8 @@ def _flat(routes: Sequence[Any], prefix: str) -> Iterator[HttpRoute]:
 
 
 _full: Final[dict[Any, Any]] = {}
-"""The member for a complete match, by the class of members, which is Starlette's ``Match``. Reading
-the name of a member takes as long as matching a route."""
+"""``Match.FULL`` of Starlette by its class. Reading the name of an enum member takes as long as
+matching a route."""
 
 
 def _is_full(match: Any) -> bool:
@@ -159,7 +161,7 @@ def _is_full(match: Any) -> bool:
 
 
 def _matched(routes: Sequence[Any], scope: dict[str, Any], depth: int) -> str | None:
-    """What the router would do, and the templates on the way."""
+    """Return the template that Starlette's router would choose."""
     for route in routes:
         if depth > _DEEPEST or not hasattr(route, "matches"):
             continue
@@ -175,24 +177,24 @@ def _matched(routes: Sequence[Any], scope: dict[str, Any], depth: int) -> str | 
 
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-"""What a view function may be called with: Django routes by path alone."""
+"""Methods of a view function. Django routes by path only."""
 
 
 def is_django(app: Any) -> bool:
-    """Is ``app`` the WSGI or ASGI application of a Django project?"""
+    """Return whether ``app`` is the WSGI or ASGI application of a Django project."""
     return any(kind.__module__.startswith("django.core.handlers.") for kind in type(app).__mro__)
 
 
 class DjangoResolver:
-    """See :class:`reenact.exchange.adapters.route_table.Map`. Templates are spelled as in ``urls.py``, with a
-    leading slash: ``/orders/<int:number>/``."""
+    """Routes of a Django project. Templates are spelled as in ``urls.py``, with a leading slash:
+    ``/orders/<int:number>/``."""
 
     def routes(self) -> Iterable[HttpRoute]:
-        """See :class:`reenact.exchange.adapters.route_table.Map`."""
+        """Return the current routes."""
         return list(_django_routes(_urls().get_resolver().url_patterns, "/", 0))
 
     def template_of(self, method: str, path: str, root: str) -> str | None:
-        """See :class:`reenact.exchange.adapters.route_table.Map`."""
+        """Return the template for a request."""
         urls = _urls()
         inner = path.removeprefix(root) if root else path
         try:
@@ -203,7 +205,6 @@ class DjangoResolver:
 
 
 def _urls() -> Any:
-    """Django has no type information."""
     return import_module("django.urls")
 
 
@@ -218,7 +219,7 @@ def _django_routes(patterns: Iterable[Any], prefix: str, depth: int) -> Iterator
 
 
 def _methods_of(view: Any) -> frozenset[str]:
-    """A view class names its methods; a view function takes all."""
+    """Return the methods of a view class, or all methods for a function."""
     kind = getattr(view, "view_class", None)
     if kind is None:
         return _METHODS

@@ -14,21 +14,23 @@ __all__ = ["make_task"]
 
 
 def make_task(
-    ways: RouteRegistry, function: Callable[..., Any], route_id: str
+    registry: RouteRegistry, function: Callable[..., Any], route_id: str
 ) -> Callable[..., Any]:
-    """``function``, whose every call is an exchange. Under ``@app.task`` of Celery it gets the
-    task's id, headers and retries from there; with ``bind=True`` the task is no part of the
-    payload."""
+    """Return ``function`` as a task whose calls are exchanges.
+
+    Under Celery's ``@app.task``, an exchange has the id, headers and retries of the job. With
+    ``bind=True`` the task object is not part of the payload.
+    """
     called = TaskArguments(function)
-    way = FunctionRoute(route_id, "task", function, called.again, objection=called.objection)
-    ways.add(way)
-    if way.is_async:
+    entry = FunctionRoute(route_id, "task", function, called.again, objection=called.objection)
+    registry.add(entry)
+    if entry.is_async:
 
         @wraps(function)
         async def run_async(*args: Any, **kwargs: Any) -> Any:
             message, correlation_id = called.message(args, kwargs)
-            return await ways.go_async(
-                way, message, lambda: function(*args, **kwargs), correlation_id
+            return await registry.go_async(
+                entry, message, lambda: function(*args, **kwargs), correlation_id
             )
 
         return run_async
@@ -36,19 +38,19 @@ def make_task(
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         message, correlation_id = called.message(args, kwargs)
-        return ways.go(way, message, lambda: function(*args, **kwargs), correlation_id)
+        return registry.go(entry, message, lambda: function(*args, **kwargs), correlation_id)
 
     return run
 
 
 class TaskArguments:
-    """How a task is called."""
+    """Conversion between the arguments of a task and a message."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def message(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Message, str]:
-        """The start payload of a call, and what the queue calls it."""
+        """Return the start payload of a call, and the correlation id of the queue."""
         task = _celery_task(args)
         is_bound = task is not None and bool(args) and args[0] is task
         given = args[1:] if is_bound else args
@@ -67,12 +69,12 @@ class TaskArguments:
         return Message(body, _headers_of(request), properties), said
 
     def again(self, message: Message) -> Any:
-        """The call that ``message`` is the payload of."""
+        """Call the function with the arguments in ``message``."""
         owner = (_registered(message),) if message.properties.get("task.bound") else ()
         return self._function(*owner, *message.body["args"], **message.body["kwargs"])
 
     def objection(self, message: Message) -> str:
-        """Why it cannot be called so."""
+        """Return the reason why the function cannot be called with ``message``, or an empty string."""
         body = message.body
         if (
             not isinstance(body, dict)
@@ -87,7 +89,7 @@ class TaskArguments:
 
 
 def _registered(message: Message) -> Any:
-    """The task object of Celery that a bound task gets."""
+    """Return the Celery task that a bound function receives."""
     celery = sys.modules.get("celery")
     if celery is None:
         return None
@@ -95,7 +97,7 @@ def _registered(message: Message) -> Any:
 
 
 def _celery_task(args: tuple[Any, ...]) -> Any:
-    """The Celery task that runs here, if one does."""
+    """Return the running Celery task, or None."""
     celery = sys.modules.get("celery")
     task = None if celery is None else celery.current_task
     if not task:
@@ -105,7 +107,7 @@ def _celery_task(args: tuple[Any, ...]) -> Any:
 
 
 def _headers_of(request: Any) -> list[tuple[str, str]]:
-    """What the sender put into the headers, as far as it is text."""
+    """Return the text headers of the job."""
     sent = getattr(request, "headers", None)
     if not isinstance(sent, Mapping):
         return []

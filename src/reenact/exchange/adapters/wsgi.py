@@ -1,7 +1,7 @@
-"""WSGI: every request is an exchange, its method and path template the route.
+"""WSGI middleware that records every request as an exchange.
 
-The app runs in a context of its own, from its call to the end of its answer, so that nothing of an
-exchange is left in the server's thread.
+The route is the method and the path template. The app runs in its own context until its response
+ends, so no part of an exchange stays in the server's thread.
 """
 
 from __future__ import annotations
@@ -43,16 +43,20 @@ App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 class WsgiAdapter:
-    """A WSGI app around ``app``, and the way into it for replays."""
+    """WSGI middleware around ``app``, and the adapter for its replays."""
 
-    def __init__(self, app: App, desk: ExchangeRecorder) -> None:
+    def __init__(self, app: App, recorder: ExchangeRecorder) -> None:
         self.app = app
-        self._desk = desk
-        self._table = RouteTable(DjangoResolver() if is_django(app) else FlaskResolver(app), desk)
+        self._recorder = recorder
+        self._table = RouteTable(
+            DjangoResolver() if is_django(app) else FlaskResolver(app), recorder
+        )
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         parent, state = environ.get("HTTP_TRACEPARENT", ""), environ.get("HTTP_TRACESTATE", "")
-        trace = self._desk.sampled(parent, state, lambda: self._table.route_of(start_of(environ)))
+        trace = self._recorder.sampled(
+            parent, state, lambda: self._table.route_of(start_of(environ))
+        )
         if trace is None:
             token = SERVED_LIVE.set(True)
             try:
@@ -61,51 +65,51 @@ class WsgiAdapter:
                 SERVED_LIVE.reset(token)
         start = start_of(environ)
         route_id = self._table.route_of(start)
-        passage = self._desk.passage(route_id, "http", start.headers, trace)
-        tap = Tap(environ, self._desk.limits.max_body)
+        active = self._recorder.begin(route_id, "http", start.headers, trace)
+        tap = Tap(environ, self._recorder.limits.max_body)
 
         def ended(error: BaseException | None) -> None:
             outcome = self._table.judged(route_id, tap.outcome(start, error))
-            self._desk.finish(passage, outcome, self._table.definition(route_id))
+            self._recorder.finish(active, outcome, self._table.definition(route_id))
 
-        answer = ResponseIterator(passage, tap, ended)
+        answer = ResponseIterator(active, tap, ended)
         answer.begin(self.app, environ, start_response)
         return answer
 
-    # As a door
+    # As a adapter
 
     def routes(self) -> tuple[Route, ...]:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
+        """Return the current routes."""
         return self._table.routes()
 
     def definition(self, route_id: str) -> Definition:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
+        """Return the definition of a route."""
         return self._table.definition(route_id)
 
     def objection(self, route_id: str, payload: Payload) -> str:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
+        """Return why ``payload`` cannot take the route, or an empty string."""
         return self._table.objection(route_id, payload)
 
     def enter(
-        self, passage: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
+        self, active: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
     ) -> Exchange:
-        """See :class:`reenact.exchange.adapters.base.Door`."""
-        return run_in_context(lambda: self._again(passage, payload), cancelled)
+        """Replay ``payload``."""
+        return run_in_context(lambda: self._again(active, payload), cancelled)
 
-    def _again(self, passage: ActiveExchange, payload: Payload) -> Exchange:
+    def _again(self, active: ActiveExchange, payload: Payload) -> Exchange:
         environ = environ_of(payload)
-        tap = Tap(environ, self._desk.limits.max_body)
+        tap = Tap(environ, self._recorder.limits.max_body)
         made: list[Exchange] = []
 
         def ended(error: BaseException | None) -> None:
-            made.append(passage.close(tap.outcome(payload, error, again=True)))
+            made.append(active.close(tap.outcome(payload, error, again=True)))
 
-        answer = ResponseIterator(passage, tap, ended)
+        answer = ResponseIterator(active, tap, ended)
         try:
             answer.begin(self.app, environ, _nobody)
             for _ in answer:
                 continue
-        except BaseException:  # noqa: BLE001 - whatever it did is what the replay shows
+        except BaseException:  # noqa: BLE001 - every failure of the app is the result of the replay
             pass
         finally:
             answer.close()
@@ -117,12 +121,13 @@ def _nobody(status: str, headers: list[Header], exc_info: Any = None) -> Callabl
 
 
 class ResponseIterator:
-    """What the server iterates. ``ended`` is called once, in the app's context, when it is over."""
+    """Response that the server iterates. ``ended`` is called once, in the app's context, at its
+    end."""
 
     def __init__(
-        self, passage: ActiveExchange, tap: Tap, ended: Callable[[BaseException | None], None]
+        self, active: ActiveExchange, tap: Tap, ended: Callable[[BaseException | None], None]
     ) -> None:
-        self._passage = passage
+        self._active = active
         self._tap = tap
         self._ended: Callable[[BaseException | None], None] | None = ended
         self._context = copy_context()
@@ -130,8 +135,8 @@ class ResponseIterator:
         self._parts: Iterator[bytes] = iter(())
 
     def begin(self, app: App, environ: Environ, start_response: StartResponse) -> None:
-        """Call ``app``. Raises what it raises."""
-        self._context.run(self._passage.open)
+        """Call ``app``. Raises its exceptions."""
+        self._context.run(self._active.open)
         try:
             tapped = self._tap.starting(start_response)
             self._whole = self._context.run(app, environ, tapped)
@@ -156,7 +161,7 @@ class ResponseIterator:
         return part
 
     def close(self) -> None:
-        """The server is done with it, or has given up."""
+        """End the response, complete or not."""
         try:
             close = getattr(self._whole, "close", None)
             if close is not None:
@@ -173,7 +178,7 @@ class ResponseIterator:
 
 
 class Tap:
-    """Copies what passes between server and app."""
+    """Copies the data between server and app."""
 
     def __init__(self, environ: Environ, limit: int) -> None:
         self._request = BodyBuffer(limit)
@@ -198,7 +203,8 @@ class Tap:
     def outcome(
         self, start: Payload, error: BaseException | None = None, *, again: bool = False
     ) -> ExchangeEnd:
-        """How it ended. ``again``: ``start`` is all there, because it was replayed."""
+        """Return the result of the exchange. ``again`` means that ``start`` is complete, because it
+        was replayed."""
         whole, unfit = (start, "") if again else self._request.put_into(start)
         if not again and not unfit:
             unfit = unread_reason(start, self._request.size)
@@ -247,7 +253,7 @@ _BARE = {"CONTENT_TYPE": "content-type", "CONTENT_LENGTH": "content-length"}
 
 
 def start_of(environ: Environ) -> Payload:
-    """Headers and properties of the request; the body comes later."""
+    """Return the headers and properties of the request. The body is added later."""
     headers = tuple(_headers(environ))
     known = {
         "http.method": environ.get("REQUEST_METHOD", "GET"),
@@ -270,12 +276,12 @@ def _headers(environ: Environ) -> list[Header]:
 
 
 def _text(path: str) -> str:
-    """PEP 3333 has bytes as Latin-1."""
+    """Decode a path, which PEP 3333 passes as Latin-1."""
     return path.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def environ_of(payload: Payload) -> Environ:
-    """An environ that the app takes for the request."""
+    """Return a WSGI environ for ``payload``."""
     properties = payload.properties
     body = body_to_send(payload)
     scheme = str(properties.get("http.scheme") or "http")
@@ -304,7 +310,7 @@ def environ_of(payload: Payload) -> Environ:
 
 
 def _put(environ: Environ, name: str, value: str) -> None:
-    """Repeated headers become one, as servers do it."""
+    """Add a header. Repeated headers are joined, as servers do."""
     bare = {spelled: key for key, spelled in _BARE.items()}.get(name)
     key = bare or f"HTTP_{name.upper().replace('-', '_')}"
     joint = "; " if name == "cookie" else ","
@@ -312,13 +318,13 @@ def _put(environ: Environ, name: str, value: str) -> None:
 
 
 class FlaskResolver:
-    """Of a Flask app, given itself or its ``wsgi_app``; empty for another app."""
+    """Routes of a Flask app, given itself or its ``wsgi_app``. Empty for other apps."""
 
     def __init__(self, app: Any) -> None:
         self._owner = app if hasattr(app, "url_map") else getattr(app, "__self__", None)
 
     def routes(self) -> Iterable[HttpRoute]:
-        """See :class:`reenact.exchange.adapters.route_table.Map`."""
+        """Return the current routes."""
         rules = getattr(self._owner, "url_map", None)
         if rules is None:
             return []
@@ -329,7 +335,7 @@ class FlaskResolver:
         ]
 
     def template_of(self, method: str, path: str, root: str) -> str | None:
-        """See :class:`reenact.exchange.adapters.route_table.Map`; with WSGI a path is without its root."""
+        """Return the template for a request. A WSGI path does not contain the root."""
         rules = getattr(self._owner, "url_map", None)
         if rules is None:
             return None

@@ -1,4 +1,4 @@
-"""Where the server is, and the key that is shown to it: checked before anything is sent."""
+"""Address of a server and the API key for it, validated before a request is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY = re.compile(r"[!-~]{8,512}")
 
 
 class Secret:
-    """A key, which prints as nothing: links end up in tracebacks."""
+    """API key that does not show its text in tracebacks."""
 
     __slots__ = ("_text",)
 
@@ -32,7 +32,7 @@ class Secret:
         return "Secret(…)"
 
     def reveal(self) -> str:
-        """The key itself: for the header of a request, and nothing else."""
+        """Return the text of the key, for the header of a request."""
         return self._text
 
     def __reduce__(self) -> tuple[type, tuple[str]]:
@@ -40,7 +40,7 @@ class Secret:
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A server. ``prefix`` is what stands before ``/api``, without a slash at its end."""
+    """Address of a server. ``prefix`` is the path before ``/api``, without a final slash."""
 
     scheme: Literal["http", "https"]
     host: str
@@ -49,7 +49,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_private(self) -> bool:
-        """Does nobody on the way read along?"""
+        """True if the connection is encrypted or stays on this machine."""
         return self.scheme == "https" or self.host in ("localhost", "127.0.0.1", "::1")
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_address(url: str) -> Address:
-    """Raises :class:`UsageError` for what is not the address of a server."""
+    """Parse the URL of a server. Raises :class:`UsageError`."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -76,7 +76,7 @@ def parse_address(url: str) -> Address:
 
 
 def _no_address(why: str) -> UsageError:
-    """Without the address itself, which may hold a password."""
+    """Return an error without the URL, which can contain a password."""
     return UsageError(
         f"not the address of a Reenact server: {why}", hint="for example https://reenact.example"
     )

@@ -40,19 +40,19 @@ __all__ = [
 
 
 class Unreadable(Exception):
-    """Not a command at all: nobody can be told what became of it."""
+    """The event is not a command, so its result cannot be reported."""
 
 
 class Forged(msgspec.Struct, frozen=True):
-    """It does not come from who may send it, or is meant for another: nothing that it says, not
-    even the id of the replay, is to be believed."""
+    """Command with an invalid signature or for a different agent. Its content, including the id of
+    the replay, is not trusted."""
 
     code: str
     message: str
 
 
 def read_command(data: str) -> tuple[dict[str, Any], Command]:
-    """The document as it came, and the command in it. Raises :class:`Unreadable`."""
+    """Return the JSON document and the command in it. Raises :class:`Unreadable`."""
     try:
         document = msgspec.json.decode(data)
         command = msgspec.convert(document, Command)
@@ -74,9 +74,10 @@ def check_command(
     known: KnownReplay | None,
     nonce_used_by: str | None,
 ) -> Forged | Refusal | None:
-    """None: it is to be obeyed, or, where its replay is ``known``, to be answered as before.
+    """Return why the command is refused, or None.
 
-    ``nonce_used_by`` is the command that came with the same nonce, if any did.
+    A command whose replay is ``known`` gets the previous response. ``nonce_used_by`` is the command
+    that came with the same nonce, if there was one.
     """
     if not verify_document(document, key):
         return Forged("signature_invalid", "the command is not signed by the server's key")
@@ -97,17 +98,17 @@ _COMMANDS = frozenset({"replay", "cancel"})
 
 
 class Report(Protocol):
-    """Tells the server of a replay, some time soon, in order."""
+    """Sends the state of a replay to the server, later and in order."""
 
     def __call__(self, replay_id: str, report: StateReport) -> None: ...
 
 
 class CommandInbox:
-    """``receive`` is called by one thread, and never raises."""
+    """Receiver of commands. One thread calls :meth:`receive`, which never raises."""
 
     def __init__(
         self,
-        registrar: RegistrationState,
+        registration_state: RegistrationState,
         journal: Journal,
         replays: ReplayQueue,
         notices: Notices,
@@ -115,7 +116,7 @@ class CommandInbox:
         *,
         now: Now,
     ) -> None:
-        self._registrar = registrar
+        self._registration_state = registration_state
         self._journal = journal
         self._replays = replays
         self._notices = notices
@@ -123,26 +124,26 @@ class CommandInbox:
         self._now = now
 
     def receive(self, event: Event) -> None:
-        """Take an event of the stream. Those that are no commands are passed over."""
-        post = self._registrar.post
-        if event.name not in _COMMANDS or post is None:
+        """Execute a command. Other events are ignored."""
+        identity = self._registration_state.identity
+        if event.name not in _COMMANDS or identity is None:
             return
         try:
-            self._obey(event.data, post)
+            self._obey(event.data, identity)
         except Unreadable as error:
             self._notices.warn("command", str(error))
         except ExtraMissing as error:
             self._notices.warn("command", f"commands cannot be verified: {error} ({error.hint})")
 
-    def _obey(self, data: str, post: AgentIdentity) -> None:
+    def _obey(self, data: str, identity: AgentIdentity) -> None:
         document, command = read_command(data)
         known = self._journal.find(command.replay_id)
         found = check_command(
             document,
             command,
-            key=post.key,
-            tenant=post.tenant,
-            agent_id=post.agent_id,
+            key=identity.key,
+            tenant=identity.tenant,
+            agent_id=identity.agent_id,
             now=self._now(),
             known=known,
             nonce_used_by=self._journal.used_by(command.nonce),
@@ -159,7 +160,7 @@ class CommandInbox:
             self._accept(command)
 
     def _refuse(self, command: Command, found: Forged | Refusal, known: KnownReplay | None) -> None:
-        """Not said of a replay that is known: it would be believed of the one that is under way."""
+        """Report a refusal, unless the replay is known: the report would apply to the running one."""
         if known is None and command.type == "replay":
             self._tell(command.replay_id, ReplayEnd("refused", found.code, found.message))
 
@@ -188,7 +189,8 @@ class CommandInbox:
             self._repeat(command.replay_id, known)
 
     def _write_down(self, command: Command, done: ReplayEnd | None) -> bool:
-        """False when that is impossible: then nothing is done."""
+        """Write a command to the journal. Returns False if that fails; the command must not be
+        executed then."""
         try:
             self._journal.accept(
                 command.replay_id,
@@ -223,7 +225,7 @@ class CommandInbox:
         )
 
     def _repeat(self, replay_id: str, known: KnownReplay) -> None:
-        """Say again what was said before."""
+        """Report the known state of a replay again."""
         if known.done is None or known.done.state == "completed":
             ran = known.done is not None or self._replays.is_running(replay_id)
             self._say(replay_id, StateReport(state="running" if ran else "delivered", epoch=0))
@@ -240,17 +242,20 @@ class CommandInbox:
 
 _MOST_RETRY = 60.0
 _ID = re.compile(r"[!-~]{1,128}")
-"""What can be sent back in a header."""
+"""Ids that can be sent in a header."""
 
 
 class CommandListener:
-    """Works in :meth:`run`, in a thread of its own. ``receive`` gets each event, in order;
-    ``superseded`` is called when another process has taken over."""
+    """Thread that reads the command stream in :meth:`run`.
+
+    ``receive`` is called with each event, in order. ``superseded`` is called when a different
+    process has taken over.
+    """
 
     def __init__(
         self,
         transport: Transport,
-        registrar: RegistrationState,
+        registration_state: RegistrationState,
         notices: Notices,
         receive: Callable[[Event], None],
         superseded: Callable[[], None],
@@ -259,7 +264,7 @@ class CommandListener:
         back_off: Callable[[Limits], BackOff] = BackOff,
     ) -> None:
         self._transport = transport
-        self._registrar = registrar
+        self._registration_state = registration_state
         self._notices = notices
         self._receive = receive
         self._superseded = superseded
@@ -272,32 +277,33 @@ class CommandListener:
         self.connected = False
 
     def abandon(self) -> None:
-        """In a forked child: let go of what is the parent's."""
+        """Release the parent's connection in a forked child."""
         if self._channel is not None:
             self._channel.abandon()
 
     def run(self) -> None:
-        """The thread's work."""
-        while (post := self._registrar.wait()) is not None:
-            pause = self._listen(post)
-            if pause is None or not self._registrar.pause(pause):
+        """Read the stream until the client stops."""
+        while (identity := self._registration_state.wait()) is not None:
+            pause = self._listen(identity)
+            if pause is None or not self._registration_state.pause(pause):
                 return
 
     def reconnect(self) -> None:
-        """End the stream that is open, from another thread: it is begun anew, or it is over."""
+        """End the open stream from another thread. It is opened again unless the client stops."""
         with self._lock:
             if self._channel is not None:
                 self._channel.abort()
 
-    def _listen(self, post: AgentIdentity) -> float | None:
-        """Until it breaks off. Seconds to wait before the next try, None when there is none."""
+    def _listen(self, identity: AgentIdentity) -> float | None:
+        """Read until the stream ends. Returns the seconds to wait before the next try, None to
+        stop."""
         channel = self._transport.channel()
         with self._lock:
             self._channel = channel
         try:
-            if self._registrar.post != post:
+            if self._registration_state.identity != identity:
                 return 0.0
-            return self._follow(channel, post)
+            return self._follow(channel, identity)
         except (Unreachable, EventTooLarge) as error:
             self._notices.note("stream", f"the stream of commands broke off: {error}")
             return self._back_off.failed(self._retry)
@@ -305,16 +311,16 @@ class CommandListener:
             self.connected = False
             channel.close()
 
-    def _follow(self, channel: Channel, post: AgentIdentity) -> float | None:
+    def _follow(self, channel: Channel, identity: AgentIdentity) -> float | None:
         streamed = channel.stream(
             "GET",
-            f"/api/v1/agents/{quote(post.agent_id, safe='')}/commands?epoch={post.epoch}",
+            f"/api/v1/agents/{quote(identity.agent_id, safe='')}/commands?epoch={identity.epoch}",
             headers=self._headers(),
             silence=self._limits.silence_seconds,
         )
         if streamed.status != 200:
             body = b"".join(piece for piece, _ in zip(streamed.chunks, range(16), strict=False))
-            return self._not_now(streamed.with_body(body), post)
+            return self._not_now(streamed.with_body(body), identity)
         self.connected = True
         self._notices.well("stream")
         parser = EventParser(most=self._limits.event_bytes, last_id=self._last_id)
@@ -323,7 +329,7 @@ class CommandListener:
             self._back_off.succeeded()
             for event in events:
                 if event.name == "superseded":
-                    return self._gives_way(post)
+                    return self._gives_way(identity)
                 self._receive(event)
             self._last_id = parser.last_id if _ID.fullmatch(parser.last_id) else ""
             if parser.retry is not None:
@@ -334,19 +340,19 @@ class CommandListener:
         asked = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         return {**asked, "Last-Event-ID": self._last_id} if self._last_id else asked
 
-    def _gives_way(self, post: AgentIdentity) -> float | None:
-        if self._registrar.post != post:
-            return 0.0  # by ourselves, registered anew meanwhile
+    def _gives_way(self, identity: AgentIdentity) -> float | None:
+        if self._registration_state.identity != identity:
+            return 0.0  # this process has registered again
         self._superseded()
         return None
 
-    def _not_now(self, response: Response, post: AgentIdentity) -> float | None:
+    def _not_now(self, response: Response, identity: AgentIdentity) -> float | None:
         fault = read_fault(response)
         self._notices.note("stream", f"the server gives no commands: {fault.message}")
         if response.status == 404:
-            self._registrar.forgotten(post)
+            self._registration_state.forgotten(identity)
         elif response.status == 409:
-            return self._gives_way(post)
+            return self._gives_way(identity)
         elif response.status in (401, 403):
             return self._back_off.refused()
         return self._back_off.failed(response.retry_after)

@@ -38,8 +38,8 @@ _CHUNK = 1 << 20
 
 
 class IngestItem(msgspec.Struct, frozen=True):
-    """An exchange as it is sent. ``packed`` is its recording, if it has one, and ``size`` about how
-    many bytes the two are in a request."""
+    """Exchange in an ingest request. ``packed`` is its recording, if there is one. ``size`` is the
+    approximate number of bytes in the request."""
 
     entry: Entry
     exchange: Exchange
@@ -47,15 +47,18 @@ class IngestItem(msgspec.Struct, frozen=True):
     size: int
 
     def content(self) -> bytes:
-        """The packed recording; empty where there is none. Raises OSError."""
+        """Return the packed recording, empty if there is none. Raises OSError."""
         if self.packed is None:
             return b""
         return self.packed if isinstance(self.packed, bytes) else self.packed.read_bytes()
 
 
 def prepare_item(entry: Entry, agent_id: str) -> IngestItem:
-    """Pack what is not packed yet. ``agent_id`` is for exchanges that do not say whose they are.
-    Raises OSError, and :class:`msgspec.MsgspecError` for what is no exchange."""
+    """Return the item for ``entry``, and pack its recording if necessary.
+
+    Exchanges without an agent id get ``agent_id``. Raises OSError, and
+    :class:`msgspec.MsgspecError` for a damaged entry.
+    """
     if isinstance(entry, LogEntry):
         return _from_log(entry, agent_id)
     exchange = entry.read()
@@ -98,13 +101,13 @@ def _unrecorded(exchange: Exchange, why: str) -> Exchange:
     return msgspec.structs.replace(exchange, recording=None, not_replayable=why)
 
 
-def without_recording(parcel: IngestItem, why: str) -> IngestItem:
-    """The same exchange, which cannot be replayed, because its recording cannot be sent."""
-    entry = parcel.entry
+def without_recording(item: IngestItem, why: str) -> IngestItem:
+    """Return the item without its recording, which is too large to send. ``why`` is the reason."""
+    entry = item.entry
     if isinstance(entry, LogEntry):
         entry.unrecorded = why
-        return IngestItem(entry, _unrecorded(parcel.exchange, why), None, entry.size)
-    exchange = _rewrite(entry, parcel.exchange, recording=None, not_replayable=why)
+        return IngestItem(entry, _unrecorded(item.exchange, why), None, entry.size)
+    exchange = _rewrite(entry, item.exchange, recording=None, not_replayable=why)
     (entry.path / PACKED).unlink(missing_ok=True)
     size = entry.exchange.stat().st_size
     return IngestItem(entry, exchange, None, size)
@@ -144,11 +147,11 @@ def _digest(path: Path) -> str:
 
 
 _LEVEL = 1
-"""Of gzip: most of it is packed already."""
+"""Compression level of gzip. Recordings are compressed already."""
 
 
 class IngestResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What the server did with one exchange."""
+    """Result for one exchange of a request."""
 
     exchange_id: str
     status: Literal["stored", "duplicate", "refused"]
@@ -160,31 +163,31 @@ class _Results(msgspec.Struct, frozen=True):
     results: list[IngestResult]
 
 
-def encode_items(parcels: Iterable[IngestItem]) -> bytes:
-    """NDJSON, compressed; each recording before the exchange that names it. Raises OSError."""
-    return gzip.compress(b"".join(_lines(parcels)), compresslevel=_LEVEL, mtime=0)
+def encode_items(items: Iterable[IngestItem]) -> bytes:
+    """Return the items as compressed NDJSON. Each recording precedes its exchange. Raises OSError."""
+    return gzip.compress(b"".join(_lines(items)), compresslevel=_LEVEL, mtime=0)
 
 
-def _lines(parcels: Iterable[IngestItem]) -> Iterator[bytes]:
+def _lines(items: Iterable[IngestItem]) -> Iterator[bytes]:
     sent: set[str] = set()
-    for parcel in parcels:
-        recording = parcel.exchange.recording
-        if recording is not None and parcel.packed is not None and recording.digest not in sent:
+    for item in items:
+        recording = item.exchange.recording
+        if recording is not None and item.packed is not None and recording.digest not in sent:
             sent.add(recording.digest)
-            content = b64encode(parcel.content()).decode()
+            content = b64encode(item.content()).decode()
             yield _line({"blob": {"digest": recording.digest, "base64": content}})
-        yield _line({"exchange": parcel.exchange})
+        yield _line({"exchange": item.exchange})
 
 
 def _line(value: object) -> bytes:
     return msgspec.json.encode(value) + b"\n"
 
 
-def read_results(response: Response, parcels: Sequence[IngestItem]) -> list[IngestResult] | None:
-    """One for each parcel, in order; None where the answer is not about them."""
+def read_results(response: Response, items: Sequence[IngestItem]) -> list[IngestResult] | None:
+    """Return one result for each item, in order, or None if the response is about different ones."""
     try:
         found = msgspec.json.decode(response.body, type=_Results).results
     except msgspec.MsgspecError:
         return None
-    about = [parcel.exchange.exchange_id for parcel in parcels]
+    about = [item.exchange.exchange_id for item in items]
     return found if [result.exchange_id for result in found] == about else None

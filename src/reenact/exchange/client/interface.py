@@ -1,7 +1,7 @@
-"""What the link asks of the app, and what it gives: the seams between the two.
+"""Interfaces between the app and the client.
 
-The link knows nothing of routes. It hands a verified command to a :class:`Runner`, and carries what
-comes of it. The app knows nothing of the network: it offers exchanges to a :class:`Exporter`.
+The client does not depend on routes. It passes a verified command to a :class:`Runner` and sends
+the result. The app does not depend on the network. It passes exchanges to an :class:`Exporter`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,24 @@ __all__ = [
 ]
 
 ClientState = Literal["new", "connecting", "connected", "refused", "superseded", "closed"]
-"""``refused``: the server takes neither key nor registration (it is asked again, slowly);
-``superseded``: another process uses this agent id, and this one is quiet."""
+"""``refused`` means that the server rejects the key or the registration; the client tries again
+slowly. ``superseded`` means that a different process uses this agent id."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a replay will not run. ``code`` is one of those of the protocol."""
+    """Reason why a replay is not run. ``code`` is a code of the protocol."""
 
     code: str
     message: str
 
 
 class ReplayJob(msgspec.Struct, frozen=True):
-    """A replay that is to be run now.
+    """Replay to run.
 
-    ``payload`` is what is replayed, with the places of ``redacted`` (JSON pointers) still to be
-    filled in. ``capture`` is the unpacked recording of the source, or None where it has none; it
-    may be read until the run ends. ``into`` does not exist yet: the recording of the replay goes
-    there. ``cancelled`` is set when the replay is to end early: by a command, by its deadline, or
-    because the app ends.
+    ``payload`` is the start payload, in which the values at the pointers ``redacted`` are missing.
+    ``capture`` is the unpacked recording of the source, or None; it exists until the run ends.
+    ``into`` is the path for the recording of the replay, and does not exist yet. ``cancelled`` is
+    set if the replay has to end early: by a command, by its deadline, or because the app ends.
     """
 
     command: Command
@@ -57,9 +56,9 @@ class ReplayJob(msgspec.Struct, frozen=True):
 
 
 class FinishedReplay(msgspec.Struct, frozen=True):
-    """What came of a replay: its exchange, with ``replay`` set, and its recording, if it has one.
+    """Result of a replay: its exchange with ``replay`` set, and its recording, if there is one.
 
-    The folder ``capture`` is the link's from now on.
+    The client takes over the folder ``capture``.
     """
 
     exchange: Exchange
@@ -71,24 +70,24 @@ class ReplayCancelled(Exception):
 
 
 class Runner(Protocol):
-    """The app's side of a replay. Called from threads of the link, several at a time."""
+    """Runs replays in the app. Several client threads call it at the same time."""
 
     def routes(self) -> tuple[Route, ...]:
-        """The routes as they are now."""
+        """Return the current routes."""
 
     def check(
         self, command: Command, payload: Payload, redacted: tuple[str, ...]
     ) -> Refusal | None:
-        """Why this cannot be replayed here; None when it can. Nothing is run."""
+        """Return why ``payload`` cannot be replayed here, or None. Runs nothing."""
 
     def run(self, job: ReplayJob) -> FinishedReplay:
-        """Run it to its end. What the route does, also that it raises, is in the exchange. Raises
-        :class:`ReplayCancelled`, and something else only when it could not be run."""
+        """Run the replay to its end. Exceptions of the route are part of the exchange. Raises
+        :class:`ReplayCancelled`, and other exceptions if the replay could not be run."""
 
 
 class ClientStatus(msgspec.Struct, frozen=True):
-    """How a link is doing, for people. ``error`` is the last thing that went wrong, and empty once
-    it goes well again; never a word of the key."""
+    """State of a client. ``error`` is the last failure, empty after recovery. It never contains the
+    key."""
 
     state: ClientState = "new"
     agent_id: str = ""
@@ -100,26 +99,29 @@ class ClientStatus(msgspec.Struct, frozen=True):
 
 
 class Exporter(Protocol):
-    """Takes exchanges away from the app. :class:`reenact.exchange.client.runtime.Link` is one."""
+    """Takes exchanges from the app. :class:`reenact.exchange.client.runtime.ServerExporter`
+    implements it."""
 
     def start(self) -> None:
-        """Begin to carry. Twice is once."""
+        """Start sending. Later calls have no effect."""
 
     def place(self) -> Path:
-        """A path for one exchange's capture, on the same disk, where nothing is yet. Never raises;
-        where the disk cannot be written, neither can the path."""
+        """Return a new path for the capture of one exchange, on the same disk. Never raises. If the
+        disk is not writable, the path is not either."""
 
     def offer(self, exchange: Exchange, capture: Path | Contents | None) -> None:
-        """Take ``exchange``, and with it the folder ``capture`` or the recording in memory. Never
-        raises, never waits for the network. When this returns, a kill of the process loses nothing.
-        What finds no room is dropped, counted, and warned about once."""
+        """Take ``exchange``, and the folder ``capture`` or the recording in memory.
+
+        Never raises, and never waits for the network. After it returns, a kill of the process loses
+        nothing. Exchanges without room are dropped, counted, and warned about once.
+        """
 
     def status(self) -> ClientStatus:
-        """How it is doing."""
+        """Return the state."""
 
     def after_fork(self) -> None:
-        """In a forked child, before anything else: start afresh, as an agent of its own."""
+        """Reset a forked child, before it calls other methods."""
 
     def close(self, timeout: float) -> None:
-        """Send what can be sent within ``timeout`` seconds, and end. What is left is sent by the
-        next process that has the same folder. Twice is once."""
+        """Send exchanges for at most ``timeout`` seconds, and end. The next process with the same
+        folder sends the remaining ones. Later calls have no effect."""

@@ -1,8 +1,7 @@
-"""What the app has been told to do, and what became of it: so that nothing is done twice.
+"""Journal of received commands and of their results, which prevents double execution.
 
-Lines of JSON that are only added to, each on disk before what it says happens. A kill can tear the
-last one, which then has not happened. What nobody will ask for any more is left out when the file
-is written anew.
+The file has lines of JSON. A line is on disk before its action takes effect. A kill can truncate
+the last line, whose action has not happened. Compaction rewrites the file without expired entries.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ __all__ = ["EndState", "Journal", "KnownReplay", "ReplayEnd"]
 EndState = Literal["completed", "failed", "refused", "cancelled"]
 
 _KEPT_FOR = 24 * 60 * 60 * 1_000
-"""Milliseconds for which the end of a replay is remembered after its command has expired."""
+"""Milliseconds for which the end of a replay is stored after its command has expired."""
 _MANY = 4_096
-"""Lines after which it is written anew."""
+"""Number of lines that triggers compaction."""
 
 
 class ReplayEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a replay ended here. ``completed`` is never said: its exchange is sent."""
+    """End of a replay. ``completed`` is not reported, because the exchange is sent instead."""
 
     state: EndState
     code: str = ""
@@ -37,8 +36,8 @@ class ReplayEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KnownReplay(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A replay that the app was told of. ``done`` is None until it has ended; ``said`` once the
-    server knows it."""
+    """Replay in the journal. ``done`` is None until it ends. ``said`` is set after the server has
+    received the end."""
 
     command: str
     until: int
@@ -47,7 +46,8 @@ class KnownReplay(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``nonce`` with ``command`` and ``until``: was used. ``replay`` with ``known``: is so now."""
+    """Line of the file: ``nonce`` was used by ``command``, or ``replay`` now has the state
+    ``known``."""
 
     nonce: str = ""
     command: str = ""
@@ -61,9 +61,9 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 class Journal:
-    """Thread-safe. Every method that changes it raises OSError, and then it has not changed.
+    """Thread-safe journal. A method that raises OSError has not changed it.
 
-    ``now`` are milliseconds since the epoch.
+    ``now`` is in milliseconds since the epoch.
     """
 
     def __init__(self, path: Path, *, many: int = _MANY) -> None:
@@ -78,7 +78,7 @@ class Journal:
         self._replays: dict[str, KnownReplay] = {}
 
     def open(self, now: int) -> None:
-        """Read what is there, and leave out what is over."""
+        """Read the file and remove expired entries."""
         if self._path.exists():
             for line in whole_lines(self._path):
                 self._take(line)
@@ -92,7 +92,7 @@ class Journal:
                 self._fd = -1
 
     def abandon(self) -> None:
-        """In a forked child, where the lock may be held for ever: leave it to the parent."""
+        """Close the file in a forked child, without the lock, which can be held forever."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -112,23 +112,23 @@ class Journal:
     # Questions
 
     def used_by(self, nonce: str) -> str | None:
-        """The command that came with ``nonce``, if any has."""
+        """Return the command that used ``nonce``, or None."""
         with self._lock:
             found = self._nonces.get(nonce)
             return None if found is None else found[0]
 
     def find(self, replay: str) -> KnownReplay | None:
-        """What is known of ``replay``."""
+        """Return the entry of ``replay``, or None."""
         with self._lock:
             return self._replays.get(replay)
 
     def unended(self) -> tuple[str, ...]:
-        """The replays that were accepted and have not ended."""
+        """Return the replays that were accepted and have not ended."""
         with self._lock:
             return tuple(name for name, known in self._replays.items() if known.done is None)
 
     def unsaid(self) -> tuple[tuple[str, ReplayEnd], ...]:
-        """The ends of which the server may not know."""
+        """Return the ends that the server has not confirmed."""
         with self._lock:
             return tuple(
                 (name, known.done)
@@ -147,16 +147,16 @@ class Journal:
         now: int,
         done: ReplayEnd | None = None,
     ) -> None:
-        """From now on ``nonce`` is used and ``replay`` is known, both until ``until`` at least."""
+        """Store that ``nonce`` is used and ``replay`` is known, at least until ``until``."""
         known = KnownReplay(command, until, done)
         self._add(_Line(nonce=nonce, command=command, until=until, replay=replay, known=known), now)
 
     def use(self, nonce: str, command: str, until: int, now: int) -> None:
-        """From now on ``nonce`` is used."""
+        """Store that ``nonce`` is used."""
         self._add(_Line(nonce=nonce, command=command, until=until), now)
 
     def end(self, replay: str, done: ReplayEnd, now: int) -> None:
-        """``replay`` has ended. What has ended before stays as it was."""
+        """Store the end of ``replay``. A stored end is not replaced."""
         known = self.find(replay)
         if known is not None and known.done is None:
             said = done.state == "completed"
@@ -164,7 +164,7 @@ class Journal:
             self._add(_Line(replay=replay, known=changed), now)
 
     def say(self, replay: str, now: int) -> None:
-        """The server knows how ``replay`` ended."""
+        """Store that the server has received the end of ``replay``."""
         known = self.find(replay)
         if known is not None and known.done is not None and not known.said:
             self._add(_Line(replay=replay, known=msgspec.structs.replace(known, said=True)), now)

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class AgentIdentity(msgspec.Struct, frozen=True):
-    """As whom: ``key`` verifies the commands that come."""
+    """Identity at the server. ``key`` verifies commands."""
 
     agent_id: str
     epoch: int
@@ -35,16 +35,16 @@ class AgentIdentity(msgspec.Struct, frozen=True):
 
 
 class RegistrationState:
-    """Holds the post that is in force, and lets threads wait for it. Over once it is stopped."""
+    """Shared registration state. Threads wait for a registration until it is stopped."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        """Notified when something here, or for whoever waits with it, is new."""
+        """Notified when the state, or the work of a waiting thread, changes."""
         self._post: AgentIdentity | None = None
         self._stopped = False
 
     @property
-    def post(self) -> AgentIdentity | None:
+    def identity(self) -> AgentIdentity | None:
         with self.changed:
             return self._post
 
@@ -53,33 +53,33 @@ class RegistrationState:
         with self.changed:
             return self._stopped
 
-    def registered(self, post: AgentIdentity) -> None:
-        """The server knows us."""
+    def registered(self, identity: AgentIdentity) -> None:
+        """Store a registration."""
         with self.changed:
-            self._post = post
+            self._post = identity
             self.changed.notify_all()
 
-    def forgotten(self, post: AgentIdentity) -> None:
-        """The server does not know ``post`` any more: whoever registers has to do so again."""
+    def forgotten(self, identity: AgentIdentity) -> None:
+        """Remove ``identity``, which the server does not know any more. The app registers again."""
         with self.changed:
-            if self._post == post:
+            if self._post == identity:
                 self._post = None
                 self.changed.notify_all()
 
     def stop(self) -> None:
-        """Nobody waits any longer."""
+        """Stop all waiting threads."""
         with self.changed:
             self._stopped = True
             self.changed.notify_all()
 
     def wait(self) -> AgentIdentity | None:
-        """Wait until registered; None when it is over."""
+        """Wait for a registration. Returns None after :meth:`stop`."""
         with self.changed:
             self.changed.wait_for(lambda: self._stopped or self._post is not None)
             return None if self._stopped else self._post
 
     def pause(self, seconds: float) -> bool:
-        """Wait so long, unless it is over: then False."""
+        """Wait. Returns False after :meth:`stop`."""
         until = monotonic() + seconds
         with self.changed:
             while not self._stopped and (left := until - monotonic()) > 0:
@@ -94,17 +94,18 @@ _NOW = 0.0
 
 
 class RegistrationWorker:
-    """Works in :meth:`run`, in a thread of its own, until the registrar is stopped.
+    """Thread for registration, heartbeats and state reports, in :meth:`run`.
 
-    ``registration`` says what the app is now, ``heartbeat`` how it is doing; ``welcomed`` gets what
-    the server answers; ``said`` is told of each report that the server has; ``superseded`` that
-    another process has taken over. ``deadline`` are the seconds until ``expire`` is to be called.
+    ``registration`` returns the current description of the app, ``heartbeat`` its load.
+    ``welcomed`` is called with the server's response, ``said`` with each report that the server has
+    received, ``superseded`` when a different process has taken over. ``deadline`` returns the
+    seconds until ``expire`` has to be called.
     """
 
     def __init__(
         self,
         transport: Transport,
-        registrar: RegistrationState,
+        registration_state: RegistrationState,
         notices: Notices,
         *,
         registration: Callable[[], Registration],
@@ -120,7 +121,7 @@ class RegistrationWorker:
     ) -> None:
         self._channel = transport.channel()
         self._server = str(transport.address)
-        self._registrar = registrar
+        self._registration_state = registration_state
         self._notices = notices
         self._registration = registration
         self._heartbeat = heartbeat
@@ -138,35 +139,35 @@ class RegistrationWorker:
         self._next_beat = 0.0
         self.is_refused = False
 
-    # What others ask for
+    # Called by other threads
 
     def say(self, replay_id: str, report: StateReport) -> None:
-        """Tell the server of a replay, in order."""
+        """Queue a report about a replay."""
         clipped = msgspec.structs.replace(report, message=report.message[:_MESSAGE])
-        with self._registrar.changed:
+        with self._registration_state.changed:
             if len(self._reports) < _MOST_REPORTS:
                 self._reports.append((replay_id, clipped))
-            self._registrar.changed.notify_all()
+            self._registration_state.changed.notify_all()
 
     def wake(self) -> None:
-        """Something is to be done earlier than was thought."""
-        with self._registrar.changed:
-            self._registrar.changed.notify_all()
+        """Wake the thread, because there is earlier work."""
+        with self._registration_state.changed:
+            self._registration_state.changed.notify_all()
 
     def abort(self) -> None:
-        """End what is under way."""
+        """Abort the current request."""
         self._channel.abort()
 
     def abandon(self) -> None:
-        """In a forked child: let go of what is the parent's."""
+        """Release the parent's connection in a forked child."""
         self._channel.abandon()
 
     # The thread's work
 
     def run(self) -> None:
-        """Until the registrar is stopped."""
+        """Work until the client stops."""
         try:
-            while not self._registrar.is_stopped:
+            while not self._registration_state.is_stopped:
                 self._expire()
                 pause = self._do_next()
                 if pause > _NOW:
@@ -175,15 +176,15 @@ class RegistrationWorker:
             self._channel.close()
 
     def _do_next(self) -> float:
-        """One thing. Returns the seconds to wait before the next one."""
-        post = self._registrar.post
+        """Do one task. Returns the seconds to wait before the next one."""
+        identity = self._registration_state.identity
         try:
-            if post is None:
+            if identity is None:
                 return self._register()
             if monotonic() >= self._next_beat:
-                return self._beat(post)
+                return self._beat(identity)
             if self._reports:
-                return self._report(post)
+                return self._report(identity)
         except Unreachable as error:
             self._notices.note("server", f"{self._server} cannot be reached: {error}")
             return self._back_off.failed()
@@ -191,15 +192,21 @@ class RegistrationWorker:
         return _NOW
 
     def _rest(self) -> None:
-        """Until the next heartbeat, or until there is something to do."""
-        with self._registrar.changed:
-            if not (self._reports or self._registrar.post is None or self._registrar.is_stopped):
-                self._registrar.changed.wait(self._bounded(self._next_beat - monotonic()))
+        """Wait for the next heartbeat, or for work."""
+        with self._registration_state.changed:
+            if not (
+                self._reports
+                or self._registration_state.identity is None
+                or self._registration_state.is_stopped
+            ):
+                self._registration_state.changed.wait(self._bounded(self._next_beat - monotonic()))
 
     def _pause(self, seconds: float) -> None:
-        """Wait, and keep the deadlines of replays meanwhile."""
+        """Wait, and end replays at their deadlines."""
         until = monotonic() + seconds
-        while (left := until - monotonic()) > 0 and self._registrar.pause(self._bounded(left)):
+        while (left := until - monotonic()) > 0 and self._registration_state.pause(
+            self._bounded(left)
+        ):
             self._expire()
 
     def _bounded(self, seconds: float) -> float:
@@ -227,52 +234,54 @@ class RegistrationWorker:
         self._beat_every = min(max(registered.heartbeat_seconds, 0.05), _LONGEST_BEAT)
         self._goes_well()
         self._welcomed(registered)
-        self._registrar.registered(
+        self._registration_state.registered(
             AgentIdentity(registration.agent_id, registered.epoch, registered.tenant, key)
         )
         return _NOW
 
-    def _beat(self, post: AgentIdentity) -> float:
+    def _beat(self, identity: AgentIdentity) -> float:
         if self._registration() != self._registered_as:
-            self._registrar.forgotten(post)  # its routes have changed
+            self._registration_state.forgotten(identity)  # its routes have changed
             return _NOW
-        beat = msgspec.structs.replace(self._heartbeat(), epoch=post.epoch)
-        response = self._post(f"{_path(post)}/heartbeat", beat)
+        beat = msgspec.structs.replace(self._heartbeat(), epoch=identity.epoch)
+        response = self._post(f"{_path(identity)}/heartbeat", beat)
         if response.status >= 300:
-            return self._not_now(response, post)
+            return self._not_now(response, identity)
         self._goes_well()
         return _NOW
 
-    def _report(self, post: AgentIdentity) -> float:
+    def _report(self, identity: AgentIdentity) -> float:
         replay_id, report = self._reports[0]
-        path = replay_path(post.agent_id, replay_id, "state")
-        response = self._post(path, msgspec.structs.replace(report, epoch=post.epoch))
+        path = replay_path(identity.agent_id, replay_id, "state")
+        response = self._post(path, msgspec.structs.replace(report, epoch=identity.epoch))
         fault = read_fault(response) if response.status >= 300 else None
         if fault is not None and _comes_later(response, fault):
             self._put_off(replay_id)
-            return self._not_now(response, post)
+            return self._not_now(response, identity)
         self._reports.popleft()  # it is known, or never will be
         self._said(replay_id, report)
         self._back_off.succeeded()
         return _NOW
 
     def _put_off(self, replay_id: str) -> None:
-        """What is to be said of other replays may be luckier; of this one it keeps its order."""
-        with self._registrar.changed:
+        """Move the reports of a replay to the end, in their order, so that other replays are
+        reported."""
+        with self._registration_state.changed:
             self._reports = deque(sorted(self._reports, key=lambda report: report[0] == replay_id))
 
     def say_goodbye(self, transport: Transport, until: float) -> None:
-        """After :meth:`run`: what is still to be said, as far as time allows, and goodbye."""
-        post = self._registrar.post
-        if post is None:
+        """Send the remaining reports until the time ``until``, and deregister. Called after
+        :meth:`run`."""
+        identity = self._registration_state.identity
+        if identity is None:
             return
         self._channel = transport.channel()
         try:
             while self._reports and monotonic() < until:
-                if self._report(post) > _NOW:
+                if self._report(identity) > _NOW:
                     break
             if monotonic() < until:
-                path = f"{_path(post)}?epoch={post.epoch}"
+                path = f"{_path(identity)}?epoch={identity.epoch}"
                 self._channel.request("DELETE", path, seconds=self._seconds(until))
         except Unreachable as error:
             self._notices.note("server", f"{self._server} cannot be reached: {error}")
@@ -298,11 +307,11 @@ class RegistrationWorker:
         for topic in ("server", "registration", "answer"):
             self._notices.well(topic)
 
-    def _not_now(self, response: Response, post: AgentIdentity | None = None) -> float:
+    def _not_now(self, response: Response, identity: AgentIdentity | None = None) -> float:
         fault = read_fault(response)
-        if post is not None and response.status == 404:
-            self._registrar.forgotten(post)
-        elif post is not None and response.status == 409:
+        if identity is not None and response.status == 404:
+            self._registration_state.forgotten(identity)
+        elif identity is not None and response.status == 409:
             self._superseded()
         elif response.status in (401, 403):
             self.is_refused = True
@@ -319,11 +328,11 @@ class RegistrationWorker:
 
 
 def _comes_later(response: Response, fault: Fault) -> bool:
-    """Is it worth saying again? What the server does not want to know is said once."""
+    """Return whether a report is sent again later. Reports that the server rejects are sent once."""
     if response.status >= 500 or response.status in (401, 403, 408, 429):
         return True
     return fault.code in ("agent_unknown", "agent_superseded")
 
 
-def _path(post: AgentIdentity) -> str:
-    return f"/api/v1/agents/{quote(post.agent_id, safe='')}"
+def _path(identity: AgentIdentity) -> str:
+    return f"/api/v1/agents/{quote(identity.agent_id, safe='')}"

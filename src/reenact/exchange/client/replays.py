@@ -48,21 +48,22 @@ __all__ = [
 T = TypeVar("T")
 
 Wait = Callable[[float], bool]
-"""Waits so many seconds, or gives False: there is no time for that."""
+"""Waits for a number of seconds, or returns False at once if time is up."""
 
 
 class Unavailable(Exception):
-    """The source of a replay cannot be had, or is not what was promised."""
+    """The source of a replay is not available or does not match the command."""
 
 
 def replay_path(agent_id: str, replay_id: str, part: str) -> str:
-    """``…/replays/ID/part``"""
+    """Return the path ``…/replays/ID/part``."""
     agent, replay = quote(agent_id, safe=""), quote(replay_id, safe="")
     return f"/api/v1/agents/{agent}/replays/{replay}/{part}"
 
 
 def payload_of(command: Command, source: ReplaySource) -> Payload:
-    """What is to be replayed. Raises :class:`Unavailable` when that is not what was signed."""
+    """Return the payload to replay. Raises :class:`Unavailable` if it does not match the signed
+    digest."""
     payload = command.modified_payload or source.payload
     try:
         found = payload_digest(payload)
@@ -74,7 +75,7 @@ def payload_of(command: Command, source: ReplaySource) -> Payload:
 
 
 class _NotNow(Exception):
-    """The server is away, or cannot at the moment."""
+    """The server is temporarily unavailable."""
 
     def __init__(self, why: str, retry_after: float | None = None) -> None:
         super().__init__(why)
@@ -82,8 +83,7 @@ class _NotNow(Exception):
 
 
 class Fetcher:
-    """Of one replay. Not shared by threads. A server that is away, or cannot at the moment, is asked
-    again as long as ``wait`` says."""
+    """Downloads for one replay, in one thread. Requests are repeated while ``wait`` returns True."""
 
     def __init__(
         self, channel: Channel, agent_id: str, replay_id: str, limits: Limits, wait: Wait
@@ -95,7 +95,7 @@ class Fetcher:
         self._wait = wait
 
     def source(self) -> ReplaySource:
-        """Raises :class:`Unavailable`."""
+        """Download the payload. Raises :class:`Unavailable`."""
         body = self._get("source", self._limits.source_bytes)
         try:
             return msgspec.json.decode(body, type=ReplaySource)
@@ -103,8 +103,8 @@ class Fetcher:
             raise Unavailable(f"the source cannot be read: {error}") from None
 
     def recording(self, ref: RecordingRef, folder: Path) -> Path:
-        """The unpacked capture, in ``folder``, which is there. Raises :class:`Unavailable`; OSError
-        when it cannot be written."""
+        """Download and unpack the recording into ``folder``. Raises :class:`Unavailable`, and
+        OSError if it cannot be written."""
         if ref.size > self._limits.recording_bytes:
             raise Unavailable(f"the recording is larger than {self._limits.recording_bytes} bytes")
         packed, target = folder / "packed", folder / "capture"
@@ -159,7 +159,7 @@ class Fetcher:
 
 
 def _check(response: Response) -> None:
-    """Raises :class:`_NotNow`, and :class:`Unavailable` for what will not change."""
+    """Raise :class:`_NotNow` for a temporary failure, :class:`Unavailable` for a permanent one."""
     if response.status == 200:
         return
     why = read_fault(response).message
@@ -180,7 +180,7 @@ _UNRECORDED = Refusal("no_recording", "its outbound calls were not recorded")
 
 
 class AcceptedReplay:
-    """A command that was accepted. ``cancelled`` is set by :meth:`stop`, which says why."""
+    """Accepted command. :meth:`stop` sets ``cancelled`` and ``why``."""
 
     def __init__(self, command: Command, now: int) -> None:
         self.command = command
@@ -194,28 +194,34 @@ class AcceptedReplay:
         return self.command.replay_id
 
     def rest(self, seconds: float, within: float) -> bool:
-        """Wait, unless it is to end, or would have to begin earlier, ``within`` seconds after it was
-        accepted: then False."""
+        """Wait. Returns False if the replay is cancelled, or if it could not begin ``within``
+        seconds after it was accepted."""
         left = self.since + within - monotonic()
         return left > seconds and not self.cancelled.wait(seconds)
 
     def stop(self, why: StopReason) -> None:
-        """End it as soon as it notices. The first reason counts."""
+        """Cancel the replay. The first reason counts."""
         self.why = self.why or why
         self.cancelled.set()
 
 
 def _seconds_for(command: Command, now: int) -> float:
-    """That a command leaves, from ``now`` on: until its deadline, and never more than the server has
-    given it. Once it is accepted nobody looks at the clock, which may be set meanwhile."""
+    """Return the seconds until the deadline of a command, limited to the time that the server
+    granted.
+
+    The clock is read once, because it can be set while the replay runs.
+    """
     if not command.deadline:
         return inf
     return (command.deadline - max(now, command.issued_at)) / 1000
 
 
 class ReplayQueue:
-    """``folder`` is for what they need while they run, and emptied when a link starts. ``began`` is
-    told of a replay that starts, ``ended`` what became of one."""
+    """Queue of replays with a bounded number of threads.
+
+    ``folder`` holds temporary files. ``began`` is called when a replay starts, ``ended`` with its
+    end.
+    """
 
     def __init__(
         self,
@@ -245,15 +251,15 @@ class ReplayQueue:
         self._threads: set[WorkerThread] = set()
         self._closing = False
 
-    # What others ask for
+    # Called by other threads
 
     def has_room(self) -> bool:
-        """May one more be submitted?"""
+        """Return whether a replay can be submitted."""
         with self._changed:
             return not self._closing and len(self._waiting) < self._limits.waiting
 
     def submit(self, command: Command) -> None:
-        """It is run when it is its turn."""
+        """Queue a replay."""
         thread = WorkerThread("replay", self._work)
         with self._changed:
             self._waiting.append(AcceptedReplay(command, self._now()))
@@ -264,20 +270,20 @@ class ReplayQueue:
             thread.start()
 
     def cancel(self, replay_id: str) -> None:
-        """End ``replay_id``, whether it runs or waits."""
+        """Cancel ``replay_id``, running or waiting."""
         for order in self._orders():
             if order.replay_id == replay_id:
                 order.stop("cancel")
 
     def expire(self) -> None:
-        """End those whose deadline has come."""
+        """Cancel replays at their deadlines."""
         now = monotonic()
         for order in self._orders():
             if now >= order.until:
                 order.stop("deadline")
 
     def next_deadline(self) -> float | None:
-        """Seconds until the first deadline of those that are not ending yet."""
+        """Return the seconds until the next deadline, or None."""
         due = [order.until for order in self._orders() if not order.cancelled.is_set()]
         first = min(due, default=inf)
         return None if first == inf else max(0.0, first - monotonic())
@@ -287,11 +293,11 @@ class ReplayQueue:
             return replay_id in self._running
 
     def ids(self) -> tuple[str, ...]:
-        """Of all that run or wait."""
+        """Return the ids of running and waiting replays."""
         return tuple(order.replay_id for order in self._orders())
 
     def close(self, until: float) -> None:
-        """End them all, and wait for that until the time (:func:`monotonic`) has come."""
+        """Cancel all replays, and wait for their end until the time ``until`` (:func:`monotonic`)."""
         with self._changed:
             self._closing = True
         for order in self._orders():
@@ -341,7 +347,7 @@ class ReplayQueue:
             return ReplayEnd(
                 "failed", "internal", f"a file: {error.strerror or type(error).__name__}"
             )
-        except BaseException as error:  # noqa: BLE001 - the app's own code ran, and the app goes on
+        except BaseException as error:  # noqa: BLE001 - a failure of the app's code must not end the thread
             return ReplayEnd("failed", "internal", type(error).__name__)
         finally:
             shutil.rmtree(folder, ignore_errors=True)

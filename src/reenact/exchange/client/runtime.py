@@ -46,14 +46,14 @@ __all__ = [
 ]
 
 _SHARE = 0.8
-"""Of the time for closing that goes to sending; the rest is for saying goodbye."""
+"""Fraction of the closing time for sending. The rest is for deregistration."""
 _RUNNING = StateReport(state="running", epoch=0)
 _GRACE = 1.0
-"""Seconds for a thread to end once its connection is gone."""
+"""Seconds for a thread to end after its connection was aborted."""
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a link is made of, in whichever process."""
+    """Settings of a client, for all processes of an app."""
 
     address: Address
     key: Secret
@@ -68,23 +68,24 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientRuntime:
-    """Made by :meth:`open`, in the process that uses it."""
+    """Client of one process: three threads, and one for each running replay. Created by
+    :meth:`open`."""
 
-    def __init__(self, plan: ClientSettings, slot: Slot) -> None:
-        self._plan = plan
+    def __init__(self, settings: ClientSettings, slot: Slot) -> None:
+        self._settings = settings
         self._slot = slot
-        limits, notices = plan.limits, plan.notices
-        self._transport = Transport(plan.address, plan.key, limits, tls=plan.tls)
-        self._aside = DeadLetters(plan.folder / "refused", most=limits.aside_entries)
+        limits, notices = settings.limits, settings.notices
+        self._transport = Transport(settings.address, settings.key, limits, tls=settings.tls)
+        self._dead_letters = DeadLetters(settings.folder / "refused", most=limits.dead_letters)
         self._spool = Spool(
             slot.folder,
-            self._aside,
+            self._dead_letters,
             notices,
             max_bytes=limits.spool_bytes,
             offered=lambda urgent: self._sender.wake(urgent=urgent),
         )
         self._journal = Journal(slot.folder / "journal")
-        self._registrar = RegistrationState()
+        self._registration_state = RegistrationState()
         self._terms = Terms(limits.batch_bytes)
         self._sender = Sender(
             self._transport,
@@ -97,27 +98,27 @@ class ClientRuntime:
         )
         self._replays = ReplayQueue(
             self._transport,
-            plan.runner,
+            settings.runner,
             self._spool,
             slot.folder / "replays",
             agent_id=slot.agent_id,
             limits=limits,
-            now=plan.now,
-            began=lambda replay: self._supervisor.say(replay, _RUNNING),
+            now=settings.now,
+            began=lambda replay: self._registration_worker.say(replay, _RUNNING),
             ended=self._ended,
         )
-        self._supervisor = self._supervise()
+        self._registration_worker = self._supervise()
         inbox = CommandInbox(
-            self._registrar,
+            self._registration_state,
             self._journal,
             self._replays,
             notices,
-            self._supervisor.say,
-            now=plan.now,
+            self._registration_worker.say,
+            now=settings.now,
         )
         self._listener = CommandListener(
             self._transport,
-            self._registrar,
+            self._registration_state,
             notices,
             inbox.receive,
             self._superseded,
@@ -131,8 +132,8 @@ class ClientRuntime:
     def _supervise(self) -> RegistrationWorker:
         return RegistrationWorker(
             self._transport,
-            self._registrar,
-            self._plan.notices,
+            self._registration_state,
+            self._settings.notices,
             registration=self._registration,
             heartbeat=self._heartbeat,
             welcomed=self._welcomed,
@@ -140,45 +141,45 @@ class ClientRuntime:
             superseded=self._superseded,
             deadline=self._replays.next_deadline,
             expire=self._replays.expire,
-            limits=self._plan.limits,
-            pinned=self._plan.pinned,
+            limits=self._settings.limits,
+            pinned=self._settings.pinned,
         )
 
     @classmethod
-    def open(cls, plan: ClientSettings) -> ClientRuntime:
-        """Claim a slot, and take up what its last process left. Raises OSError."""
-        slot = claim_slot(plan.folder / "spool")
+    def open(cls, settings: ClientSettings) -> ClientRuntime:
+        """Claim a slot, and continue the work of its last process. Raises OSError."""
+        slot = claim_slot(settings.folder / "spool")
         try:
-            works = cls(plan, slot)
-            works._recover()
+            runtime = cls(settings, slot)
+            runtime._recover()
         except BaseException:
             slot.release()
             raise
-        return works
+        return runtime
 
     def _recover(self) -> None:
         shutil.rmtree(self._slot.folder / "replays", ignore_errors=True)
         self._spool.recover()
-        self._journal.open(self._plan.now())
+        self._journal.open(self._settings.now())
         begun = self._journal.unended()
         completed = self._spool.replays() if begun else frozenset()
         for replay in begun:
             restarted = ReplayEnd("failed", "agent_restarted", "the app was restarted")
             done = ReplayEnd("completed") if replay in completed else restarted
-            self._journal.end(replay, done, self._plan.now())
+            self._journal.end(replay, done, self._settings.now())
         for replay, done in self._journal.unsaid():
             self._tell(replay, done)
 
-    # What the app asks for
+    # Called by the app
 
     @property
     def spool(self) -> Spool:
         return self._spool
 
     def start(self) -> None:
-        """Begin. Raises RuntimeError where Python starts no threads any more."""
+        """Start the threads. Raises RuntimeError if the interpreter is shutting down."""
         self._threads = (
-            WorkerThread("link", self._supervisor.run),
+            WorkerThread("link", self._registration_worker.run),
             WorkerThread("commands", self._listener.run),
             WorkerThread("sending", self._sender.run),
         )
@@ -191,9 +192,9 @@ class ClientRuntime:
             agent_id=self._slot.agent_id,
             spooled=self._spool.count,
             dropped=self._spool.dropped,
-            refused=self._aside.count,
+            refused=self._dead_letters.count,
             running=self._replays.ids(),
-            error=self._plan.notices.last,
+            error=self._settings.notices.last,
         )
 
     def _state(self) -> ClientState:
@@ -201,21 +202,21 @@ class ClientRuntime:
             return "closed" if self._is_closed else "new"
         if self._is_superseded:
             return "superseded"
-        if self._supervisor.is_refused:
+        if self._registration_worker.is_refused:
             return "refused"
         return "connected" if self._listener.connected else "connecting"
 
     def close(self, timeout: float) -> None:
-        """See :class:`~reenact.exchange.client.interface.Carrier`."""
+        """Send exchanges for at most ``timeout`` seconds, and end."""
         until = monotonic() + timeout
         self._is_closed = True
-        self._registrar.stop()
+        self._registration_state.stop()
         self._listener.reconnect()
         self._replays.close(monotonic() + timeout * _SHARE / 2)
         self._sender.stop(monotonic() + timeout * _SHARE)
         ended = [thread.ended(until - monotonic()) or self._end(thread) for thread in self._threads]
         if self._threads and all(ended):
-            self._supervisor.say_goodbye(self._transport, until)
+            self._registration_worker.say_goodbye(self._transport, until)
         if all(ended) and not self._replays.ids():
             self._journal.close()
             self._spool.close()
@@ -223,22 +224,28 @@ class ClientRuntime:
 
     def _end(self, thread: WorkerThread) -> bool:
         self._sender.abort()
-        self._supervisor.abort()
+        self._registration_worker.abort()
         return thread.ended(_GRACE)
 
     def abandon(self) -> None:
-        """In a forked child, which has neither the threads nor the right to the slot."""
-        for part in (self._sender, self._supervisor, self._listener, self._journal, self._spool):
+        """Release the parent's resources in a forked child."""
+        for part in (
+            self._sender,
+            self._registration_worker,
+            self._listener,
+            self._journal,
+            self._spool,
+        ):
             part.abandon()
         self._slot.release()
 
-    # What the parts tell each other
+    # Callbacks of the parts
 
     def _registration(self) -> Registration:
         try:
-            said = self._plan.registration()
+            said = self._settings.registration()
         except Exception as error:
-            self._plan.notices.warn("app", f"the app cannot say what it is: {error!r}")
+            self._settings.notices.warn("app", f"the app cannot say what it is: {error!r}")
             if self._known is None:
                 raise Unreachable("the app cannot say what it is") from error
             return self._known
@@ -259,8 +266,8 @@ class ClientRuntime:
 
     def _superseded(self) -> None:
         self._is_superseded = True
-        self._registrar.stop()
-        self._plan.notices.warn(
+        self._registration_state.stop()
+        self._settings.notices.warn(
             "superseded",
             f"another process is the agent {self._slot.agent_id} now, and gets its commands: "
             "give each copy of the app a folder of its own",
@@ -268,14 +275,14 @@ class ClientRuntime:
 
     def _ended(self, replay: str, done: ReplayEnd) -> None:
         try:
-            self._journal.end(replay, done, self._plan.now())
+            self._journal.end(replay, done, self._settings.now())
         except OSError as error:
-            self._plan.notices.warn("journal", f"no journal can be written ({error.strerror})")
+            self._settings.notices.warn("journal", f"no journal can be written ({error.strerror})")
         self._tell(replay, done)
 
     def _tell(self, replay: str, done: ReplayEnd) -> None:
         if done.state != "completed":
-            self._supervisor.say(
+            self._registration_worker.say(
                 replay,
                 StateReport(state=done.state, epoch=0, code=done.code, message=done.message),
             )
@@ -284,26 +291,27 @@ class ClientRuntime:
         if report.state in ("delivered", "running"):
             return
         try:
-            self._journal.say(replay, self._plan.now())
+            self._journal.say(replay, self._settings.now())
         except OSError as error:
-            self._plan.notices.warn("journal", f"no journal can be written ({error.strerror})")
+            self._settings.notices.warn("journal", f"no journal can be written ({error.strerror})")
 
 
 def _wall_clock() -> int:
-    """Read anew each time: an app runs for months."""
+    """Return the time of a new clock, because an app runs for months and the system clock can be
+    set."""
     return start_clock()()
 
 
 class ServerExporter:
-    """A :class:`~reenact.exchange.client.interface.Carrier` to the server at ``server``.
+    """Exporter to the server at ``server``.
 
-    ``registration()`` says what the app is now, and is asked at every heartbeat; the agent's id in
-    it is the link's own, one for each process, kept in ``folder``, which the processes of an app
-    share. ``command_key`` pins the key of the server's commands (``name+id+base64``); without it,
-    the one that the server gives at registration is trusted.
+    ``registration()`` returns the current description of the app, and is called for every
+    heartbeat. The client replaces the agent's id in it by its own, one for each process, stored in
+    ``folder``, which all processes of the app share. ``command_key`` pins the key of the server's
+    commands (``name+id+base64``). Without it, the client trusts the key in the server's response.
 
-    Nothing is opened before it is used. Raises :class:`UsageError` for a server or a key that is
-    none, :class:`AuditInvalid` for such a ``command_key``.
+    Nothing is opened before it is used. Raises :class:`UsageError` for an invalid server or key,
+    :class:`AuditInvalid` for an invalid ``command_key``.
     """
 
     def __init__(
@@ -320,7 +328,7 @@ class ServerExporter:
         now: Now | None = None,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
-        self._plan = ClientSettings(
+        self._settings = ClientSettings(
             address=parse_address(server),
             key=Secret(key),
             registration=registration,
@@ -337,20 +345,20 @@ class ServerExporter:
 
     def _reset(self, *, starts: bool = False) -> None:
         self._lock = threading.RLock()
-        self._works: ClientRuntime | None = None
-        self._at_work: ClientRuntime | None = None
-        """The same once it has been started, until the link is closed: known without the lock."""
+        self._runtime: ClientRuntime | None = None
+        self._active_runtime: ClientRuntime | None = None
+        """The started runtime until the exporter is closed. It is read without the lock."""
         self._starts = starts
         self._started = False
         self._closed = False
         self._dropped = 0
 
     def __repr__(self) -> str:
-        return f"<Link to {self._plan.address}>"
+        return f"<Link to {self._settings.address}>"
 
     def start(self) -> None:
-        """Begin to carry. Twice is once."""
-        if self._at_work is not None:
+        """Start sending. Later calls have no effect."""
+        if self._active_runtime is not None:
             return
         build_all_decoders()
         with self._lock:
@@ -358,81 +366,81 @@ class ServerExporter:
         run_outside_sessions(self._opened)
 
     def place(self) -> Path:
-        """A path for one exchange's capture, where nothing is yet."""
-        works = self._at_work or run_outside_sessions(self._opened)
-        if works is None:
-            return self._plan.folder / "nowhere" / entropy(8).hex()
-        return works.spool.place()
+        """Return a new path for the capture of one exchange."""
+        runtime = self._active_runtime or run_outside_sessions(self._opened)
+        if runtime is None:
+            return self._settings.folder / "nowhere" / entropy(8).hex()
+        return runtime.spool.place()
 
     def offer(self, exchange: Exchange, capture: Path | Contents | None) -> None:
-        """Take ``exchange``, and its recording with it."""
-        works = self._at_work or run_outside_sessions(self._opened)
-        if works is None:
+        """Take ``exchange`` and its recording."""
+        runtime = self._active_runtime or run_outside_sessions(self._opened)
+        if runtime is None:
             with self._lock:
                 self._dropped += 1
         else:
-            run_outside_sessions(works.spool.offer, exchange, capture)
+            run_outside_sessions(runtime.spool.offer, exchange, capture)
 
     def status(self) -> ClientStatus:
-        """How it is doing."""
+        """Return the state."""
         with self._lock:
-            works = self._works
-        if works is not None:
-            return works.status()
+            runtime = self._runtime
+        if runtime is not None:
+            return runtime.status()
         return ClientStatus(
             state="closed" if self._closed else "new",
             dropped=self._dropped,
-            error=self._plan.notices.last,
+            error=self._settings.notices.last,
         )
 
     def close(self, timeout: float) -> None:
-        """Send what can be sent within ``timeout`` seconds, and end. Twice is once."""
+        """Send exchanges for at most ``timeout`` seconds, and end. Later calls have no effect."""
         with self._lock:
             closed, self._closed = self._closed, True
-            works, self._at_work = self._works, None
-        if works is not None and not closed:
-            run_outside_sessions(works.close, timeout)
+            runtime, self._active_runtime = self._runtime, None
+        if runtime is not None and not closed:
+            run_outside_sessions(runtime.close, timeout)
 
     def after_fork(self) -> None:
-        """In a forked child: start afresh, as an agent of its own, when it is next used."""
-        works, starts = self._works, self._starts and not self._closed
-        self._plan = msgspec.structs.replace(self._plan, notices=Notices(self._warn))
+        """Reset a forked child, which becomes an agent with its own id when it is next used."""
+        runtime, starts = self._runtime, self._starts and not self._closed
+        self._settings = msgspec.structs.replace(self._settings, notices=Notices(self._warn))
         self._reset(starts=starts)
-        if works is not None:
-            works.abandon()
+        if runtime is not None:
+            runtime.abandon()
 
     def _opened(self) -> ClientRuntime | None:
-        """The parts, at work if they shall be. None where there is no place for them."""
+        """Return the runtime, started if requested. Returns None if the folder is not usable."""
         with self._lock:
             if self._closed:
                 return None
             try:
-                if self._works is None:
-                    self._works = ClientRuntime.open(self._plan)
-                    self._plan.notices.well("folder")
+                if self._runtime is None:
+                    self._runtime = ClientRuntime.open(self._settings)
+                    self._settings.notices.well("folder")
                     self._say_if_open_to_all()
             except OSError as error:
-                self._plan.notices.warn(
+                self._settings.notices.warn(
                     "folder",
-                    f"exchanges are not recorded: {self._plan.folder} cannot be used "
+                    f"exchanges are not recorded: {self._settings.folder} cannot be used "
                     f"({error.strerror or error})",
                 )
-            if self._works is not None and self._starts and not self._started:
+            if self._runtime is not None and self._starts and not self._started:
                 self._started = True
-                self._start(self._works)
-                self._at_work = self._works
-            return self._works
+                self._start(self._runtime)
+                self._active_runtime = self._runtime
+            return self._runtime
 
-    def _start(self, works: ClientRuntime) -> None:
+    def _start(self, runtime: ClientRuntime) -> None:
         try:
-            works.start()
+            runtime.start()
         except RuntimeError as error:  # Python is ending, and starts no threads any more
-            self._plan.notices.note("threads", str(error))
+            self._settings.notices.note("threads", str(error))
 
     def _say_if_open_to_all(self) -> None:
-        if not self._plan.address.is_private:
-            self._plan.notices.warn(
+        if not self._settings.address.is_private:
+            self._settings.notices.warn(
                 "address",
-                f"{self._plan.address} is not https: the agent's key can be read on its way",
+                f"{self._settings.address} is not https: the agent's key can be read on its way",
             )
-            self._plan.notices.well("address")
+            self._settings.notices.well("address")

@@ -1,6 +1,7 @@
-"""Sending what is spooled, in order, until the server says that it has it.
+"""Sender of spooled exchanges, in order, until the server confirms them.
 
-An exchange is removed when the server says so, and not before: what is sent twice is stored once.
+An exchange is removed after the confirmation. The server stores an exchange once that it receives
+twice.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from reenact.exchange.client.workers import BackOff, Notices
 __all__ = ["Sender", "Terms"]
 
 _MOST = 500
-"""Exchanges in one request."""
+"""Maximum number of exchanges in one request."""
 _UNREADABLE = frozenset({400, 413, 415, 422})
-"""Something in the request is what the server will never take."""
+"""Statuses for a request that the server will never accept."""
 _HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
 _LOOK_EVERY = 60.0
-"""Seconds between looks for what processes that are gone have left."""
+"""Seconds between searches for exchanges of dead processes."""
 _NOW = 0.0
 _TOO_LARGE = "its recording is too large for the server"
 
 
 class Terms:
-    """What the server has said at registration, as far as sending goes."""
+    """Limits that the server has sent at registration."""
 
     def __init__(self, max_batch_bytes: int) -> None:
         self.max_batch_bytes = max_batch_bytes
 
 
 class Sender:
-    """Works in :meth:`run`, in a thread of its own, until :meth:`stop`."""
+    """Thread that sends the spool in :meth:`run`, until :meth:`stop`."""
 
     def __init__(
         self,
@@ -79,30 +80,30 @@ class Sender:
         self._looked = float("-inf")
 
     def wake(self, *, urgent: bool = False) -> None:
-        """There is something to send, ``urgent`` if it must not wait for more. Costs next to nothing
-        while the sender is busy."""
+        """Wake the thread. An ``urgent`` exchange does not wait for others. The call is cheap while
+        the sender is busy."""
         if urgent or self._is_idle:
             with self._changed:
                 self._is_urgent = self._is_urgent or urgent
                 self._changed.notify_all()
 
     def stop(self, until: float) -> None:
-        """Go on until the spool is empty or the time (:func:`monotonic`) has come, then end."""
+        """Send until the spool is empty or the time ``until`` (:func:`monotonic`), then end."""
         with self._changed:
             self._until = until
             self._changed.notify_all()
 
     def abort(self) -> None:
-        """End at once; what is being sent is sent again by the next process."""
+        """End at once. The next process sends the current request again."""
         self.stop(monotonic())
         self._channel.abort()
 
     def abandon(self) -> None:
-        """In a forked child: let go of what is the parent's."""
+        """Release the parent's connection in a forked child."""
         self._channel.abandon()
 
     def run(self) -> None:
-        """The thread's work."""
+        """Send until the client stops."""
         try:
             while self._wait_for_work():
                 self._gather()
@@ -115,7 +116,7 @@ class Sender:
     # Waiting
 
     def _wait_for_work(self) -> bool:
-        """True when there is something to send, False when it is time to end."""
+        """Wait for exchanges. Returns False to end."""
         while True:
             if self._is_over():
                 return False
@@ -125,7 +126,7 @@ class Sender:
             with self._changed:
                 if self._until is not None:
                     return False
-                # Said before the spool is looked at: whoever offers something afterwards sees it.
+                # Set before the check of the spool, so that an exchange offered later wakes this thread.
                 self._is_idle = True
                 try:
                     if not self._spool.count:
@@ -134,8 +135,8 @@ class Sender:
                     self._is_idle = False
 
     def _gather(self) -> None:
-        """Wait until the last request is some time ago, so that more exchanges go into the next one,
-        unless something is urgent. A request costs as much as ten exchanges that are recorded."""
+        """Wait for more exchanges, unless one is urgent. A request costs as much as recording ten
+        exchanges."""
         with self._changed:
             while self._until is None and not self._is_urgent and self._spool.count < self._batch:
                 left = self._sent + self._gather_seconds - monotonic()
@@ -150,7 +151,7 @@ class Sender:
             return self._until is not None and monotonic() >= self._until
 
     def _wait(self, seconds: float) -> bool:
-        """Wait; whoever stops us shortens it to the time that is left. False when that is none."""
+        """Wait, at most until the time given to :meth:`stop`. Returns False if no time is left."""
         until = monotonic() + seconds
         with self._changed:
             while (left := until - monotonic()) > 0:
@@ -176,13 +177,13 @@ class Sender:
     def _send_some(self) -> float:
         """Send one request. Returns the seconds to wait before the next."""
         try:
-            parcels = self._collect()
-            if not parcels:
+            items = self._collect()
+            if not items:
                 return _NOW
             response = self._channel.request(
-                "POST", "/api/v1/ingest", body=encode_items(parcels), headers=_HEADERS
+                "POST", "/api/v1/ingest", body=encode_items(items), headers=_HEADERS
             )
-            return self._take(response, parcels)
+            return self._take(response, items)
         except Unreachable as error:
             self._notices.note("server", f"{self._server} cannot be reached: {error}")
         except OSError as error:
@@ -192,54 +193,57 @@ class Sender:
         return self._back_off.failed()
 
     def _collect(self) -> list[IngestItem]:
-        """The oldest exchanges that fit into one request. Where some cannot be made ready, because
-        the disk is full, others may be. Raises OSError when none can."""
+        """Return the oldest exchanges that fit into one request.
+
+        Entries that cannot be prepared, because the disk is full, are skipped. Raises OSError if
+        all fail.
+        """
         most, size = self._terms.max_batch_bytes, 0
-        parcels: list[IngestItem] = []
+        items: list[IngestItem] = []
         stuck: OSError | None = None
         for entry in self._spool.first(self._batch):
             try:
-                parcel = self._prepare(entry)
+                item = self._prepare(entry)
             except OSError as error:
                 stuck = error
                 continue
-            if parcel is None:
+            if item is None:
                 continue
-            if size + parcel.size > most and parcels:
+            if size + item.size > most and items:
                 break
-            parcels.append(parcel)
-            size += parcel.size
-        if stuck is not None and not parcels:
+            items.append(item)
+            size += item.size
+        if stuck is not None and not items:
             raise stuck
-        return parcels
+        return items
 
     def _prepare(self, entry: Entry) -> IngestItem | None:
         try:
-            parcel = prepare_item(entry, self._agent_id)
+            item = prepare_item(entry, self._agent_id)
         except msgspec.MsgspecError:
-            self._spool.set_aside(entry, "it is damaged")
+            self._spool.reject(entry, "it is damaged")
             return None
-        if parcel.size > self._terms.max_batch_bytes and parcel.packed is not None:
-            parcel = without_recording(parcel, _TOO_LARGE)
+        if item.size > self._terms.max_batch_bytes and item.packed is not None:
+            item = without_recording(item, _TOO_LARGE)
         self._spool.measure(entry)
-        return parcel
+        return item
 
-    def _take(self, response: Response, parcels: list[IngestItem]) -> float:
+    def _take(self, response: Response, items: list[IngestItem]) -> float:
         if response.status == 200:
-            results = read_results(response, parcels)
+            results = read_results(response, items)
             if results is None:
                 self._notices.warn("answer", f"{self._server} does not answer as a Reenact server")
                 return self._back_off.failed()
-            return self._settle(results, parcels)
+            return self._settle(results, items)
         if response.status in _UNREADABLE:
-            return self._take_apart(response, parcels)
+            return self._take_apart(response, items)
         return self._postpone(response)
 
-    def _settle(self, results: list[IngestResult], parcels: list[IngestItem]) -> float:
-        for result, parcel in zip(results, parcels, strict=True):
+    def _settle(self, results: list[IngestResult], items: list[IngestItem]) -> float:
+        for result, item in zip(results, items, strict=True):
             if result.status == "refused":
-                self._refuse(parcel, result.code, result.message)
-        taken = zip(results, parcels, strict=True)
+                self._refuse(item, result.code, result.message)
+        taken = zip(results, items, strict=True)
         self._spool.remove(*(sent.entry for result, sent in taken if result.status != "refused"))
         self._back_off.succeeded()
         for topic in ("server", "key", "answer", "reading"):
@@ -247,23 +251,23 @@ class Sender:
         self._batch = min(_MOST, self._batch * 2)
         return _NOW
 
-    def _take_apart(self, response: Response, parcels: list[IngestItem]) -> float:
-        """Find the one that the server cannot take, by halves."""
-        if len(parcels) > 1:
-            self._batch = len(parcels) // 2
+    def _take_apart(self, response: Response, items: list[IngestItem]) -> float:
+        """Find the exchange that the server rejects, by bisection."""
+        if len(items) > 1:
+            self._batch = len(items) // 2
             return _NOW
-        fault, (parcel,) = read_fault(response), parcels
-        if response.status == 413 and parcel.packed is not None:
-            without_recording(parcel, _TOO_LARGE)
+        fault, (item,) = read_fault(response), items
+        if response.status == 413 and item.packed is not None:
+            without_recording(item, _TOO_LARGE)
         else:
-            self._refuse(parcel, fault.code, fault.message)
+            self._refuse(item, fault.code, fault.message)
         return _NOW
 
-    def _refuse(self, parcel: IngestItem, code: str, message: str) -> None:
-        self._spool.set_aside(parcel.entry, f"{code}: {message}")
+    def _refuse(self, item: IngestItem, code: str, message: str) -> None:
+        self._spool.reject(item.entry, f"{code}: {message}")
         self._notices.warn(
             f"refused {code}",
-            f"{self._server} does not take an exchange of {parcel.exchange.route_id}: {message} "
+            f"{self._server} does not take an exchange of {item.exchange.route_id}: {message} "
             f"({code}); it is kept in the folder refused",
         )
 

@@ -1,8 +1,7 @@
-"""A folder for each process of an app, under one that they share.
+"""Slots: one folder for each process of an app, under a shared folder.
 
-A slot is claimed by its lock, which the kernel frees when its process ends, however it ends. It
-keeps its agent's id: an app that is started again is the agent that it was, and says what became
-of the replays that it had begun.
+A slot is claimed with a file lock, which the kernel releases when the process ends. The slot stores
+the agent's id, so a restarted app is the same agent and reports the replays that it had begun.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MOST = 10_000
 
 
 class Slot:
-    """A claimed folder. ``agent_id`` is that of whoever has it."""
+    """Claimed folder with the id of its agent."""
 
     def __init__(self, folder: Path, fd: int, agent_id: str) -> None:
         self.folder = folder
@@ -34,14 +33,14 @@ class Slot:
         self._fd = fd
 
     def release(self) -> None:
-        """Give it up. In a forked child: leave it to the parent, which has the lock as well."""
+        """Release the slot. In a forked child, the parent keeps the lock."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def claim_slot(parent: Path) -> Slot:
-    """The first slot that nobody has. Raises OSError."""
+    """Claim the first free slot. Raises OSError."""
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(1, _MOST):
         folder = parent / str(number)
@@ -57,7 +56,7 @@ def claim_slot(parent: Path) -> Slot:
 
 
 def orphans(parent: Path) -> Iterator[Path]:
-    """The slots that nobody has, one after the other, each claimed until the next is asked for."""
+    """Yield the unclaimed slots. Each is claimed until the next one is requested."""
     for folder in sorted(path for path in parent.iterdir() if (path / _LOCK).exists()):
         with _claimed(folder) as free:
             if free:

@@ -47,7 +47,7 @@ REASON = "reason.json"
 
 
 class DeadLetters:
-    """A folder for people to look into, shared by the processes of an app, bounded."""
+    """Bounded folder of rejected exchanges, shared by the processes of an app."""
 
     def __init__(self, folder: Path, *, most: int) -> None:
         self._folder = folder
@@ -69,7 +69,7 @@ class DeadLetters:
             shutil.rmtree(path, ignore_errors=True)
 
     def _found(self) -> list[Path]:
-        """The oldest first. Another process may be pruning as well."""
+        """Return the entries, oldest first. A different process can prune at the same time."""
         stamped: list[tuple[int, Path]] = []
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             try:
@@ -84,9 +84,8 @@ _MODE = 0o600
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One line. ``seq`` orders the exchanges of a slot; ``manifest`` and ``events`` are the files of
-    the recording, and empty where there is none; ``content_hash`` and ``count`` are what its manifest
-    states of its events."""
+    """Line of a log. ``seq`` orders the exchanges of a slot. ``manifest`` and ``events`` are the
+    files of the recording, or empty. ``content_hash`` and ``count`` come from its manifest."""
 
     seq: int
     exchange: Exchange
@@ -100,25 +99,24 @@ _decode_record = msgspec.json.Decoder(Record).decode
 
 
 class LogFile:
-    """One file. The spool's lock covers every method but :meth:`read`."""
+    """Log file. The spool's lock covers every method except :meth:`read`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.waiting = 0
-        """Entries that the server does not have yet."""
+        """Number of entries that the server has not confirmed."""
         self.size = 0
         self._fd = -1
 
     def write(self, line: bytes) -> None:
-        """Append ``line``, which ends with a newline. Raises OSError, and then nothing of it was
-        written."""
+        """Append ``line``, which ends with a newline. Raises OSError if nothing was written."""
         if self._fd < 0:
             self._fd = os.open(self.path, _FLAGS, _MODE)
         write_whole(self._fd, line, self.size)
         self.size += len(line)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Raises OSError."""
+        """Read a part of the file. Raises OSError."""
         if self._fd >= 0:
             return os.pread(self._fd, size, offset)
         with self.path.open("rb") as file:
@@ -126,7 +124,7 @@ class LogFile:
             return file.read(size)
 
     def clear(self) -> None:
-        """Empty it: the server has everything. Raises OSError."""
+        """Empty the file. Raises OSError."""
         if self._fd >= 0:
             os.ftruncate(self._fd, 0)
             self.size = 0
@@ -134,14 +132,15 @@ class LogFile:
             self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close it. It can still be read."""
+        """Close the file. :meth:`read` still works."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
 
 class LogEntry:
-    """A line that waits to be sent. ``unrecorded`` is why it is sent without its recording."""
+    """Line that waits to be sent. ``unrecorded`` is the reason why it is sent without its
+    recording."""
 
     __slots__ = ("_record", "file", "offset", "size", "unrecorded")
 
@@ -151,28 +150,28 @@ class LogEntry:
         self.size = size
         self.unrecorded = ""
         self._record = record
-        """Kept in memory while few entries wait."""
+        """Cached record while few entries wait."""
 
     @property
     def is_in_memory(self) -> bool:
         return self._record is not None
 
     def record(self) -> Record:
-        """Raises OSError, and :class:`msgspec.MsgspecError` for a damaged line."""
+        """Return the record. Raises OSError, and :class:`msgspec.MsgspecError` for a damaged line."""
         return self._record or _decode_record(self.file.read(self.offset, self.size))
 
     def read(self) -> Exchange:
-        """The exchange. Raises as :meth:`record` does."""
+        """Return the exchange. Raises like :meth:`record`."""
         return self.record().exchange
 
     def measure(self) -> int:
-        """Its bytes on disk."""
+        """Return the size on disk."""
         return self.size
 
 
 def read_log(file: LogFile) -> tuple[list[tuple[int, LogEntry]], list[bytes]]:
-    """The entries of a file that another process has written, with their numbers, and what in it
-    is damaged: the last line may be torn. Raises OSError."""
+    """Return the entries of a file with their numbers, and its damaged lines. The last line can be
+    truncated. Raises OSError."""
     entries: list[tuple[int, LogEntry]] = []
     damaged: list[bytes] = []
     for line in file.path.read_bytes().splitlines(keepends=True):
@@ -192,28 +191,29 @@ CAPTURE = "capture"
 PACKED = "packed"
 _MAKING, _READY, _GONE, _LOG = "making", "ready", "gone", "log"
 _LARGEST_LOG = 8 << 20
-"""Bytes from which a new log file is started, so that the old one can be removed earlier."""
+"""Size at which a new log file is started, so that the old one can be removed earlier."""
 _IN_MEMORY = 500
-"""Entries whose records are also kept in memory: about one request to the server."""
+"""Number of entries with cached records, about one request."""
 _decode = msgspec.json.Decoder(Exchange).decode
 
 
 class FolderEntry(msgspec.Struct, frozen=True):
-    """An exchange in the folder ``path``. It is the spool's own until it is removed."""
+    """Exchange in the folder ``path``, which belongs to the spool."""
 
     path: Path
 
     @property
     def exchange(self) -> Path:
-        """The file with the exchange."""
+        """Path of the exchange."""
         return self.path / EXCHANGE
 
     def read(self) -> Exchange:
-        """Raises OSError, and :class:`msgspec.MsgspecError` for a damaged file."""
+        """Return the exchange. Raises OSError, and :class:`msgspec.MsgspecError` for a damaged
+        file."""
         return _decode(self.exchange.read_bytes())
 
     def measure(self) -> int:
-        """Its bytes on disk. Raises OSError."""
+        """Return the size on disk."""
         return size_of(self.path)
 
 
@@ -221,22 +221,23 @@ Entry = FolderEntry | LogEntry
 
 
 class Spool:
-    """Of one process. ``offer`` and ``place`` may be called by any thread, the rest by the sender.
+    """Spool of one process. Any thread can call ``offer`` and ``place``; only the sender calls
+    other methods.
 
-    ``offered`` is called after each exchange that found room, with True for that of a replay.
+    ``offered`` is called after each stored exchange, with True for an exchange of a replay.
     """
 
     def __init__(
         self,
         folder: Path,
-        aside: DeadLetters,
+        dead_letters: DeadLetters,
         notices: Notices,
         *,
         max_bytes: int,
         offered: Callable[[bool], None] = lambda urgent: None,
     ) -> None:
         self._folder = folder
-        self._aside = aside
+        self._dead_letters = dead_letters
         self._notices = notices
         self._max_bytes = max_bytes
         self._offered = offered
@@ -252,11 +253,11 @@ class Spool:
     # The app's side
 
     def place(self) -> Path:
-        """Where a capture may be written, to be offered later, or not. Nothing is created."""
+        """Return a path for a capture. Nothing is created."""
         return Path(f"{self._making}/{id_bytes(8).hex()}")
 
     def offer(self, exchange: Exchange, capture: Path | Contents | None) -> bool:
-        """Take it, and the folder ``capture``. False when it had to be dropped."""
+        """Store an exchange, and take the folder ``capture``. Returns False if it was dropped."""
         if isinstance(capture, Path) and capture.exists():
             return self._offer_folder(exchange, capture)
         contents = capture if isinstance(capture, Contents) else None
@@ -273,7 +274,7 @@ class Spool:
         return True
 
     def _append(self, exchange: Exchange, contents: Contents | None) -> bool:
-        """Append one line. With the lock held. False when there is no room."""
+        """Append one line, with the lock held. Returns False if the spool is full."""
         record = Record(
             seq=self._seq + 1,
             exchange=exchange,
@@ -298,7 +299,7 @@ class Spool:
         return True
 
     def _new_log(self) -> LogFile:
-        """With the lock held. The old one is removed with its last entry."""
+        """Return a new log file, with the lock held. The old one is removed with its last entry."""
         if self._log is not None:
             self._log.close()
         return LogFile(self._folder / _LOG / f"{next(self._numbers):06}-{id_bytes(4).hex()}.jsonl")
@@ -326,7 +327,7 @@ class Spool:
             return self._bytes + size <= self._max_bytes
 
     def _publish(self, made: Path, size: int) -> None:
-        """By one rename. The order of names is the order of offering."""
+        """Publish a folder with one rename. Names are in the order of offering."""
         with self._lock:
             self._seq += 1
             path = self._folder / _READY / f"{self._seq:012}"
@@ -349,17 +350,17 @@ class Spool:
 
     @property
     def count(self) -> int:
-        """How many are ready."""
+        """Number of exchanges that wait."""
         with self._lock:
             return len(self._entries)
 
     def first(self, count: int) -> tuple[Entry, ...]:
-        """The oldest, at most ``count``."""
+        """Return the oldest entries, at most ``count``."""
         with self._lock:
             return tuple(itertools.islice(self._entries, count))
 
     def remove(self, *entries: Entry) -> None:
-        """The server has them. Raises OSError, and then some are still there."""
+        """Remove entries that the server has confirmed. If it raises OSError, some are still there."""
         for entry in entries:
             if isinstance(entry, LogEntry):
                 self._forget(entry)
@@ -371,15 +372,15 @@ class Spool:
         if self.count == 0:
             self._notices.well("spool")
 
-    def set_aside(self, entry: Entry, reason: str) -> None:
-        """It will never be taken. Raises OSError."""
-        self._aside.put(
+    def reject(self, entry: Entry, reason: str) -> None:
+        """Move an entry that the server rejects to the dead letters. Raises OSError."""
+        self._dead_letters.put(
             self._as_folder(entry) if isinstance(entry, LogEntry) else entry.path, reason
         )
         self._forget(entry)
 
     def _as_folder(self, entry: LogEntry) -> Path:
-        """The files of an exchange, for people to look into."""
+        """Write the files of an exchange to a folder and return it."""
         folder = self.place()
         folder.mkdir(parents=True)
         try:
@@ -396,7 +397,7 @@ class Spool:
         return folder
 
     def measure(self, entry: Entry) -> None:
-        """It has become smaller or larger."""
+        """Update the stored size of an entry."""
         if isinstance(entry, FolderEntry):
             size = entry.measure()
             with self._lock:
@@ -411,7 +412,7 @@ class Spool:
                     entry.file.clear()
 
     def close(self) -> None:
-        """No more is offered. A log without entries leaves nothing behind."""
+        """Close the log. An empty log is removed."""
         with self._lock:
             log, self._log = self._log, None
             if log is not None:
@@ -421,14 +422,14 @@ class Spool:
                         log.path.unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """In a forked child: let go of what is the parent's."""
+        """Release the parent's log in a forked child."""
         if self._log is not None:
             self._log.close()
 
     # After a restart
 
     def recover(self) -> None:
-        """Before anything else: take up what an earlier process left here. Raises OSError."""
+        """Load the entries of an earlier process. Call it first. Raises OSError."""
         for name in (_MAKING, _READY, _GONE, _LOG):
             make_private_folder(self._folder / name)
         for path in _found(self._folder / _GONE):
@@ -453,14 +454,14 @@ class Spool:
             folder = self.place()
             make_private_folder(folder, exist_ok=False)
             replace_file(folder / EXCHANGE, line, sync=False)
-            self._aside.put(folder, "it is damaged")
+            self._dead_letters.put(folder, "it is damaged")
         if not entries:
             file.path.unlink(missing_ok=True)
         return list(entries)
 
     def adopt(self, other: Path) -> int:
-        """Take over what is in ``other``, the claimed slot of a process that is gone. Returns how
-        many exchanges that were. Raises OSError."""
+        """Take over the exchanges in ``other``, the claimed slot of a dead process, and return
+        their number. Raises OSError."""
         before = self.count
         for path in _found(other / _LOG):
             moved = self._folder / _LOG / f"{next(self._numbers):06}-{id_bytes(4).hex()}.jsonl"
@@ -474,28 +475,28 @@ class Spool:
         return self.count - before
 
     def replays(self) -> frozenset[str]:
-        """Ids of the replays whose exchange is here: they have been run to their end."""
+        """Return the ids of replays whose exchange is in the spool, because they have ended."""
         read = (entry.read() for entry in self.first(self.count))
         return frozenset(one.replay.replay_id for one in read if one.replay is not None)
 
     def _is_whole(self, path: Path) -> bool:
-        """What is not goes aside: it was being recorded, or written, when its process ended."""
+        """Return whether a folder is complete. Incomplete ones are moved to the dead letters."""
         try:
             FolderEntry(path).read()
         except FileNotFoundError:
             if any(path.iterdir()):
-                self._aside.put(path, "the process ended before it was offered")
+                self._dead_letters.put(path, "the process ended before it was offered")
             else:
                 path.rmdir()
             return False
         except msgspec.MsgspecError:
-            self._aside.put(path, "it is damaged")
+            self._dead_letters.put(path, "it is damaged")
             return False
         return True
 
 
 def _found(parent: Path) -> list[Path]:
-    """In order, without what was half written beside a file when its process was killed."""
+    """Return the entries of a folder in order, and remove temporary files of a killed process."""
     try:
         found = sorted(parent.iterdir())
     except FileNotFoundError:

@@ -27,7 +27,7 @@ _join = threading.Thread.join  # before a session makes it a wait of the program
 
 
 class WorkerThread(threading.Thread):
-    """A daemon of ours: a session numbers it not, and what it does is recorded nowhere."""
+    """Daemon thread outside sessions: it is not numbered, and its calls are not recorded."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         super().__init__(name=f"reenact-{name}", daemon=True)
@@ -37,19 +37,19 @@ class WorkerThread(threading.Thread):
         context_outside_sessions().run(self._work)
 
     def ended(self, seconds: float) -> bool:
-        """Wait until it has ended, at most so long. Did it?"""
+        """Wait for the end, at most ``seconds``. Returns whether the thread has ended."""
         if self.ident is not None and self is not threading.current_thread():
             _join(self, max(0.0, seconds))
         return not self.is_alive()
 
 
 def run_outside_sessions(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """``work(…)`` as if no session were open, whoever calls."""
+    """Return ``work(…)``, run outside the caller's session."""
     return context_outside_sessions().run(work, *args, **kwargs)
 
 
 class Notices:
-    """Thread-safe. ``last`` is the last thing that is not well."""
+    """Warnings by topic. Each is printed once until its topic is cleared. Thread-safe."""
 
     def __init__(self, warn: Warn) -> None:
         self._warn = warn
@@ -62,13 +62,13 @@ class Notices:
             return next(reversed(self._open.values()), "")
 
     def note(self, topic: str, text: str) -> None:
-        """Remember it for whoever asks, and say nothing."""
+        """Store a problem without a warning."""
         with self._lock:
             self._open.pop(topic, None)
             self._open[topic] = text
 
     def warn(self, topic: str, text: str) -> None:
-        """Say it, unless something of that topic has been said and is still so."""
+        """Store a problem, and warn if its topic is new."""
         with self._lock:
             known = topic in self._open
             self._open.pop(topic, None)
@@ -77,25 +77,25 @@ class Notices:
             self._warn(text)
 
     def well(self, topic: str) -> None:
-        """It is well again."""
+        """Clear a topic."""
         with self._lock:
             self._open.pop(topic, None)
 
 
 RandomFraction = Callable[[], float]
-"""From 0 to below 1."""
+"""Returns a number from 0 to below 1."""
 
 _MOST_ASKED = 3_600.0
-"""Seconds: whoever says ``Retry-After`` cannot silence an agent for longer."""
+"""Maximum number of seconds that ``Retry-After`` can request."""
 
 
 def random_fraction() -> float:
-    """A number by chance, none of the program's."""
+    """Return a random number that is not one of the program's."""
     return int.from_bytes(entropy(4), "big") / 2**32
 
 
 class BackOff:
-    """Of one conversation. Not shared by threads."""
+    """Delays between tries: doubled each time, minus a random part of up to a half. For one thread."""
 
     def __init__(self, limits: Limits, chance: RandomFraction = random_fraction) -> None:
         self._limits = limits
@@ -103,11 +103,11 @@ class BackOff:
         self._failures = 0
 
     def succeeded(self) -> None:
-        """The next failure is the first again."""
+        """Reset the delay."""
         self._failures = 0
 
     def failed(self, retry_after: float | None = None) -> float:
-        """Seconds to wait. What the server asks for is waited at least."""
+        """Return the seconds to wait, at least ``retry_after``."""
         limits = self._limits
         usual = min(limits.retry_most, limits.retry_first * 2.0 ** min(self._failures, 30))
         self._failures += 1
@@ -116,5 +116,5 @@ class BackOff:
         return usual * (1 - self._draw() / 2)
 
     def refused(self) -> float:
-        """Seconds to wait where asking again is in vain until a person does something."""
+        """Return the seconds to wait after a refusal that only a person can resolve."""
         return self._limits.refused_seconds * (1 - self._draw() / 2)

@@ -90,7 +90,7 @@ def test_a_small_recording_is_a_line_and_packs_to_the_same_bytes_again(tmp_path:
     without_recording(one, "too large")
     again = prepare_item(one.entry, "agt")
     assert (again.packed, again.exchange.not_replayable) == (None, "too large")
-    kept.spool.set_aside(one.entry, "why not")
+    kept.spool.reject(one.entry, "why not")
     (aside,) = tmp_path.glob("refused/*")
     assert (aside / "capture" / "events.jsonl").read_bytes() == contents.events
 
@@ -194,7 +194,7 @@ def test_a_line_is_sent_refused_and_taken_over_as_a_folder_is(tmp_path: Path) ->
     assert prepare_item(first, "agt-7").exchange.agent_id == "agt-7"
     kept.spool.measure(first)
     kept.spool.remove(first)
-    kept.spool.set_aside(second, "why not")
+    kept.spool.reject(second, "why not")
     assert (kept.names(), kept.aside.count) == (["ex-2"], 1)
     kept.spool.remove(third)
     kept.spool.close()
@@ -211,7 +211,7 @@ def test_what_was_set_aside_is_bounded(tmp_path: Path) -> None:
     for number in range(6):
         kept.spool.offer(an_exchange(f"ex-{number}"), None)
     for entry in kept.spool.first(6):
-        kept.spool.set_aside(entry, "why not")
+        kept.spool.reject(entry, "why not")
     assert (kept.aside.count, kept.spool.count) == (3, 0)
 
 
