@@ -2,7 +2,7 @@
 
 While recording, this makes the written order equal to the order that the program saw. A replay
 repeats that order. A delivery goes to a thread, or to a loop with all its tasks
-(:class:`~reenact.engine.scheduling.loop_scheduler.LoopRunner`).
+(:class:`~reenact.engine.scheduling.loop_scheduler.LoopScheduler`).
 
 ::
 
@@ -27,19 +27,13 @@ Invariants:
 - A stall is reported when nothing has happened for ``STALL_SECONDS``, when every thread waits
   here or in an idle loop, or when the head is unreachable in a replay that fails without recorded
   calls.
-
-The classes are layers, each built on the one before: :class:`Participants` (who takes part, who
-is busy), :class:`RecordedDeliveries` (who waits, whose turn it is), :class:`LiveTransition` (from
-recorded to live order), :class:`Scheduler`.
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import get_ident
 from typing import Any, Final, Protocol
 
 from reenact._system import monotonic
@@ -53,9 +47,6 @@ from reenact.format.deliveries import CHUNK
 __all__ = [
     "STALL_SECONDS",
     "EndedLanes",
-    "LiveTransition",
-    "Participants",
-    "RecordedDeliveries",
     "Scheduler",
     "StallHandler",
     "runner_thread",
@@ -124,24 +115,61 @@ def runner_thread(runner: Runner) -> int:
     return runner if isinstance(runner, int) else runner.ident
 
 
-class Participants(ABC):
-    """The first layer of a scheduler. ``lock`` is the session's own; "locked" means that the caller
-    holds it. ``order`` is the recorded one in a replay, None while recording. ``opener`` is the
-    thread that opened the session."""
+class StallHandler(Protocol):
+    """Handler of a stall. Returns the error of the waiter, or None to drop the head."""
 
-    def __init__(self, lock: Any, order: DeliveryOrder | None, grace: float, opener: int) -> None:
+    def __call__(self, head: Delivery | None, waiter: Waiter | None) -> BaseException | None: ...
+
+
+STALL_SECONDS = 5.0
+"""Seconds without any progress after which a replay with threads is stalled."""
+
+_SOON = 0.0005
+_POLL = 0.01
+
+
+class Scheduler:
+    """Order of deliveries of one session.
+
+    ``lock`` is the session's own; "locked" means that the caller holds it. ``order`` is the recorded
+    one in a replay, None while recording. ``patience`` is the number of seconds that a replay can
+    be idle before it counts as stalled. ``opener`` is the thread that opened the session, by
+    default this one.
+    """
+
+    def __init__(
+        self,
+        lock: Any,
+        order: DeliveryOrder | None,
+        stalled: StallHandler,
+        *,
+        grace: float = GRACE_SECONDS,
+        patience: float = STALL_SECONDS,
+        opener: int | None = None,
+    ) -> None:
+        opener = _ident() if opener is None else opener
         self.lock = lock
         self.order = order
+        self.patience = patience
         self.quiescence = Quiescence(lock, grace)
         self.threads = ThreadRegistry(opener=opener)
+        self.waiters = WaiterRegistry()
+        self.ended_lanes: EndedLanes | None = None
+        """Set in a replay that is not forked."""
+        self.fails_without_calls = False
+        """The replay fails if it does not make a recorded call, instead of continuing."""
+        self.at_limit: Callable[[], None] | None = None
+        """Called in a forked run when everything before its fork point is delivered."""
+        self.expects_point: Callable[[], bool] = lambda: False
+        """Returns whether the call at the fork point is still to be made."""
+        self._stalled = stalled
+        self._closed: Callable[[], BaseException] | None = None
+        self._given_up: set[DeliveryToken] = set()
+        self._until_live: list[Any] = []
         self._activity = 0
         self.quiescence.give(opener)  # the opener continues with the program
 
-    @abstractmethod
-    def advance(self) -> None:
-        """Hand over what can be handed over. Locked."""
-
-    # Rest
+    # Quiescence
 
     def arrive(self, runner: Runner) -> None:
         """Mark ``runner`` as quiescent: it makes its next call, waits, or has ended."""
@@ -279,6 +307,7 @@ class Participants(ABC):
         """Reset in a forked child, which has one thread and no waiters."""
         self.quiescence.after_fork()
         self.threads = ThreadRegistry()
+        self.waiters.clear()
 
     # Progress
 
@@ -290,37 +319,7 @@ class Participants(ABC):
         """Has nothing happened and nothing been computed since, and is nothing on its way?"""
         return not self.threads.outside and before.is_quiet_until(self.progress())
 
-
-class StallHandler(Protocol):
-    """Handler of a stall. Returns the error of the waiter, or None to drop the head."""
-
-    def __call__(self, head: Delivery | None, waiter: Waiter | None) -> BaseException | None: ...
-
-
-class RecordedDeliveries(Participants):
-    """The second layer of a scheduler: in a replay, who waits and whose turn it is.
-
-    A run that is forked begins with an order that ends at its limit; ``at_limit`` is called there.
-    """
-
-    def __init__(
-        self,
-        lock: Any,
-        order: DeliveryOrder | None,
-        stalled: StallHandler,
-        grace: float,
-        opener: int,
-    ) -> None:
-        super().__init__(lock, order, grace, opener)
-        self.waiters = WaiterRegistry()
-        self.ended_lanes: EndedLanes | None = None
-        """Set in a replay that is not forked."""
-        self.fails_without_calls = False
-        """Does the replay fail when it does not make a recorded call, instead of continuing?"""
-        self.at_limit: Callable[[], None] | None = None
-        self._stalled = stalled
-        self._closed: Callable[[], BaseException] | None = None
-        self._given_up: set[DeliveryToken] = set()
+    # Recorded order
 
     def try_now(self, runner: Runner, token: DeliveryToken | None) -> bool:
         """Is it ``token``'s turn this very moment? Then it has been handed over. Locked."""
@@ -491,6 +490,7 @@ class RecordedDeliveries(Participants):
             else:
                 self._remove(waiter)
                 waiter.real()
+        self._release_the_live()
 
     def _is_to_come(self, waiter: Waiter) -> bool:
         order, token = self.order, waiter.token
@@ -501,10 +501,6 @@ class RecordedDeliveries(Participants):
         self._closed = make
         self.release_timers()
         self.give_up(make)
-
-    def after_fork(self) -> None:
-        super().after_fork()
-        self.waiters.clear()
 
     # Stalls
 
@@ -541,27 +537,7 @@ class RecordedDeliveries(Participants):
             self._remove(waiter)
             waiter.runner.run_in_loop(waiter.fire)
 
-
-class LiveTransition(RecordedDeliveries):
-    """Third layer of a scheduler: transition from a recorded to a live order.
-
-    ``patience`` is the number of seconds a replay can be idle before it counts as stalled.
-    """
-
-    def __init__(
-        self,
-        lock: Any,
-        order: DeliveryOrder | None,
-        stalled: StallHandler,
-        grace: float,
-        patience: float,
-        opener: int,
-    ) -> None:
-        super().__init__(lock, order, stalled, grace, opener)
-        self.patience = patience
-        self.expects_point: Callable[[], bool] = lambda: False
-        """Has the call not been made yet at which the run is forked?"""
-        self._until_live: list[Any] = []
+    # Forked runs: from the recorded to the live order
 
     def _wait_until_live(self) -> None:
         """Release the lock until the recorded order ends, or for ``patience``. Locked, once."""
@@ -620,41 +596,6 @@ class LiveTransition(RecordedDeliveries):
             return waiter is not None
         running: bool = waiter.runner.loop.is_running()
         return running
-
-    def give_up(self, make: Callable[[], BaseException]) -> None:
-        super().give_up(make)
-        self._release_the_live()
-
-
-STALL_SECONDS = 5.0
-"""Seconds without any progress after which a replay with threads is stalled."""
-
-_SOON = 0.0005
-_POLL = 0.01
-
-
-class Scheduler(LiveTransition):
-    """The order of deliveries of one session. Its layers are files: ``members``, ``deliveries``,
-    ``going_live``, each built on the one before.
-
-    ``lock`` is the session's own; "locked" means that the caller holds it. ``order`` is the recorded
-    one in a replay, None while recording. ``opener`` is the thread that opened the session, by
-    default this one.
-    """
-
-    def __init__(
-        self,
-        lock: Any,
-        order: DeliveryOrder | None,
-        stalled: StallHandler,
-        *,
-        grace: float = GRACE_SECONDS,
-        patience: float = STALL_SECONDS,
-        opener: int | None = None,
-    ) -> None:
-        super().__init__(
-            lock, order, stalled, grace, patience, get_ident() if opener is None else opener
-        )
 
     # While recording
 
