@@ -30,14 +30,17 @@ from reenact.engine.scheduling.waiters import Waiter
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
+    import asyncio
     from asyncio import Future
 
+    from reenact.engine.execution import live_tasks
     from reenact.engine.execution.ports import ExecutingSession
     from reenact.engine.patches import unpatched_loop
 else:
+    asyncio, live_tasks = lazy_module("asyncio"), lazy_module("reenact.engine.execution.live_tasks")
     unpatched_loop = lazy_module("reenact.engine.patches.unpatched_loop")
 
-__all__ = ["RecordedPace"]
+__all__ = ["RecordedPace", "RecordedStream", "ReplayedStream", "UpdatedStream"]
 
 _LONGEST = 1.0
 """Longest single wait in seconds. The scheduler sees progress after each."""
@@ -115,17 +118,6 @@ def _offsets(data: Data) -> list[int]:
     timing = data.get("timing")
     found: Any = timing.get("offsets") if isinstance(timing, dict) else None
     return [one if type(one) is int else 0 for one in found] if isinstance(found, list) else []
-
-
-if TYPE_CHECKING:
-    from asyncio import Future
-
-    from reenact.engine.execution import live_tasks
-    from reenact.engine.execution.ports import ExecutingSession
-else:
-    live_tasks = lazy_module("reenact.engine.execution.live_tasks")
-
-__all__ = ["RecordedStream", "UpdatedStream"]
 
 
 class RecordedStream:
@@ -325,17 +317,6 @@ class UpdatedStream(RecordedStream):
         recorded = self._codec.load(self._answer.get(self._field))
         same = data["ended"] == self._answer.get("ended") and recorded == self._seen
         super()._complete(self._answer if same else data)
-
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from reenact.engine.execution import live_tasks
-    from reenact.engine.execution.ports import ExecutingSession
-else:
-    asyncio, live_tasks = lazy_module("asyncio"), lazy_module("reenact.engine.execution.live_tasks")
-
-__all__ = ["ReplayedStream"]
 
 
 class ReplayedStream:

@@ -32,16 +32,6 @@ from reenact.engine.recording.recorder import InFlightCall
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
-    from reenact.engine.execution.gateway import GatewaySession
-
-__all__ = [
-    "fetch_response",
-    "fetch_response_async",
-    "recall_response",
-    "recall_response_async",
-]
-
-if TYPE_CHECKING:
     import asyncio
 
     from reenact.engine.execution import live_tasks
@@ -53,13 +43,21 @@ else:
     inside = lazy_module("reenact.engine.execution.tool_streams")
 
 __all__ = [
+    "fetch_response",
+    "fetch_response_async",
     "follow_stream",
     "follow_stream_async",
     "outside_stream",
     "outside_stream_async",
+    "recall_response",
+    "recall_response_async",
     "stream_async",
     "stream_sync",
 ]
+
+
+LiveStream = Callable[[], Iterator[Any]]
+AsyncLiveStream = Callable[[], AsyncIterator[Any]]
 
 
 def stream_sync(
@@ -76,31 +74,70 @@ def follow_stream(
     session: GatewaySession,
     decision: Decision,
     opened: InFlightCall,
-    live: Callable[[], Iterator[Any]],
+    live: LiveStream,
     codec: StreamCodec,
 ) -> Iterator[Any]:
-    """The pieces of a call about which ``decision`` was made."""
-    if opened.entry is not None and isinstance(decision, Serve):
-        kept = UpdatedStream(session, opened, codec, opened.entry)
-        return kept.pieces(kept.again)
-    if isinstance(decision, Serve):
-        return ReplayedStream(session, opened, codec, decision.entry).pieces()
-    if isinstance(decision, Reexecute):
-        if opened.entry is not None:
-            return inside.UpdatedToolStream(session, opened, codec, opened.entry).pieces(live)
-        return inside.ReexecutedToolStream(session, opened, codec, decision.entry).again(live)
-    if isinstance(decision, GoLive) and decision.answer is not None:
-        canned = preset_stream(opened.call, decision.answer, codec)
-        return RecordedStream(session, opened, codec).pieces(canned)
-    if isinstance(decision, GoLive) and opened.inner is not None:
-        return inside.RecordedToolStream(session, opened, codec).pieces(live)
-    if isinstance(decision, GoLive):
-        return RecordedStream(session, opened, codec).pieces(live)
+    """Return the chunks of a call about which ``decision`` was made."""
     if isinstance(decision, Pass):
         return live() if decision.inside else outside_stream(live, session.scheduler)
-    assert isinstance(decision, Refuse)
-    result: Iterator[Any] = session.gateway.refuse(opened, decision)
-    return result
+    if isinstance(decision, Refuse):
+        refused: Iterator[Any] = session.gateway.refuse(opened, decision)
+        return refused
+    follow, _ = _followers(session, decision, opened, codec)
+    return follow(live)
+
+
+def follow_stream_async(
+    session: GatewaySession,
+    decision: Decision,
+    opened: InFlightCall,
+    live: AsyncLiveStream,
+    codec: StreamCodec,
+) -> AsyncIterator[Any]:
+    """Async variant of :func:`follow_stream`."""
+    if isinstance(decision, Pass):
+        return live() if decision.inside else outside_stream_async(session, live, session.scheduler)
+    if isinstance(decision, Refuse):
+        refused: AsyncIterator[Any] = session.gateway.refuse(opened, decision)
+        return refused
+    _, follow = _followers(session, decision, opened, codec)
+    return follow(live)
+
+
+def _followers(
+    session: GatewaySession,
+    decision: Serve | GoLive | Reexecute,
+    opened: InFlightCall,
+    codec: StreamCodec,
+) -> tuple[Callable[[LiveStream], Iterator[Any]], Callable[[AsyncLiveStream], AsyncIterator[Any]]]:
+    """Begin the stream; return the functions that iterate over it, for threads and for tasks."""
+    kept = opened.entry
+    if isinstance(decision, Serve):
+        if kept is None:
+            replayed = ReplayedStream(session, opened, codec, decision.entry)
+            return lambda live: replayed.pieces(), lambda live: replayed.pieces_async()
+        updated = UpdatedStream(session, opened, codec, kept)
+        return (
+            lambda live: updated.pieces(updated.again),
+            lambda live: updated.pieces_async(updated.again_async),
+        )
+    if isinstance(decision, Reexecute):
+        if kept is None:
+            again = inside.ReexecutedToolStream(session, opened, codec, decision.entry)
+            return again.again, again.again_async
+        stream: RecordedStream = inside.UpdatedToolStream(session, opened, codec, kept)
+    elif decision.answer is not None:
+        call, data = opened.call, decision.answer
+        preset = RecordedStream(session, opened, codec)
+        return (
+            lambda live: preset.pieces(preset_stream(call, data, codec)),
+            lambda live: preset.pieces_async(preset_stream_async(call, data, codec)),
+        )
+    elif opened.inner is not None:
+        stream = inside.RecordedToolStream(session, opened, codec)
+    else:
+        stream = RecordedStream(session, opened, codec)
+    return stream.pieces, stream.pieces_async
 
 
 def stream_async(
@@ -111,39 +148,6 @@ def stream_async(
         return live()
     decision, opened = session.decisions.decide(call, blocks=False)
     return follow_stream_async(session, decision, opened, live, PLAIN_STREAM_CODEC)
-
-
-def follow_stream_async(
-    session: GatewaySession,
-    decision: Decision,
-    opened: InFlightCall,
-    live: Callable[[], AsyncIterator[Any]],
-    codec: StreamCodec,
-) -> AsyncIterator[Any]:
-    """The pieces of a call about which ``decision`` was made."""
-    if opened.entry is not None and isinstance(decision, Serve):
-        kept = UpdatedStream(session, opened, codec, opened.entry)
-        return kept.pieces_async(kept.again_async)
-    if isinstance(decision, Serve):
-        return ReplayedStream(session, opened, codec, decision.entry).pieces_async()
-    if isinstance(decision, Reexecute):
-        if opened.entry is not None:
-            return inside.UpdatedToolStream(session, opened, codec, opened.entry).pieces_async(live)
-        return inside.ReexecutedToolStream(session, opened, codec, decision.entry).again_async(live)
-    if isinstance(decision, GoLive) and decision.answer is not None:
-        canned = preset_stream_async(opened.call, decision.answer, codec)
-        return RecordedStream(session, opened, codec).pieces_async(canned)
-    if isinstance(decision, GoLive) and opened.inner is not None:
-        return inside.RecordedToolStream(session, opened, codec).pieces_async(live)
-    if isinstance(decision, GoLive):
-        return RecordedStream(session, opened, codec).pieces_async(live)
-    if isinstance(decision, Pass):
-        if decision.inside:
-            return live()
-        return outside_stream_async(session, live, session.scheduler)
-    assert isinstance(decision, Refuse)
-    result: AsyncIterator[Any] = session.gateway.refuse(opened, decision)
-    return result
 
 
 def outside_stream(
@@ -190,10 +194,6 @@ async def _pumped(pump: live_tasks.AsyncPump, scheduler: Scheduler | None) -> An
 
 def _nothing(turns: int) -> None:
     """Ignore the number of turns."""
-
-
-LiveStream = Callable[[], Iterator[Any]]
-AsyncLiveStream = Callable[[], AsyncIterator[Any]]
 
 
 def recall_response(
