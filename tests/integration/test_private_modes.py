@@ -15,7 +15,7 @@ from reenact.exchange.client.slots import claim_slot
 from reenact.exchange.client.spool import DeadLetters, Spool
 from reenact.exchange.client.workers import Notices
 from reenact.store.pack import pack, unpack
-from tests.integration.exchange.linking import a_capture, an_exchange
+from tests.integration.exchange.client_helpers import a_capture, an_exchange
 from tests.integration.small import write_small
 
 

@@ -16,6 +16,7 @@ from reenact.exchange.revision import Definition, define
 __all__ = [
     "UNMATCHED",
     "DjangoResolver",
+    "FlaskResolver",
     "HttpRoute",
     "RouteResolver",
     "RouteTable",
@@ -225,3 +226,34 @@ def _methods_of(view: Any) -> frozenset[str]:
         return _METHODS
     named = {name.upper() for name in kind.http_method_names if hasattr(kind, name)}
     return frozenset(named | ({"HEAD"} if "GET" in named else set()))
+
+
+class FlaskResolver:
+    """Routes of a Flask app, given itself or its ``wsgi_app``. Empty for other apps."""
+
+    def __init__(self, app: Any) -> None:
+        self._owner = app if hasattr(app, "url_map") else getattr(app, "__self__", None)
+
+    def routes(self) -> Iterable[HttpRoute]:
+        """Return the current routes."""
+        rules = getattr(self._owner, "url_map", None)
+        if rules is None:
+            return []
+        views = getattr(self._owner, "view_functions", {})
+        return [
+            HttpRoute(rule.rule, frozenset(rule.methods or ("GET",)), views.get(rule.endpoint))
+            for rule in rules.iter_rules()
+        ]
+
+    def template_of(self, method: str, path: str, root: str) -> str | None:
+        """Return the template for a request. A WSGI path does not contain the root."""
+        rules = getattr(self._owner, "url_map", None)
+        if rules is None:
+            return None
+        from werkzeug.exceptions import HTTPException
+
+        try:
+            rule, _ = rules.bind("localhost").match(path, method=method, return_rule=True)
+        except HTTPException:  # nothing there, another method, or a slash too few
+            return None
+        return str(rule.rule)

@@ -23,7 +23,12 @@ from reenact.exchange.adapters.http import (
     headers_to_send,
     unread_reason,
 )
-from reenact.exchange.adapters.route_table import DjangoResolver, HttpRoute, RouteTable, is_django
+from reenact.exchange.adapters.route_table import (
+    DjangoResolver,
+    FlaskResolver,
+    RouteTable,
+    is_django,
+)
 from reenact.exchange.model import Exchange, Header, Payload, Route
 from reenact.exchange.payload import find_header
 from reenact.exchange.recorder import ExchangeRecorder
@@ -31,7 +36,6 @@ from reenact.exchange.revision import Definition
 from reenact.hermetic.queue_handoffs import SERVED_LIVE
 
 __all__ = [
-    "FlaskResolver",
     "WsgiAdapter",
     "environ_of",
     "start_of",
@@ -315,34 +319,3 @@ def _put(environ: Environ, name: str, value: str) -> None:
     key = bare or f"HTTP_{name.upper().replace('-', '_')}"
     joint = "; " if name == "cookie" else ","
     environ[key] = f"{environ[key]}{joint}{value}" if key in environ and not bare else value
-
-
-class FlaskResolver:
-    """Routes of a Flask app, given itself or its ``wsgi_app``. Empty for other apps."""
-
-    def __init__(self, app: Any) -> None:
-        self._owner = app if hasattr(app, "url_map") else getattr(app, "__self__", None)
-
-    def routes(self) -> Iterable[HttpRoute]:
-        """Return the current routes."""
-        rules = getattr(self._owner, "url_map", None)
-        if rules is None:
-            return []
-        views = getattr(self._owner, "view_functions", {})
-        return [
-            HttpRoute(rule.rule, frozenset(rule.methods or ("GET",)), views.get(rule.endpoint))
-            for rule in rules.iter_rules()
-        ]
-
-    def template_of(self, method: str, path: str, root: str) -> str | None:
-        """Return the template for a request. A WSGI path does not contain the root."""
-        rules = getattr(self._owner, "url_map", None)
-        if rules is None:
-            return None
-        from werkzeug.exceptions import HTTPException
-
-        try:
-            rule, _ = rules.bind("localhost").match(path, method=method, return_rule=True)
-        except HTTPException:  # nothing there, another method, or a slash too few
-            return None
-        return str(rule.rule)

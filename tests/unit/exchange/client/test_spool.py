@@ -18,7 +18,7 @@ from reenact.store.buffered_sink import BufferedSink, Contents
 from reenact.store.memory import memory_seed
 from reenact.store.pack import unpack
 from reenact.store.sink import Options
-from tests.integration.exchange.linking import a_capture, an_exchange
+from tests.integration.exchange.client_helpers import a_capture, an_exchange
 
 
 class Kept:

@@ -16,7 +16,7 @@ from reenact.exchange.model import Payload, RecordingRef, ReplaySource
 from reenact.exchange.payload import payload_digest
 from reenact.format.canonical import digest_bytes
 from reenact.store.pack import pack
-from tests.integration.exchange.linking import (
+from tests.integration.exchange.client_helpers import (
     CountingRunner,
     a_capture,
     has_started,

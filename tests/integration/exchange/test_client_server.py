@@ -14,7 +14,7 @@ from reenact.exchange.client.interface import ReplayCancelled, ReplayJob
 from reenact.exchange.client.runtime import ServerExporter
 from reenact.exchange.model import Body, Payload, Registration, Route
 from reenact.exchange.payload import payload_digest
-from tests.integration.exchange.linking import (
+from tests.integration.exchange.client_helpers import (
     CountingRunner,
     a_capture,
     an_exchange,

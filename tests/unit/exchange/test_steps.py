@@ -9,7 +9,7 @@ import pytest
 
 from reenact.errors import UsageError
 from reenact.exchange import Message, aloop, choice, correlation, is_replay, loop, split, step
-from tests.unit.exchange.flowing import flowing
+from tests.unit.exchange.lineage_helpers import flowing
 
 
 @step("double")

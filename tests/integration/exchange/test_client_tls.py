@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.integration.exchange.linking import (
+from tests.integration.exchange.client_helpers import (
     CountingRunner,
     a_capture,
     an_exchange,

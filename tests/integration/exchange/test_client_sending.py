@@ -10,7 +10,7 @@ import pytest
 
 from reenact.exchange.model import ReplayOf
 from reenact.store.pack import unpack
-from tests.integration.exchange.linking import (
+from tests.integration.exchange.client_helpers import (
     a_capture,
     an_exchange,
     limits,

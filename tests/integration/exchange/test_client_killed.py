@@ -14,14 +14,14 @@ from reenact.exchange.client.journal import Journal, ReplayEnd
 from reenact.exchange.client.spool import DeadLetters, Spool
 from reenact.exchange.client.workers import Notices
 from reenact.store.pack import unpack
-from tests.integration.exchange.killing import killed_at_each_step
-from tests.integration.exchange.linking import (
+from tests.integration.exchange.client_helpers import (
     CountingRunner,
     a_capture,
     an_exchange,
     has_started,
     linked,
 )
+from tests.integration.exchange.killing import killed_at_each_step
 from tests.integration.exchange.protocol_server import ProtocolServer
 
 Tell = Callable[[str], None]

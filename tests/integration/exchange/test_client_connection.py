@@ -17,7 +17,7 @@ from reenact.errors import AuditInvalid, UsageError
 from reenact.exchange.client.runtime import ServerExporter
 from reenact.exchange.client.workers import WorkerThread
 from reenact.exchange.model import Registration, Route
-from tests.integration.exchange.linking import (
+from tests.integration.exchange.client_helpers import (
     CountingRunner,
     an_exchange,
     limits,

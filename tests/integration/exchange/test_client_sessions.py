@@ -15,7 +15,7 @@ import pytest
 import reenact
 from reenact.errors import DivergenceError
 from reenact.hermetic.call_origin import is_own_connection, own_connection
-from tests.integration.exchange.linking import CountingRunner, a_capture, an_exchange, linked
+from tests.integration.exchange.client_helpers import CountingRunner, a_capture, an_exchange, linked
 from tests.integration.exchange.protocol_server import ProtocolServer
 from tests.integration.processes import environment
 from tests.unit.store.samples import contents
@@ -24,7 +24,7 @@ _PROGRAM = """
 import sys, time
 from pathlib import Path
 import reenact
-from tests.integration.exchange.linking import CountingRunner, a_capture, an_exchange, linked
+from tests.integration.exchange.client_helpers import CountingRunner, a_capture, an_exchange, linked
 
 server, folder, where, mode = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 with reenact.session(capture=where, mode=mode, strict=True, whole_process=True):
