@@ -32,7 +32,6 @@ from reenact.runs.options import LAST, last_run
 from reenact.runs.plan import Plan, ProcessReport, read_process_reports
 from reenact.runs.replay_checks import (
     compare_arguments,
-    count_calls,
     print_problem,
     processes_to_end,
     unused_before,
@@ -40,6 +39,7 @@ from reenact.runs.replay_checks import (
 from reenact.runs.reports import (
     Summary,
     check_report_path,
+    count_calls,
     print_error,
     print_message,
     write_report,

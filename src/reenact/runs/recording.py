@@ -29,10 +29,10 @@ from reenact.runs.environment import (
 )
 from reenact.runs.options import Options
 from reenact.runs.plan import Plan, ProcessReport, read_process_reports
-from reenact.runs.replay_checks import count_calls
 from reenact.runs.reports import (
     Summary,
     check_report_path,
+    count_calls,
     print_error,
     print_message,
     write_report,
@@ -41,7 +41,6 @@ from reenact.store.directory.layout import new_place
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.files import unwritable
 from reenact.store.reader import open_recording
-from reenact.store.rewrite import drop_stage, stage, take_stage
 from reenact.store.tape.reader import part_path
 
 __all__ = ["RecordRun"]
@@ -78,6 +77,8 @@ class RecordRun:
         settings = self._settings()
         if self._owned:
             if self._mode == "update":
+                from reenact.store.rewrite import stage
+
                 self._stage = stage(self._place)
             return self._plan(settings, self._stage or self._place, tape=self._options.net)
         if self._options.net and not self._replaces and self._place.exists():
@@ -96,6 +97,8 @@ class RecordRun:
     def give_up(self) -> None:
         """Leave no recording behind, if one was started."""
         if self._stage is not None:
+            from reenact.store.rewrite import drop_stage
+
             drop_stage(self._stage)
         if self._parts is not None:
             self._parts.give_up()
@@ -199,6 +202,8 @@ class RecordRun:
         return True
 
     def _take(self, copy: Path, code: int, *, killed: bool) -> None:
+        from reenact.store.rewrite import drop_stage, take_stage
+
         if code == 0 and not killed:
             take_stage(copy, self._place)
             return

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
 
 from reenact.diff.terminal_text import escape_controls
-from reenact.engine.call import DRAWS, SLEEP, Entry
 from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.divergence.excerpts import Truncator
 from reenact.engine.divergence.model import Divergence
@@ -23,13 +22,12 @@ from reenact.format.event import Event
 from reenact.policy.redaction.redactor import Redactor
 from reenact.runs.command import arguments_of, decode_argv, encode_argv, printable_argument
 from reenact.runs.plan import ProcessReport, read_process_reports
-from reenact.runs.reports import print_error
+from reenact.runs.reports import count_calls, print_error
 
 __all__ = [
     "ArgumentChange",
     "UnusedCalls",
     "compare_arguments",
-    "count_calls",
     "find_unused_calls",
     "print_problem",
     "processes_to_end",
@@ -87,17 +85,6 @@ def unused_before(settings: Settings, ledger: UsageLedger, cut: int) -> list[str
         ]
     finally:
         parts.close()
-
-
-def count_calls(entries: Iterable[Entry]) -> tuple[int, int]:
-    """How many calls they are, and how many values that the program drew."""
-    calls = draws = 0
-    for entry in entries:
-        if entry.kind in DRAWS:
-            draws += entry.count
-        elif entry.kind != SLEEP:
-            calls += 1
-    return calls, draws
 
 
 _ROOM = 120

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 
 from reenact._version import __version__
-from reenact.engine.session.final_report import VERSION
+from reenact.engine.call import DRAWS, SLEEP, Entry
 from reenact.errors import ReenactError, UsageError
 from reenact.policy.paths import FOLDER
 from reenact.runs.plan import ProcessReport
@@ -26,6 +25,7 @@ __all__ = [
     "REPORTS_VARIABLE",
     "Summary",
     "check_report_path",
+    "count_calls",
     "delete_last_report",
     "load_last_report",
     "load_newest_report",
@@ -101,6 +101,9 @@ class Summary(msgspec.Struct, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The stable form, as a session's report has it, and how the program ended."""
+        # Deferred: most runs write no report, and the module loads the scheduler.
+        from reenact.engine.session.final_report import VERSION
+
         served = self.calls if self.mode == "replay" else 0
         other: dict[str, Any] = {
             "contentHash": self.content_hash,
@@ -141,6 +144,17 @@ def _counted(update: dict[str, Any]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def count_calls(entries: Iterable[Entry]) -> tuple[int, int]:
+    """Count the calls among ``entries``, and the clock readings and random values."""
+    calls = draws = 0
+    for entry in entries:
+        if entry.kind in DRAWS:
+            draws += entry.count
+        elif entry.kind != SLEEP:
+            calls += 1
+    return calls, draws
 
 
 def print_message(text: str) -> None:
@@ -225,6 +239,8 @@ def load_newest_report(root: Path) -> Any:
 
 def platform_facts() -> dict[str, str]:
     """What a report says of this machine, in the words of a manifest."""
+    import platform
+
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}-{platform.machine()}",

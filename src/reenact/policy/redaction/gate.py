@@ -228,6 +228,15 @@ def _candidates(pattern: Pattern) -> Iterator[tuple[Clue, _Candidate]]:
         yield clue, _Candidate(need, pattern.caseless, compiled, then, within, pattern.edge)
 
 
+@lru_cache(maxsize=1_024)
+def _second_steps(pattern: Pattern) -> tuple[_Candidate, ...]:
+    """Compile what must follow a match of ``pattern``.
+
+    Only when it is needed: compiling all of them takes longer than starting the interpreter.
+    """
+    return tuple(candidate for _, candidate in _candidates(pattern))
+
+
 @lru_cache(maxsize=32)
 def _python(patterns: tuple[Pattern, ...]) -> _Scanner:
     """Looks into an index of the words, then for substrings; an expression only in doubt.
@@ -326,7 +335,7 @@ class _Hyperscan:
         self._database = database
         self._terminated = terminated
         self._two_step = {
-            number: [candidate for _, candidate in _candidates(pattern)]
+            number: pattern
             for number, pattern in zip(_ids(patterns), patterns, strict=True)
             if pattern.then
         }
@@ -349,7 +358,8 @@ class _Hyperscan:
             low = data.lower()
             for number in steps:
                 if any(
-                    one.need in low and one.matches(data, low) for one in self._two_step[number]
+                    one.need in low and one.matches(data, low)
+                    for one in _second_steps(self._two_step[number])
                 ):
                     return Verdict.SUSPECT
         return Verdict.STREAMS if _STREAM_ID in found else Verdict.CLEAN
