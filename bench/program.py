@@ -11,7 +11,7 @@ from time import perf_counter
 
 import reenact
 from bench.measure import Row, Setting, at_most, fact, interleave, ratio
-from bench.startup import ENTRY, environment
+from bench.startup import ENTRY, children_cpu, environment
 from reenact.runs.plan import INJECT
 
 TITLE = "a program under reenact run"
@@ -47,6 +47,17 @@ def run(setting: Setting) -> Iterator[Row]:
     yield ratio(name, times["replay"], bare, clock="wall")
     name = "reenact run --capture -- python -c pass: / python -c pass"
     yield ratio(name, times["capture"], bare, clock="wall")
+    used = interleave(
+        {
+            "bare": children_cpu(_PASS, environ),
+            "replay": children_cpu([*replay, *_PASS], environ),
+            "capture": lambda: children_cpu([*next(captures), *_PASS], environ)(),
+        },
+        max(15, setting.rounds),
+    )
+    for mode in ("replay", "capture"):
+        name = f"reenact run --{mode} -- python -c pass: / python -c pass, with child processes"
+        yield ratio(name, used[mode], used["bare"], at_most(10))
     added = _added(times["replayed child"], times["bare child"])
     name = "reenact run --replay: added to the program's process before its first line"
     yield fact(name, added, "ms", at_most(60), clock="cpu")

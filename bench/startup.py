@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import reenact
 from bench.measure import Row, Setting, at_most, interleave, ratio
 from bench.recordings import make
 
-__all__ = ["ENTRY", "environment"]
+__all__ = ["ENTRY", "children_cpu", "environment"]
 
 TITLE = "command line"
 
@@ -40,6 +41,14 @@ def run(setting: Setting) -> Iterator[Row]:
     bare = times["bare"]
     yield ratio("reenact --help: / python -c pass", times["help"], bare, at_most(2), clock="wall")
     yield ratio("reenact verify: / python -c pass", times["verify"], bare, at_most(5), clock="wall")
+    used = interleave(
+        {
+            "bare": children_cpu([sys.executable, "-c", "pass"], environ),
+            "import": children_cpu([sys.executable, "-c", "import reenact"], environ),
+        },
+        max(15, setting.rounds),
+    )
+    yield ratio("import reenact: / python -c pass", used["import"], used["bare"], at_most(2))
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -58,3 +67,15 @@ def _child(arguments: list[str], environment: dict[str, str]) -> Callable[[], fl
         return perf_counter() - start
 
     return run_child
+
+
+def children_cpu(command: list[str], environment: dict[str, str]) -> Callable[[], float]:
+    """Measure the CPU seconds of ``command`` and of all processes that it has waited for."""
+
+    def measure() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return measure
